@@ -1,0 +1,66 @@
+"""What the write pipeline needs of an execution engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.task_identity import TaskIdentity
+
+__all__ = ["HoodieEngineContext", "Shared"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Shared(ABC):
+    """A read-only value on the driver that tasks read (Spark: a broadcast)."""
+
+    @property
+    @abstractmethod
+    def value(self) -> Any:
+        """The value; in a task it is loaded once per worker process."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Free what the tasks hold. The driver calls it when no task will ask again."""
+
+
+class HoodieEngineContext(ABC):
+    """Runs functions over data and over lists of items, on some number of cores.
+
+    Hudi: org.apache.hudi.common.engine.HoodieEngineContext.
+    """
+
+    @property
+    @abstractmethod
+    def default_parallelism(self) -> int:
+        """How many tasks run at once."""
+
+    @abstractmethod
+    def to_data(self, records: Any) -> HoodieData:
+        """Input in one of the engine's own forms (see the client) as data; types are what `normalise` makes of them.
+
+        Raises:
+            HoodieSchemaException: The input is of a kind that this engine does not take, or a type cannot be stored.
+        """
+
+    @abstractmethod
+    def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
+        """``[function(task, item) for item in items]``, in the order of ``items``, spread over tasks.
+
+        Items, function and results are picklable and small; items of similar cost are best. The first error is
+        raised, the others are dropped.
+        """
+
+    @abstractmethod
+    def share(self, value: T) -> Shared:
+        """Make a value available to tasks; the `Shared` is picklable and goes where tasks need it."""
+
+    @contextmanager
+    def job(self, description: str) -> Iterator[None]:
+        """Name what is run inside, where the engine shows it (Spark: the job description)."""
+        yield

@@ -1,0 +1,28 @@
+"""Who a task is: the parts of a write token."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["TaskIdentity"]
+
+
+@attrs.frozen
+class TaskIdentity:
+    """The identity of one attempt of one task.
+
+    Attributes:
+        partition_index: Number of the task's partition within its stage, from 0.
+        stage_id: Number of the stage within the application.
+        attempt_id: Unique within the application, never used again (Spark: ``taskAttemptId``, not ``attemptNumber``,
+            which starts at 0 again with each attempt of the stage).
+    """
+
+    partition_index: int
+    stage_id: int
+    attempt_id: int
+
+    @property
+    def write_token(self) -> str:
+        """``<partition>-<stage>-<attempt>``, the part of a file name that makes each attempt's file its own."""
+        return f"{self.partition_index}-{self.stage_id}-{self.attempt_id}"

@@ -1,0 +1,94 @@
+"""Base files, log files, file slices and file groups: values that describe what a listing found.
+
+Hudi: org.apache.hudi.common.model.{HoodieBaseFile, HoodieLogFile, FileSlice, HoodieFileGroup, HoodieFileGroupId}.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["FileSlice", "HoodieBaseFile", "HoodieFileGroup", "HoodieFileGroupId", "HoodieLogFile"]
+
+
+@attrs.frozen(order=True)
+class HoodieFileGroupId:
+    """A file group: a partition path and a file id."""
+
+    partition_path: str
+    file_id: str
+
+
+@attrs.frozen
+class HoodieBaseFile:
+    """One Parquet file of a file group.
+
+    Attributes:
+        path: Full path.
+        file_id: The file group's id.
+        write_token: ``<partition>-<stage>-<attempt>`` of the task that wrote it.
+        instant_time: The instant that wrote it.
+        size_bytes: Its length.
+    """
+
+    path: str
+    file_id: str
+    write_token: str
+    instant_time: str
+    size_bytes: int
+
+    @property
+    def file_name(self) -> str:
+        """The last part of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@attrs.frozen
+class HoodieLogFile:
+    """One log file of a file slice.
+
+    Attributes:
+        path: Full path.
+        file_id: The file group's id.
+        base_instant_time: Table version 6: the instant of its slice's base file. Version 8: of its delta commit.
+        version: 1 for the first log file of a slice, then counting.
+        write_token: As of a base file; None in very old names.
+        size_bytes: Its length.
+        is_cdc: Whether it holds change data, not records.
+    """
+
+    path: str
+    file_id: str
+    base_instant_time: str
+    version: int
+    write_token: str | None
+    size_bytes: int
+    is_cdc: bool = False
+
+    @property
+    def file_name(self) -> str:
+        """The last part of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@attrs.frozen
+class FileSlice:
+    """A base file and the log files on top of it: one version of a file group."""
+
+    partition_path: str
+    file_id: str
+    base_instant_time: str
+    base_file: HoodieBaseFile | None = None
+    log_files: tuple[HoodieLogFile, ...] = ()
+
+
+@attrs.frozen
+class HoodieFileGroup:
+    """All committed slices of one file group, the newest first."""
+
+    file_group_id: HoodieFileGroupId
+    slices: tuple[FileSlice, ...]
+
+    @property
+    def latest_slice(self) -> FileSlice | None:
+        """The newest slice, None for a group without a committed one."""
+        return self.slices[0] if self.slices else None

@@ -1,0 +1,48 @@
+"""Records at the edges of hoodie: the public API takes and gives them, pipelines use Arrow batches.
+
+Hudi: org.apache.hudi.common.model.{HoodieKey, HoodieRecord, HoodieRecordLocation}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from hoodie.common.model.write_operation_type import RecordOperation
+
+__all__ = ["HoodieKey", "HoodieRecord", "HoodieRecordLocation"]
+
+
+@attrs.frozen
+class HoodieKey:
+    """What identifies a record: its key, and the partition it lives in ("" in a table without partitions)."""
+
+    record_key: str
+    partition_path: str = ""
+
+
+@attrs.frozen
+class HoodieRecordLocation:
+    """Where a record lives: the file group, and the instant of the base file it was found in."""
+
+    instant_time: str
+    file_id: str
+
+
+@attrs.frozen
+class HoodieRecord:
+    """One record with its key.
+
+    Attributes:
+        key: The key; the table's key generator is not asked again.
+        data: Column name to Python value; {} for a delete.
+        ordering_value: Decides between records of one key; None leaves it to the ordering column in ``data``.
+        operation: Insert, update (both are an upsert to hoodie) or delete.
+    """
+
+    key: HoodieKey
+    data: Mapping[str, Any] = attrs.field(factory=dict)
+    ordering_value: Any = None
+    operation: RecordOperation = RecordOperation.UPSERT

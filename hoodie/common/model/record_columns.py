@@ -1,0 +1,90 @@
+"""Names and types of the columns that hoodie adds: Hudi's meta columns on storage, and reserved columns in flight.
+
+A batch in flight carries the user's columns (never a meta column), then the reserved columns that the steps so far
+have added, in the order of `RESERVED_COLUMNS`. Rows whose key could not be made carry a null record key: the step
+that counts rows finds them and the write fails with `hoodie.exception.HoodieKeyException`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+__all__ = [
+    "BUCKET",
+    "COMMIT_SEQNO_META",
+    "COMMIT_TIME_META",
+    "CURRENT_FILE_ID",
+    "CURRENT_INSTANT_TIME",
+    "CURRENT_ROW_POSITION",
+    "FILE_NAME_META",
+    "IS_DELETED_FIELD",
+    "META_COLUMNS",
+    "META_COLUMN_SET",
+    "OPERATION",
+    "OPERATION_META",
+    "ORDERING_VALUE",
+    "PARTITION_PATH",
+    "PARTITION_PATH_META",
+    "RECORD_KEY",
+    "RECORD_KEY_META",
+    "RESERVED_COLUMNS",
+    "ROW_NUMBER",
+    "reserved_field",
+    "user_column_names",
+]
+
+COMMIT_TIME_META = "_hoodie_commit_time"
+COMMIT_SEQNO_META = "_hoodie_commit_seqno"
+RECORD_KEY_META = "_hoodie_record_key"
+PARTITION_PATH_META = "_hoodie_partition_path"
+FILE_NAME_META = "_hoodie_file_name"
+OPERATION_META = "_hoodie_operation"
+META_COLUMNS = (COMMIT_TIME_META, COMMIT_SEQNO_META, RECORD_KEY_META, PARTITION_PATH_META, FILE_NAME_META)
+"""The first five columns of every base file, nullable strings, in this order (Hudi: HoodieRecord.HOODIE_META_COLUMNS)."""
+META_COLUMN_SET = frozenset((*META_COLUMNS, OPERATION_META))
+"""Incoming columns of these names are dropped at the border."""
+IS_DELETED_FIELD = "_hoodie_is_deleted"
+"""A boolean column of the user's data; true asks for the row's key to be deleted. Not a meta column: it is stored."""
+
+RECORD_KEY = "__hoodie_record_key"
+PARTITION_PATH = "__hoodie_partition_path"
+ORDERING_VALUE = "__hoodie_ordering_value"
+OPERATION = "__hoodie_operation"
+ROW_NUMBER = "__hoodie_row_number"
+CURRENT_INSTANT_TIME = "__hoodie_current_instant_time"
+CURRENT_FILE_ID = "__hoodie_current_file_id"
+CURRENT_ROW_POSITION = "__hoodie_current_row_position"
+BUCKET = "__hoodie_bucket"
+
+RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
+    RECORD_KEY: pa.string(),
+    PARTITION_PATH: pa.string(),
+    ORDERING_VALUE: None,
+    OPERATION: pa.int8(),
+    ROW_NUMBER: pa.int64(),
+    CURRENT_INSTANT_TIME: pa.string(),
+    CURRENT_FILE_ID: pa.string(),
+    CURRENT_ROW_POSITION: pa.int64(),
+    BUCKET: pa.int32(),
+}
+"""Reserved column to Arrow type, in their order in a batch; the ordering value has the type of its field.
+
+`ROW_NUMBER` grows in the order of the input: of two rows of one key and equal ordering value the later one wins.
+The three CURRENT columns are null for a row whose key is not in the table (an insert).
+"""
+
+
+def reserved_field(name: str, ordering_type: pa.DataType | None = None) -> pa.Field:
+    """The Arrow field of a reserved column.
+
+    Args:
+        name: One of `RESERVED_COLUMNS`.
+        ordering_type: Type of the ordering field; needed for `ORDERING_VALUE` only.
+    """
+    data_type = RESERVED_COLUMNS[name]
+    return pa.field(name, ordering_type if data_type is None else data_type)
+
+
+def user_column_names(schema: pa.Schema) -> list[str]:
+    """The columns of a schema that are neither reserved nor Hudi's meta columns, in their order."""
+    return [name for name in schema.names if name not in RESERVED_COLUMNS and name not in META_COLUMN_SET]

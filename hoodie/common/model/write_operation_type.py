@@ -1,0 +1,61 @@
+"""Kinds of tables, of write operations and of records.
+
+Hudi: org.apache.hudi.common.model.{WriteOperationType, HoodieTableType, IOType}.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+__all__ = ["HoodieTableType", "IOType", "RecordOperation", "WriteOperationType"]
+
+
+class HoodieTableType(StrEnum):
+    """How a table takes updates: by writing base files again, or by logs beside them."""
+
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class WriteOperationType(StrEnum):
+    """A write operation; the value is the name that Hudi stores in commit metadata (``operationType``)."""
+
+    INSERT = "INSERT"
+    INSERT_PREPPED = "INSERT_PREPPED"
+    UPSERT = "UPSERT"
+    UPSERT_PREPPED = "UPSERT_PREPPED"
+    BULK_INSERT = "BULK_INSERT"
+    BULK_INSERT_PREPPED = "BULK_INSERT_PREPPED"
+    DELETE = "DELETE"
+    DELETE_PREPPED = "DELETE_PREPPED"
+    BOOTSTRAP = "BOOTSTRAP"
+    INSERT_OVERWRITE = "INSERT_OVERWRITE"
+    CLUSTER = "CLUSTER"
+    DELETE_PARTITION = "DELETE_PARTITION"
+    INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
+    COMPACT = "COMPACT"
+    INDEX = "INDEX"
+    ALTER_SCHEMA = "ALTER_SCHEMA"
+    LOG_COMPACT = "LOG_COMPACT"
+    BUCKET_RESCALE = "BUCKET_RESCALE"
+    UNKNOWN = "UNKNOWN"
+
+
+class IOType(StrEnum):
+    """What a marker says about the file it announces."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+
+
+class RecordOperation(IntEnum):
+    """What a row in flight asks for, as stored in the operation column (int8).
+
+    UPSERT writes the row. DELETE_FLAGGED is a row of data with ``_hoodie_is_deleted`` set (it has an ordering value
+    that competes); DELETE is a key without data (it deletes whatever is stored).
+    """
+
+    UPSERT = 0
+    DELETE_FLAGGED = 1
+    DELETE = 2

@@ -1,0 +1,72 @@
+"""Statistics of one written file, as commit metadata stores them.
+
+Hudi: org.apache.hudi.common.model.HoodieWriteStat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+__all__ = ["NULL_COMMIT", "HoodieWriteStat", "RuntimeStats"]
+
+NULL_COMMIT = "null"
+"""What ``prev_commit`` holds for the first file of a file group: the four letters, not a JSON null."""
+
+
+@attrs.frozen
+class RuntimeStats:
+    """Milliseconds that one file took."""
+
+    total_scan_time: int = 0
+    total_upsert_time: int = 0
+    total_create_time: int = 0
+
+
+@attrs.frozen
+class HoodieWriteStat:
+    """Statistics of one file; names are those of the JSON in snake_case (``numWrites`` is ``num_writes``).
+
+    Attributes:
+        file_id: The file group.
+        path: Relative to the base path, with the partition; None in an inflight profile.
+        partition_path: "" for a table without partitions.
+        prev_commit: Instant of the file group's base file before this one, or `NULL_COMMIT`.
+        num_writes: All rows of the new file.
+        num_deletes: Rows of the old file that are gone.
+        num_update_writes: Rows of the old file that were replaced.
+        num_inserts: Rows that are new.
+        total_write_bytes: Bytes written.
+        total_write_errors: Records that failed.
+        file_size_bytes: Length of the file (``fileSizeInBytes``); readers use it.
+        min_event_time: Smallest event time in ms since the epoch, None when unknown.
+        max_event_time: Largest, likewise.
+    """
+
+    file_id: str
+    partition_path: str
+    path: str | None = None
+    prev_commit: str = NULL_COMMIT
+    num_writes: int = 0
+    num_deletes: int = 0
+    num_update_writes: int = 0
+    num_inserts: int = 0
+    total_write_bytes: int = 0
+    total_write_errors: int = 0
+    total_log_records: int = 0
+    total_log_files_compacted: int = 0
+    total_log_size_compacted: int = 0
+    total_updated_records_compacted: int = 0
+    total_log_blocks: int = 0
+    total_corrupt_log_block: int = 0
+    total_rollback_blocks: int = 0
+    file_size_bytes: int = 0
+    min_event_time: int | None = None
+    max_event_time: int | None = None
+    runtime_stats: RuntimeStats | None = None
+    cdc_stats: Mapping[str, int] | None = None
+    base_file: str | None = None
+    log_files: tuple[str, ...] | None = None
+    log_version: int | None = None
+    log_offset: int | None = None

@@ -1,0 +1,79 @@
+"""What one written file came to: its statistics and the records that failed.
+
+Hudi: org.apache.hudi.client.WriteStatus (here, because handles below the client make them).
+"""
+
+from __future__ import annotations
+
+import pickle
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.model.write_stat import HoodieWriteStat
+
+__all__ = ["MAX_REPORTED_ERRORS", "STATUS_SCHEMA", "RecordError", "TaskFailure", "WriteStatus", "pack", "unpack"]
+
+MAX_REPORTED_ERRORS = 100
+"""How many failed records a `WriteStatus` names; the count is exact beyond."""
+
+STATUS_SCHEMA = pa.schema([pa.field("status", pa.binary(), nullable=False)])
+"""The rows that bucket handlers yield: one packed `WriteStatus` or `TaskFailure` each."""
+
+
+@attrs.frozen
+class RecordError:
+    """One record that failed, and why."""
+
+    record_key: str
+    partition_path: str
+    reason: str
+
+
+@attrs.frozen
+class WriteStatus:
+    """The outcome of one file.
+
+    Attributes:
+        file_id: The file group.
+        partition_path: Its partition.
+        stat: What goes into commit metadata.
+        total_record_count: Incoming records that the file's handle was given.
+        error_count: How many of them failed.
+        errors: The first `MAX_REPORTED_ERRORS` of them.
+    """
+
+    file_id: str
+    partition_path: str
+    stat: HoodieWriteStat
+    total_record_count: int = 0
+    error_count: int = 0
+    errors: tuple[RecordError, ...] = ()
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a record failed."""
+        return self.error_count > 0
+
+
+@attrs.frozen
+class TaskFailure:
+    """A mistake of the user that a task found: a value, because an engine would retry what is raised.
+
+    Attributes:
+        error_class: Name of the class in `hoodie.exception` that the client raises.
+        message: The whole message.
+    """
+
+    error_class: str
+    message: str
+
+
+def pack(values: list[WriteStatus | TaskFailure]) -> pa.RecordBatch:
+    """Statuses as rows of `STATUS_SCHEMA`, to cross from a task to the driver."""
+    return pa.record_batch([pa.array([pickle.dumps(value) for value in values], pa.binary())], schema=STATUS_SCHEMA)
+
+
+def unpack(table: pa.Table) -> list[WriteStatus | TaskFailure]:
+    """The statuses in a table of `STATUS_SCHEMA` that this application's own tasks made."""
+    return [pickle.loads(value) for value in table["status"].to_pylist()]

@@ -1,0 +1,139 @@
+"""Every error that hoodie raises on purpose.
+
+::
+
+    HoodieException
+    ├── HoodieConfigException (ValueError)         a property is unknown, does not parse or contradicts another
+    ├── TableNotFoundException (FileNotFoundError) no table at that path
+    ├── TableExistsException (FileExistsError)     a table is there already
+    ├── InvalidTableException                      a table whose own properties are broken
+    ├── HoodieNotSupportedException                a feature of the table that hoodie does not have: nothing is written
+    ├── HoodieIOException (OSError)                storage failed, or a file is missing
+    │   └── HoodieCorruptedDataException           a file is there, but cut short or damaged
+    ├── HoodieKeyException (ValueError)            a record key or partition path that cannot be stored
+    ├── HoodieSchemaException (TypeError)          a schema that cannot be used
+    │   ├── SchemaCompatibilityException           input and table disagree about a column's type
+    │   └── MissingSchemaFieldException            a column of the table is missing in the input
+    ├── HoodieIndexException                       the index cannot answer, or does not fit the table
+    ├── HoodieWriteException                       a write operation failed
+    │   ├── HoodieInsertException                  ... insert or bulk_insert
+    │   ├── HoodieUpsertException                  ... upsert
+    │   └── HoodieDeleteException                  ... delete
+    ├── HoodieCommitException                      an instant that cannot be completed
+    │   └── HoodieWriteConflictException           ... because another writer was first
+    ├── HoodieRollbackException                    a rollback that cannot be done
+    └── HoodieHeartbeatException                   another writer is alive
+
+Names are Hudi's (package ``org.apache.hudi.exception``) where it has one. ``HoodieConfigException`` gathers all
+problems of a configuration in one message.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "HoodieCommitException",
+    "HoodieConfigException",
+    "HoodieCorruptedDataException",
+    "HoodieDeleteException",
+    "HoodieException",
+    "HoodieHeartbeatException",
+    "HoodieIOException",
+    "HoodieIndexException",
+    "HoodieInsertException",
+    "HoodieKeyException",
+    "HoodieNotSupportedException",
+    "HoodieRollbackException",
+    "HoodieSchemaException",
+    "HoodieUpsertException",
+    "HoodieWriteConflictException",
+    "HoodieWriteException",
+    "InvalidTableException",
+    "MissingSchemaFieldException",
+    "SchemaCompatibilityException",
+    "TableExistsException",
+    "TableNotFoundException",
+]
+
+
+class HoodieException(Exception):
+    """The base of every error that hoodie raises on purpose."""
+
+
+class HoodieConfigException(HoodieException, ValueError):
+    """One or more properties are unknown, do not parse, or contradict each other."""
+
+
+class TableNotFoundException(HoodieException, FileNotFoundError):
+    """There is no Hudi table at the base path."""
+
+
+class TableExistsException(HoodieException, FileExistsError):
+    """There is a Hudi table at the base path already."""
+
+
+class InvalidTableException(HoodieException):
+    """The table's own properties are missing, damaged or contradict each other."""
+
+
+class HoodieNotSupportedException(HoodieException):
+    """The table or the request needs a feature that hoodie does not have; nothing was written."""
+
+
+class HoodieIOException(HoodieException, OSError):
+    """Storage failed, or a file that must exist is missing."""
+
+
+class HoodieCorruptedDataException(HoodieIOException):
+    """A file exists but is cut short or damaged."""
+
+
+class HoodieKeyException(HoodieException, ValueError):
+    """A record key or partition path is missing, empty or cannot be stored."""
+
+
+class HoodieSchemaException(HoodieException, TypeError):
+    """A schema cannot be used."""
+
+
+class SchemaCompatibilityException(HoodieSchemaException):
+    """The input's type of a column does not fit the table's."""
+
+
+class MissingSchemaFieldException(HoodieSchemaException):
+    """A column of the table is missing in the input."""
+
+
+class HoodieIndexException(HoodieException):
+    """The index cannot answer, or its kind does not fit the table."""
+
+
+class HoodieWriteException(HoodieException):
+    """A write operation failed; its instant was rolled back, or says that it was not."""
+
+
+class HoodieInsertException(HoodieWriteException):
+    """An insert or bulk_insert failed."""
+
+
+class HoodieUpsertException(HoodieWriteException):
+    """An upsert failed."""
+
+
+class HoodieDeleteException(HoodieWriteException):
+    """A delete failed."""
+
+
+class HoodieCommitException(HoodieException):
+    """An instant cannot be completed: it was rolled back, completed before, or never started."""
+
+
+class HoodieWriteConflictException(HoodieCommitException):
+    """Another writer committed to the same file groups first."""
+
+
+class HoodieRollbackException(HoodieException):
+    """An instant cannot be rolled back."""
+
+
+class HoodieHeartbeatException(HoodieException):
+    """Another writer's heartbeat is fresh: its instant is not a failed write."""

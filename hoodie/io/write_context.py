@@ -1,0 +1,57 @@
+"""Everything about a write that its tasks need, as one frozen value made on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.model.merge_spec import MergeSpec
+from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["WriteContext"]
+
+
+@attrs.define(slots=False, frozen=True)
+class WriteContext:
+    """What handles and bucket handlers know (instead of Hudi's HoodieTable, which reaches back into the client).
+
+    Attributes:
+        base_path: The table's folder.
+        instant_time: The instant being written.
+        operation: The operation being done.
+        config: The writer's configuration.
+        table_config: The table's own properties.
+        schema: The user's columns as they are written, without meta columns.
+        avro_schema: The writer schema with meta columns as Avro JSON, for the footer ``parquet.avro.schema``.
+        merge_spec: How an incoming record and a stored one become one.
+        storage_options: Options and credentials of the storage; never printed.
+    """
+
+    base_path: str
+    instant_time: str
+    operation: WriteOperationType
+    config: HoodieWriteConfig
+    table_config: HoodieTableConfig
+    schema: pa.Schema
+    avro_schema: str
+    merge_spec: MergeSpec
+    storage_options: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+
+    @cached_property
+    def storage(self) -> HoodieStorage:
+        """The table's storage, opened once in each process."""
+        return open_storage(self.base_path, self.storage_options)
+
+    @cached_property
+    def schema_with_meta(self) -> pa.Schema:
+        """The schema of base files: Hudi's five meta columns, then the user's."""
+        return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *self.schema])

@@ -1,0 +1,120 @@
+"""What hoodie needs of a file store, and what each call promises.
+
+Paths are strings: absolute local paths (``/data/trips/...``) or full URLs (``s3://bucket/trips/...``,
+``memory://trips/...``), always with ``/``, never with a trailing slash. `hoodie.storage.storage_path` joins and splits them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import attrs
+import pyarrow as pa
+
+__all__ = ["FileStatus", "HoodieStorage"]
+
+
+@attrs.frozen
+class FileStatus:
+    """One entry of a listing.
+
+    Attributes:
+        path: Full path, in the form described in the module.
+        size_bytes: Length of the file; 0 for a directory.
+        modification_time_ms: Milliseconds since the epoch, UTC; 0 where the store does not tell.
+        is_directory: True for a directory (on object stores: a common prefix).
+    """
+
+    path: str
+    size_bytes: int
+    modification_time_ms: int
+    is_directory: bool = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+class HoodieStorage(ABC):
+    """A file store with the two atomic steps that a timeline needs.
+
+    Implementations are picklable (they cross to tasks) and hold no open handles. Every failure that is not described
+    below is raised as `hoodie.exception.HoodieIOException` naming the path.
+
+    Hudi: org.apache.hudi.storage.HoodieStorage.
+    """
+
+    @abstractmethod
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        """Create a whole file under its final name, only if nothing has that name. Atomic.
+
+        Missing parent directories are made. The file is never visible with other content than ``data``, and it is
+        durable when the call returns. When the answer of the store is lost, the file is read back and the truth returned.
+
+        Returns:
+            True when this call created the file; False when the name was taken (nothing is changed then).
+        """
+
+    @abstractmethod
+    def replace(self, path: str, data: bytes) -> None:
+        """Put a whole file under its name, whatever was there. Atomic: readers see the old or the new content.
+
+        Missing parent directories are made. A stale ``.<name>.crc`` sibling (Hadoop's local file system) is removed.
+        """
+
+    @abstractmethod
+    def read(self, path: str) -> bytes:
+        """The whole content of a file.
+
+        Raises:
+            FileNotFoundError: There is no such file. (The builtin, so that callers can treat absence as an answer.)
+        """
+
+    @abstractmethod
+    def file_status(self, path: str) -> FileStatus | None:
+        """The status of a file or directory, None when there is neither. Never answered from a cache."""
+
+    @abstractmethod
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """Direct children, files and directories, sorted by name; [] when the directory does not exist.
+
+        Hadoop's checksum siblings (``.<name>.crc``) and temporary files of `create_if_absent` and `replace` are left
+        out. Never answered from a cache.
+        """
+
+    @abstractmethod
+    def list_files(self, path: str) -> list[FileStatus]:
+        """All files below a directory at any depth, sorted by path; as `list_directory` otherwise."""
+
+    @abstractmethod
+    def create_directory(self, path: str) -> None:
+        """Make a directory and its parents; nothing happens when it exists, or on stores without directories."""
+
+    @abstractmethod
+    def delete_file(self, path: str) -> bool:
+        """Delete a file and its ``.<name>.crc`` sibling. False when it was not there (not an error)."""
+
+    @abstractmethod
+    def delete_directory(self, path: str) -> bool:
+        """Delete a directory with all below it. False when it was not there (not an error)."""
+
+    @abstractmethod
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """Open a file for random access reads.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+
+    @abstractmethod
+    def open_output_stream(self, path: str) -> pa.NativeFile:
+        """Open a data file for writing from its start, parents made; it may be visible before it is closed.
+
+        For data files only: their names are unique and nothing refers to them before the commit. Metadata goes
+        through `create_if_absent` and `replace`.
+        """
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory has that name."""
+        return self.file_status(path) is not None
