@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from hoodie.common.data.data import HoodieData
 from hoodie.common.engine.task_identity import TaskIdentity
 
@@ -54,6 +56,15 @@ class HoodieEngineContext(ABC):
 
         Items, function and results are picklable and small; items of similar cost are best. The first error is
         raised, the others are dropped.
+        """
+
+    @abstractmethod
+    def generate(
+        self, items: Sequence[T], function: Callable[[TaskIdentity, T], Iterator[pa.RecordBatch]], schema: pa.Schema
+    ) -> HoodieData:
+        """Data made by tasks: the batches that ``function(task, item)`` yields for each item, one partition an item.
+
+        Lazy, as all data; empty data of that schema for no items.
         """
 
     @abstractmethod

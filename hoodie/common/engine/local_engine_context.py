@@ -1,0 +1,103 @@
+"""The in-process engine: threads of this process, no JVM."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from hoodie.common.data.local_data import LocalData
+from hoodie.common.data.normalise import record_batches
+from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.common.engine.task_identity import TaskIdentity
+
+__all__ = ["LocalEngineContext"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_ATTEMPTS = itertools.count()
+"""Attempt numbers are unique within the process, whichever context asks."""
+
+
+class _LocalShared(Shared):
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    @property
+    def value(self) -> Any:
+        return self._value
+
+    def release(self) -> None:
+        self._value = None
+
+
+class LocalEngineContext(HoodieEngineContext):
+    """Runs tasks on threads of this process.
+
+    Hudi: org.apache.hudi.client.common.HoodieJavaEngineContext. Differs: uses all cores.
+    """
+
+    def __init__(self, parallelism: int | None = None) -> None:
+        self._parallelism = parallelism or len(os.sched_getaffinity(0))
+        self._stages = itertools.count()
+
+    @property
+    def default_parallelism(self) -> int:
+        return self._parallelism
+
+    def to_data(self, records: Any, schema: pa.Schema | None = None) -> LocalData:
+        """As the interface says; takes whatever `hoodie.common.data.normalise.record_batches` takes.
+
+        A stream that can be read once only (an iterator of batches) is read by several tasks, each taking the next
+        batch.
+        """
+        source = record_batches(records, schema)
+        if source.table is not None:
+            return LocalData.from_table(self, source.table)
+        lock = threading.Lock()
+        batches = source.batches
+
+        def next_batches(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+            while True:
+                with lock:
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                yield batch
+
+        return LocalData(self, source.schema, [next_batches] * self._parallelism)
+
+    def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
+        stage = next(self._stages)
+        tasks = [TaskIdentity(index, stage, next(_ATTEMPTS)) for index in range(len(items))]
+        if len(items) <= 1 or self._parallelism == 1:
+            return [function(task, item) for task, item in zip(tasks, items, strict=True)]
+        with ThreadPoolExecutor(min(self._parallelism, len(items)), thread_name_prefix="hoodie-task") as pool:
+            futures = [pool.submit(function, task, item) for task, item in zip(tasks, items, strict=True)]
+            done, pending = wait(futures, return_when=FIRST_EXCEPTION)
+            if pending:
+                for future in pending:
+                    future.cancel()
+                wait(pending)
+            for future in futures:
+                if future in done and future.exception() is not None:
+                    future.result()
+            return [future.result() for future in futures]
+
+    def generate(
+        self, items: Sequence[T], function: Callable[[TaskIdentity, T], Iterator[pa.RecordBatch]], schema: pa.Schema
+    ) -> LocalData:
+        def partition(item: T) -> Callable[[TaskIdentity], Iterator[pa.RecordBatch]]:
+            return lambda task: function(task, item)
+
+        partitions = [partition(item) for item in items] or [lambda task: iter(())]
+        return LocalData(self, schema, partitions)
+
+    def share(self, value: T) -> Shared:
+        return _LocalShared(value)
