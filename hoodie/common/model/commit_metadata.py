@@ -1,0 +1,403 @@
+"""What a commit, delta commit or replace commit says about itself, as JSON (table version 6).
+
+The JSON has the fields, their order and the layout of Hudi 0.15 (which Jackson prints), so that files of both writers
+look alike. Reading takes any JSON of that shape: unknown fields are ignored, missing ones have Hudi's defaults.
+
+A stat without a path belongs to the profile of an inflight instant; Hudi writes ``"partitionPath" : null`` for it, and
+so does `HoodieCommitMetadata.to_json`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import attrs
+
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
+from hoodie.exception import HoodieCorruptedDataException
+
+__all__ = [
+    "SCHEMA_KEY",
+    "FileGroupWorkload",
+    "HoodieCommitMetadata",
+    "HoodieReplaceCommitMetadata",
+    "build_workload_profile",
+]
+
+logger = logging.getLogger(__name__)
+
+SCHEMA_KEY = "schema"
+"""Key in the extra metadata of the writer's Avro schema, without meta columns."""
+
+_COUNTS = (
+    ("numWrites", "num_writes"),
+    ("numDeletes", "num_deletes"),
+    ("numUpdateWrites", "num_update_writes"),
+    ("numInserts", "num_inserts"),
+    ("totalWriteBytes", "total_write_bytes"),
+    ("totalWriteErrors", "total_write_errors"),
+    ("totalLogRecords", "total_log_records"),
+    ("totalLogFilesCompacted", "total_log_files_compacted"),
+    ("totalLogSizeCompacted", "total_log_size_compacted"),
+    ("totalUpdatedRecordsCompacted", "total_updated_records_compacted"),
+    ("totalLogBlocks", "total_log_blocks"),
+    ("totalCorruptLogBlock", "total_corrupt_log_block"),
+    ("totalRollbackBlocks", "total_rollback_blocks"),
+    ("fileSizeInBytes", "file_size_bytes"),
+)
+_COUNTS_BEFORE_TEMP_PATH = 6
+_MetadataT = TypeVar("_MetadataT", bound="HoodieCommitMetadata")
+
+
+@attrs.frozen
+class HoodieCommitMetadata:
+    """What one instant wrote.
+
+    Attributes:
+        partition_to_write_stats: Partition path ("" in a table without partitions) to one stat per written file.
+        extra_metadata: Strings that travel with the commit; the writer's schema is under `SCHEMA_KEY`.
+        operation_type: What made the commit.
+        compacted: True for the commit that a compaction makes.
+
+    Hudi: org.apache.hudi.common.model.HoodieCommitMetadata.
+    """
+
+    partition_to_write_stats: Mapping[str, tuple[HoodieWriteStat, ...]] = attrs.field(factory=dict)
+    extra_metadata: Mapping[str, str] = attrs.field(factory=dict)
+    operation_type: WriteOperationType = WriteOperationType.UNKNOWN
+    compacted: bool = False
+
+    def to_json(self) -> bytes:
+        """The metadata as Hudi 0.15 prints it, UTF-8."""
+        return _pretty(self._to_json_value(), 0).encode()
+
+    @classmethod
+    def from_json(
+        cls: type[_MetadataT], data: bytes, source: str = "commit metadata", allow_empty: bool = False
+    ) -> _MetadataT:
+        """Read metadata that Hudi or hoodie wrote.
+
+        Args:
+            data: The file's content.
+            source: Where it comes from (a path), for the error message.
+            allow_empty: Whether no content means empty metadata, as it does in an inflight file.
+
+        Raises:
+            HoodieCorruptedDataException: It is not JSON of that shape.
+        """
+        if not data and allow_empty:
+            return cls()
+        try:
+            value = json.loads(data.decode("utf-8"))
+            return cls(**cls._fields_from_json(_object(value, "the top level")))
+        except RecursionError as error:
+            raise HoodieCorruptedDataException(f"Cannot read {source}: its JSON is nested too deeply") from error
+        except ValueError as error:
+            raise HoodieCorruptedDataException(
+                f"Cannot read {source} ({len(data)} bytes) as the JSON of a commit: {error}. "
+                "The file is damaged or was cut short; restore it or roll the instant back."
+            ) from error
+
+    def _to_json_value(self) -> dict[str, Any]:
+        return {
+            "partitionToWriteStats": {
+                partition: [_stat_to_json(stat) for stat in stats]
+                for partition, stats in self.partition_to_write_stats.items()
+            },
+            "compacted": self.compacted,
+            "extraMetadata": dict(self.extra_metadata),
+            "operationType": self.operation_type.value,
+        }
+
+    @classmethod
+    def _fields_from_json(cls, value: dict[str, Any]) -> dict[str, Any]:
+        partitions = _object(value.get("partitionToWriteStats"), "partitionToWriteStats")
+        return {
+            "partition_to_write_stats": {
+                partition: tuple(
+                    _stat_from_json(_object(stat, f"a stat of partition {partition!r}"), partition)
+                    for stat in _array(stats, f"the stats of partition {partition!r}")
+                )
+                for partition, stats in partitions.items()
+            },
+            "extra_metadata": {
+                key: text if isinstance(text, str) else json.dumps(text)
+                for key, text in _object(value.get("extraMetadata"), "extraMetadata").items()
+                if text is not None
+            },
+            "operation_type": _operation_type(value.get("operationType")),
+            "compacted": value.get("compacted") is True,
+        }
+
+    @property
+    def write_stats(self) -> Iterator[HoodieWriteStat]:
+        """The stats of all partitions."""
+        for stats in self.partition_to_write_stats.values():
+            yield from stats
+
+    @property
+    def schema(self) -> str | None:
+        """The writer's Avro schema (JSON, no meta columns); None when the commit names none."""
+        return self.extra_metadata.get(SCHEMA_KEY) or None
+
+    @property
+    def total_partitions_written(self) -> int:
+        """Partitions with a stat."""
+        return len(self.partition_to_write_stats)
+
+    @property
+    def total_files_inserted(self) -> int:
+        """Files that begin a file group."""
+        return sum(1 for stat in self.write_stats if stat.prev_commit == NULL_COMMIT)
+
+    @property
+    def total_files_updated(self) -> int:
+        """Files that continue a file group."""
+        return sum(1 for stat in self.write_stats if stat.prev_commit != NULL_COMMIT)
+
+    @property
+    def total_records_written(self) -> int:
+        """Rows of all new files."""
+        return sum(stat.num_writes for stat in self.write_stats)
+
+    @property
+    def total_inserts(self) -> int:
+        """Rows that are new."""
+        return sum(stat.num_inserts for stat in self.write_stats)
+
+    @property
+    def total_updates(self) -> int:
+        """Rows that were replaced."""
+        return sum(stat.num_update_writes for stat in self.write_stats)
+
+    @property
+    def total_deletes(self) -> int:
+        """Rows that are gone."""
+        return sum(stat.num_deletes for stat in self.write_stats)
+
+    @property
+    def total_bytes_written(self) -> int:
+        """Bytes of all new files."""
+        return sum(stat.total_write_bytes for stat in self.write_stats)
+
+    @property
+    def total_write_errors(self) -> int:
+        """Records that failed."""
+        return sum(stat.total_write_errors for stat in self.write_stats)
+
+
+@attrs.frozen
+class HoodieReplaceCommitMetadata(HoodieCommitMetadata):
+    """What an insert overwrite, a delete of partitions or a clustering wrote, and what it replaced.
+
+    Attributes:
+        partition_to_replace_file_ids: Partition path to the file groups that readers must no longer show.
+
+    Hudi: org.apache.hudi.common.model.HoodieReplaceCommitMetadata.
+    """
+
+    partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+    def _to_json_value(self) -> dict[str, Any]:
+        replaced = {partition: list(file_ids) for partition, file_ids in self.partition_to_replace_file_ids.items()}
+        return {**HoodieCommitMetadata._to_json_value(self), "partitionToReplaceFileIds": replaced}
+
+    @classmethod
+    def _fields_from_json(cls, value: dict[str, Any]) -> dict[str, Any]:
+        replaced = _object(value.get("partitionToReplaceFileIds"), "partitionToReplaceFileIds")
+        return {
+            **HoodieCommitMetadata._fields_from_json(value),
+            "partition_to_replace_file_ids": {
+                partition: _strings(file_ids, f"the replaced file ids of partition {partition!r}")
+                for partition, file_ids in replaced.items()
+            },
+        }
+
+
+@attrs.frozen
+class FileGroupWorkload:
+    """What an instant is about to do to one file group.
+
+    Attributes:
+        file_id: The file group.
+        base_instant_time: Instant of its newest base file.
+        num_updates: Records that update or delete rows of it.
+        num_inserts: New records that were packed into it.
+    """
+
+    file_id: str
+    base_instant_time: str
+    num_updates: int = 0
+    num_inserts: int = 0
+
+
+def build_workload_profile(
+    operation_type: WriteOperationType,
+    partition_to_inserts: Mapping[str, int],
+    partition_to_file_groups: Mapping[str, Sequence[FileGroupWorkload]],
+) -> HoodieCommitMetadata:
+    """The metadata that goes into the inflight file of a write.
+
+    Each partition gets one stat with file id "" for its inserts, then one per touched file group:
+
+        build_workload_profile(UPSERT, {"2024": 3}, {"2024": [FileGroupWorkload("f-0", "20240101000000000", 2)]})
+            "2024": file id "",    prev commit "null",              3 inserts
+                    file id "f-0", prev commit "20240101000000000", 2 updates
+
+    Args:
+        operation_type: The operation.
+        partition_to_inserts: Partition path to new records.
+        partition_to_file_groups: Partition path to the file groups that the write touches.
+    """
+    profile: dict[str, tuple[HoodieWriteStat, ...]] = {}
+    for partition in dict.fromkeys((*partition_to_inserts, *partition_to_file_groups)):
+        inserts = HoodieWriteStat("", partition, num_inserts=partition_to_inserts.get(partition, 0))
+        touched = (
+            HoodieWriteStat(
+                group.file_id,
+                partition,
+                prev_commit=group.base_instant_time,
+                num_update_writes=group.num_updates,
+                num_inserts=group.num_inserts,
+            )
+            for group in partition_to_file_groups.get(partition, ())
+        )
+        profile[partition] = (inserts, *touched)
+    return HoodieCommitMetadata(profile, operation_type=operation_type)
+
+
+def _stat_to_json(stat: HoodieWriteStat) -> dict[str, Any]:
+    counts = [(key, getattr(stat, name)) for key, name in _COUNTS]
+    runtime = stat.runtime_stats
+    value: dict[str, Any] = {
+        "fileId": stat.file_id,
+        "path": stat.path,
+        "cdcStats": None if stat.cdc_stats is None else dict(stat.cdc_stats),
+        "prevCommit": stat.prev_commit,
+        **dict(counts[:_COUNTS_BEFORE_TEMP_PATH]),
+        "tempPath": None,
+        "partitionPath": None if stat.path is None else stat.partition_path,
+        **dict(counts[_COUNTS_BEFORE_TEMP_PATH:]),
+        "minEventTime": stat.min_event_time,
+        "maxEventTime": stat.max_event_time,
+        "runtimeStats": runtime
+        and {
+            "totalScanTime": runtime.total_scan_time,
+            "totalUpsertTime": runtime.total_upsert_time,
+            "totalCreateTime": runtime.total_create_time,
+        },
+    }
+    if stat.log_version is not None:
+        value |= {
+            "logVersion": stat.log_version,
+            "logOffset": stat.log_offset or 0,
+            "baseFile": stat.base_file or "",
+            "logFiles": list(stat.log_files or ()),
+            "recordsStats": {"val": None},
+        }
+    return value
+
+
+def _stat_from_json(value: dict[str, Any], partition_path: str) -> HoodieWriteStat:
+    runtime = value.get("runtimeStats")
+    cdc_stats = value.get("cdcStats")
+    return HoodieWriteStat(
+        file_id=_string(value, "fileId") or "",
+        partition_path=_string(value, "partitionPath") or partition_path,
+        path=_string(value, "path"),
+        prev_commit=_string(value, "prevCommit") or NULL_COMMIT,
+        min_event_time=_integer(value, "minEventTime"),
+        max_event_time=_integer(value, "maxEventTime"),
+        runtime_stats=None if runtime is None else _runtime_stats(_object(runtime, "runtimeStats")),
+        cdc_stats=None if cdc_stats is None else _sizes(_object(cdc_stats, "cdcStats")),
+        base_file=_string(value, "baseFile"),
+        log_files=None if value.get("logFiles") is None else _strings(value["logFiles"], "logFiles"),
+        log_version=_integer(value, "logVersion"),
+        log_offset=_integer(value, "logOffset"),
+        **{name: _integer(value, key) or 0 for key, name in _COUNTS},
+    )
+
+
+def _runtime_stats(value: dict[str, Any]) -> RuntimeStats:
+    keys = ("totalScanTime", "totalUpsertTime", "totalCreateTime")
+    return RuntimeStats(*(_integer(value, key) or 0 for key in keys))
+
+
+def _operation_type(value: Any) -> WriteOperationType:
+    """Hudi adds operations with time: a name that is not known is UNKNOWN."""
+    if value is None:
+        return WriteOperationType.UNKNOWN
+    if not isinstance(value, str):
+        raise ValueError(f"operationType is {_describe(value)}, not a name")
+    try:
+        return WriteOperationType(value.upper())
+    except ValueError:
+        logger.debug("Commit metadata names the unknown operation %s", value)
+        return WriteOperationType.UNKNOWN
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if value is None and what != "the top level":
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is {_describe(value)}, not an object")
+    return value
+
+
+def _array(value: Any, what: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"{what} are {_describe(value)}, not an array")
+    return value
+
+
+def _strings(value: Any, what: str) -> tuple[str, ...]:
+    values = _array(value, what)
+    for item in values:
+        if not isinstance(item, str):
+            raise ValueError(f"{what} hold {_describe(item)}, not only strings")
+    return tuple(values)
+
+
+def _string(value: dict[str, Any], key: str) -> str | None:
+    item = value.get(key)
+    if item is not None and not isinstance(item, str):
+        raise ValueError(f"{key} is {_describe(item)}, not a string")
+    return item
+
+
+def _integer(value: dict[str, Any], key: str) -> int | None:
+    item = value.get(key)
+    if item is not None and (not isinstance(item, int) or isinstance(item, bool)):
+        raise ValueError(f"{key} is {_describe(item)}, not an integer")
+    return item
+
+
+def _sizes(value: dict[str, Any]) -> dict[str, int]:
+    return {key: _integer(value, key) or 0 for key in value}
+
+
+def _describe(value: Any) -> str:
+    return f"a JSON {type(value).__name__}" if value is not None else "null"
+
+
+def _pretty(value: Any, depth: int) -> str:
+    """JSON in the layout of Jackson's default pretty printer: arrays in one line, ``" : "``, empty ones ``{ }``."""
+    if isinstance(value, dict):
+        if not value:
+            return "{ }"
+        indent = "  " * (depth + 1)
+        items = (f"{indent}{_scalar(key)} : {_pretty(item, depth + 1)}" for key, item in value.items())
+        return "{\n" + ",\n".join(items) + "\n" + "  " * depth + "}"
+    if isinstance(value, list):
+        return f"[ {', '.join(_pretty(item, depth) for item in value)} ]" if value else "[ ]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
