@@ -1,0 +1,227 @@
+"""Names of base files, log files and markers: made and parsed side by side.
+
+A name is matched as a whole, never in part: Hadoop's checksum siblings (``.<name>.crc``) hold a valid name inside.
+
+::
+
+    base file   <file id>_<write token>_<instant>.parquet        7d4c-0_3-0-17_20261121101500123.parquet
+    log file    .<file id>_<base instant>.log.<version>_<token>  .7d4c-0_20261121101500123.log.1_3-0-17
+    marker      <data file name>.marker.<CREATE|MERGE|APPEND>    7d4c-0_3-0-17_20261121101500123.parquet.marker.MERGE
+
+Hudi: org.apache.hudi.common.fs.FSUtils (the part about names).
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+import attrs
+
+__all__ = [
+    "BASE_FILE_EXTENSIONS",
+    "LOG_FILE_EXTENSION",
+    "MARKER_IO_TYPES",
+    "BaseFileName",
+    "LogFileName",
+    "MarkerName",
+    "is_data_file_name",
+    "make_base_file_name",
+    "make_file_id",
+    "make_log_file_name",
+    "make_marker_name",
+    "new_file_id_prefix",
+    "parse_base_file_name",
+    "parse_log_file_name",
+    "parse_marker_name",
+]
+
+BASE_FILE_EXTENSIONS = (".parquet", ".orc", ".hfile", ".lance")
+"""Extensions of the base file formats that Hudi knows; hoodie writes the first."""
+LOG_FILE_EXTENSION = ".log"
+MARKER_IO_TYPES = ("CREATE", "MERGE", "APPEND")
+"""What can stand behind ``.marker.``; the values of `hoodie.common.model.write_operation_type.IOType`."""
+
+_MARKER_INFIX = ".marker."
+_CDC_SUFFIX = ".cdc"
+_NAME_PART = re.compile(r"[A-Za-z0-9-]+")
+_WRITE_TOKEN = re.compile(r"[0-9]+-[0-9]+-[0-9]+")
+_INSTANT_TIME = re.compile(r"[0-9]+")
+_BASE_FILE_NAME = re.compile(
+    r"(?P<file_id>[A-Za-z0-9-]+)_(?P<write_token>[A-Za-z0-9-]+)_(?P<instant_time>[0-9]+)(?P<extension>\.[a-z]+)"
+)
+_LOG_FILE_NAME = re.compile(
+    r"\.(?P<file_id>[^/]+)_(?P<instant_time>[^/_]*)\.(?P<kind>log|archive)\.(?P<version>[0-9]{1,18})"
+    r"(?:_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<cdc>\.cdc)?)?"
+)
+
+
+@attrs.frozen
+class BaseFileName:
+    """The parts of a base file's name.
+
+    Attributes:
+        file_id: The file group.
+        write_token: ``<partition>-<stage>-<attempt>`` of the task that wrote it.
+        instant_time: The instant that wrote it.
+        extension: With its dot, one of `BASE_FILE_EXTENSIONS`.
+    """
+
+    file_id: str
+    write_token: str
+    instant_time: str
+    extension: str
+
+
+@attrs.frozen
+class LogFileName:
+    """The parts of a log file's name.
+
+    Attributes:
+        file_id: The file group (``commits`` for a file of the archived timeline).
+        base_instant_time: Table version 6: the instant of the slice's base file. Version 8: of the delta commit.
+            "" for a file of the archived timeline.
+        version: 1 for the first log file of a slice, then counting.
+        write_token: As of a base file; None in very old names.
+        is_cdc: Whether the file holds change data, not records.
+        is_archive: Whether it is a file of the archived timeline (``.archive.`` instead of ``.log.``).
+    """
+
+    file_id: str
+    base_instant_time: str
+    version: int
+    write_token: str | None
+    is_cdc: bool = False
+    is_archive: bool = False
+
+
+@attrs.frozen
+class MarkerName:
+    """The parts of a marker's name.
+
+    Attributes:
+        file_name: Name of the data file that the marker announces.
+        io_type: One of `MARKER_IO_TYPES`.
+    """
+
+    file_name: str
+    io_type: str
+
+
+def new_file_id_prefix() -> str:
+    """A fresh random prefix of file ids: a version 4 UUID in lower case."""
+    return str(uuid.uuid4())
+
+
+def make_file_id(prefix: str, number: int) -> str:
+    """The file id of the ``number``-th file group, from 0, that one writer starts under a prefix."""
+    if number < 0:
+        raise ValueError(f"Cannot make a file id of prefix {prefix!r}: the number {number} is negative")
+    return f"{prefix}-{number}"
+
+
+def make_base_file_name(file_id: str, write_token: str, instant_time: str, extension: str = ".parquet") -> str:
+    """The name of a base file.
+
+    Args:
+        file_id: The file group; letters, digits and hyphens.
+        write_token: ``<partition>-<stage>-<attempt>``: makes the name differ between attempts of a task.
+        instant_time: The instant that writes the file.
+        extension: With its dot.
+
+    Raises:
+        ValueError: A part holds a character that would make the name unreadable.
+    """
+    name = f"{file_id}_{write_token}_{instant_time}{extension}"
+    if not _WRITE_TOKEN.fullmatch(write_token) or parse_base_file_name(name) is None:
+        raise ValueError(
+            f"Cannot make a base file name of file id {file_id!r}, write token {write_token!r}, instant "
+            f"{instant_time!r} and extension {extension!r}: the result {name!r} could not be parsed again"
+        )
+    return name
+
+
+def parse_base_file_name(name: str) -> BaseFileName | None:
+    """The parts of a base file's name, None when it is not one."""
+    match = _BASE_FILE_NAME.fullmatch(name)
+    if match is None or match["extension"] not in BASE_FILE_EXTENSIONS:
+        return None
+    return BaseFileName(match["file_id"], match["write_token"], match["instant_time"], match["extension"])
+
+
+def make_log_file_name(
+    file_id: str, base_instant_time: str, version: int, write_token: str, is_cdc: bool = False
+) -> str:
+    """The name of a log file.
+
+    Args:
+        file_id: The file group; letters, digits and hyphens.
+        base_instant_time: Table version 6: the instant of the slice's base file.
+        version: One more than the largest among the slice's log files of any write token; at least 1.
+        write_token: ``<partition>-<stage>-<attempt>``.
+        is_cdc: Whether the file holds change data.
+
+    Raises:
+        ValueError: A part holds a character that would make the name unreadable, or the version is below 1.
+    """
+    valid = (
+        _NAME_PART.fullmatch(file_id)
+        and _INSTANT_TIME.fullmatch(base_instant_time)
+        and _WRITE_TOKEN.fullmatch(write_token)
+        and version >= 1
+    )
+    if not valid:
+        raise ValueError(
+            f"Cannot make a log file name of file id {file_id!r}, base instant {base_instant_time!r}, version "
+            f"{version} and write token {write_token!r}"
+        )
+    suffix = _CDC_SUFFIX if is_cdc else ""
+    return f".{file_id}_{base_instant_time}{LOG_FILE_EXTENSION}.{version}_{write_token}{suffix}"
+
+
+def parse_log_file_name(name: str) -> LogFileName | None:
+    """The parts of a log file's name, None when it is not one (a ``.crc`` sibling of a log file is not)."""
+    match = _LOG_FILE_NAME.fullmatch(name)
+    if match is None:
+        return None
+    return LogFileName(
+        file_id=match["file_id"],
+        base_instant_time=match["instant_time"],
+        version=int(match["version"]),
+        write_token=match["write_token"],
+        is_cdc=match["cdc"] is not None,
+        is_archive=match["kind"] == "archive",
+    )
+
+
+def is_data_file_name(name: str) -> bool:
+    """Whether a name is that of a base file or of a log file of a file group."""
+    if parse_base_file_name(name) is not None:
+        return True
+    log_file = parse_log_file_name(name)
+    return log_file is not None and not log_file.is_archive
+
+
+def make_marker_name(file_name: str, io_type: str) -> str:
+    """The name of the marker that announces a data file.
+
+    Args:
+        file_name: Name of the data file.
+        io_type: One of `MARKER_IO_TYPES` (an ``IOType`` is such a string).
+
+    Raises:
+        ValueError: The IO type is unknown, or the name is not one (empty, or with a slash).
+    """
+    if io_type not in MARKER_IO_TYPES:
+        raise ValueError(f"Cannot make a marker of {file_name!r}: IO type {io_type!r} is none of {MARKER_IO_TYPES}")
+    if not file_name or "/" in file_name:
+        raise ValueError(f"Cannot make a marker of {file_name!r}: it is not the name of a file")
+    return f"{file_name}{_MARKER_INFIX}{io_type}"
+
+
+def parse_marker_name(name: str) -> MarkerName | None:
+    """The parts of a marker's name, None when it is not one."""
+    file_name, infix, io_type = name.rpartition(_MARKER_INFIX)
+    if not infix or not file_name or "/" in name or io_type not in MARKER_IO_TYPES:
+        return None
+    return MarkerName(file_name, io_type)

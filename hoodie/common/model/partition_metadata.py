@@ -1,0 +1,184 @@
+"""The file that makes a folder a partition: ``.hoodie_partition_metadata``.
+
+A folder without it is no partition to anybody who lists the table, and its data would be invisible; so it is made
+before the first data file. A table without partitions has it in its base folder. It is
+Java properties ``commitTime`` and ``partitionDepth``, or the same two in the footer of a Parquet file without rows.
+
+Hudi: org.apache.hudi.common.model.HoodiePartitionMetadata.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieNotSupportedException
+from hoodie.storage import storage_path
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = [
+    "PARTITION_METAFILE_NAMES",
+    "PARTITION_METAFILE_PREFIX",
+    "HoodiePartitionMetadata",
+    "check_partition_path",
+    "ensure_partition_metadata",
+    "partition_depth",
+    "read_partition_metadata",
+]
+
+logger = logging.getLogger(__name__)
+
+PARTITION_METAFILE_PREFIX = ".hoodie_partition_metadata"
+PARTITION_METAFILE_NAMES = (
+    PARTITION_METAFILE_PREFIX,
+    f"{PARTITION_METAFILE_PREFIX}.parquet",
+    f"{PARTITION_METAFILE_PREFIX}.orc",
+)
+"""The names that readers look for, in their order; hoodie writes the first."""
+
+_METAFOLDER_NAME = ".hoodie"
+_COMMIT_TIME_KEY = "commitTime"
+_PARTITION_DEPTH_KEY = "partitionDepth"
+
+
+@attrs.frozen
+class HoodiePartitionMetadata:
+    """What the file of a partition says.
+
+    Attributes:
+        commit_time: The instant that created the partition.
+        partition_depth: Folders between the base path and the partition; 0 for a table without partitions.
+    """
+
+    commit_time: str
+    partition_depth: int
+
+
+def check_partition_path(partition_path: str) -> str:
+    """A partition path that stays below the base path and outside of ``.hoodie``, as it was given.
+
+    Args:
+        partition_path: Relative, levels joined by ``/``; "" for a table without partitions.
+
+    Raises:
+        HoodieIOException: It is absolute, or has an empty level, ``.``, ``..`` or ``.hoodie``, or a NUL character.
+    """
+    if not partition_path:
+        return partition_path
+    levels = partition_path.split("/")
+    if "\0" in partition_path or any(level in ("", ".", "..") for level in levels) or levels[0] == _METAFOLDER_NAME:
+        raise HoodieIOException(
+            f"Partition path {partition_path!r} would leave the data folders of the table: levels must not be empty, "
+            f"'.', '..' or '{_METAFOLDER_NAME}'"
+        )
+    return partition_path
+
+
+def partition_depth(partition_path: str) -> int:
+    """Folders between the base path and a partition: 0 for "", 1 for "asia", 2 for "asia/china"."""
+    return partition_path.count("/") + 1 if partition_path else 0
+
+
+def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_path: str, instant_time: str) -> bool:
+    """Make a folder a partition unless it is one; to be called before the first data file is written there.
+
+    Safe to be called by several tasks at once: one of them creates the file, the others find it.
+
+    Args:
+        storage: The table's storage.
+        base_path: The table's folder.
+        partition_path: The partition; its folder need not exist.
+        instant_time: The instant that writes.
+
+    Returns:
+        True when this call created the file.
+
+    Raises:
+        HoodieIOException: The partition path would leave the table, or storage failed.
+    """
+    folder = storage_path.join(base_path, check_partition_path(partition_path))
+    if any(storage.exists(storage_path.join(folder, name)) for name in PARTITION_METAFILE_NAMES):
+        return False
+    lines = (
+        "#partition metadata",
+        f"#{time.asctime(time.gmtime())} UTC",
+        f"{_COMMIT_TIME_KEY}={instant_time}",
+        f"{_PARTITION_DEPTH_KEY}={partition_depth(partition_path)}",
+        "",
+    )
+    created = storage.create_if_absent(
+        storage_path.join(folder, PARTITION_METAFILE_PREFIX), "\n".join(lines).encode("latin-1")
+    )
+    if created:
+        logger.debug("Created partition %r at instant %s", partition_path, instant_time)
+    return created
+
+
+def read_partition_metadata(
+    storage: HoodieStorage, base_path: str, partition_path: str
+) -> HoodiePartitionMetadata | None:
+    """What the file of a partition says, in the text or the Parquet form; None when the folder is no partition.
+
+    Args:
+        storage: The table's storage.
+        base_path: The table's folder.
+        partition_path: The partition.
+
+    Raises:
+        HoodieCorruptedDataException: The file is there, but cut short or damaged.
+        HoodieIOException: The partition path would leave the table, or storage failed.
+        HoodieNotSupportedException: The partition has only the ORC form.
+    """
+    folder = storage_path.join(base_path, check_partition_path(partition_path))
+    text_path, parquet_path, orc_path = (storage_path.join(folder, name) for name in PARTITION_METAFILE_NAMES)
+    try:
+        return _from_properties(text_path, _parse_text(storage.read(text_path)))
+    except FileNotFoundError:
+        pass
+    try:
+        with storage.open_input_file(parquet_path) as source:
+            return _from_properties(parquet_path, _parse_parquet(parquet_path, source))
+    except FileNotFoundError:
+        pass
+    if storage.exists(orc_path):
+        raise HoodieNotSupportedException(
+            f"Cannot read {orc_path}: hoodie does not read partition metadata in ORC files"
+        )
+    return None
+
+
+def _parse_text(content: bytes) -> dict[str, str]:
+    """Keys and values of the Java properties file; both values are digits, so nothing in it is ever escaped."""
+    properties = {}
+    for line in content.decode("latin-1").splitlines():
+        stripped = line.strip()
+        if stripped and stripped[0] not in "#!":
+            key, _, value = stripped.replace(":", "=", 1).partition("=")
+            properties[key.strip()] = value.strip()
+    return properties
+
+
+def _parse_parquet(path: str, source: pa.NativeFile) -> dict[str, str]:
+    try:
+        footer = pq.read_metadata(source).metadata or {}
+    except pa.ArrowInvalid as error:
+        raise HoodieCorruptedDataException(
+            f"Cannot read partition metadata {path}: it is not a whole Parquet file ({error})"
+        ) from error
+    return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in footer.items()}
+
+
+def _from_properties(path: str, properties: dict[str, str]) -> HoodiePartitionMetadata:
+    commit_time = properties.get(_COMMIT_TIME_KEY, "")
+    depth = properties.get(_PARTITION_DEPTH_KEY, "")
+    if not (commit_time.isascii() and commit_time.isdigit() and depth.isascii() and depth.isdigit()):
+        raise HoodieCorruptedDataException(
+            f"Cannot read partition metadata {path}: {_COMMIT_TIME_KEY} is {commit_time!r} and {_PARTITION_DEPTH_KEY} "
+            f"is {depth!r} where digits belong; the next write into the partition needs no repair, but to repair it "
+            "delete the file and write into the partition again"
+        )
+    return HoodiePartitionMetadata(commit_time, int(depth))

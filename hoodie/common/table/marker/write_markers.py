@@ -1,0 +1,194 @@
+"""Markers: empty files that announce each data file before it is written.
+
+They let a rollback, and the step that removes the files of lost task attempts, find every file that an instant may
+have left, without listing the table. hoodie writes one marker a file (Hudi's type DIRECT), and reads those and the
+batched form of Hudi's timeline server (TIMELINE_SERVER_BASED).
+
+Hudi: org.apache.hudi.table.marker.{WriteMarkers, DirectWriteMarkers}, org.apache.hudi.common.util.MarkerUtils.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import attrs
+
+from hoodie.common.fs.file_names import (
+    is_data_file_name,
+    make_marker_name,
+    parse_base_file_name,
+    parse_marker_name,
+)
+from hoodie.common.model.partition_metadata import check_partition_path
+from hoodie.common.model.write_operation_type import IOType
+from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
+from hoodie.storage import storage_path
+from hoodie.storage.storage import FileStatus, HoodieStorage
+
+__all__ = ["TEMP_FOLDER_NAME", "Marker", "WriteMarkers"]
+
+logger = logging.getLogger(__name__)
+
+TEMP_FOLDER_NAME = ".temp"
+"""Folder below ``.hoodie`` that holds one folder of markers for each instant being written."""
+
+_TYPE_FILE_NAME = "MARKERS.type"
+_BATCH_FILE_NAME = re.compile(r"MARKERS[0-9]+")
+_MARKER_TYPES = ("DIRECT", "TIMELINE_SERVER_BASED")
+
+
+@attrs.frozen(order=True)
+class Marker:
+    """One announced data file.
+
+    Attributes:
+        partition_path: Its partition.
+        file_name: Its name.
+        io_type: CREATE for the first base file of a group, MERGE for a next one, APPEND for a log file.
+    """
+
+    partition_path: str
+    file_name: str
+    io_type: IOType
+
+
+@attrs.frozen
+class WriteMarkers:
+    """The markers of one instant. Picklable: tasks create markers, the driver lists and deletes them.
+
+    Attributes:
+        storage: The table's storage.
+        meta_path: The table's ``.hoodie`` folder.
+        instant_time: The instant being written.
+    """
+
+    storage: HoodieStorage
+    meta_path: str
+    instant_time: str
+
+    @property
+    def folder(self) -> str:
+        """Full path of the instant's folder of markers; it need not exist."""
+        return storage_path.join(self.meta_path, TEMP_FOLDER_NAME, self.instant_time)
+
+    def create(self, partition_path: str, file_name: str, io_type: IOType) -> bool:
+        """Announce a data file. To be called before the file is created; again for the same file is no error.
+
+        Args:
+            partition_path: Partition of the data file.
+            file_name: Name of the data file.
+            io_type: What will be done.
+
+        Returns:
+            True when this call created the marker.
+
+        Raises:
+            HoodieIOException: The marker would leave the instant's folder, or storage failed.
+        """
+        return self.storage.create_if_absent(self._path(partition_path, file_name, io_type), b"")
+
+    def exists(self, partition_path: str, file_name: str, io_type: IOType) -> bool:
+        """Whether a data file is announced by a marker of its own (batched markers are not looked at).
+
+        Raises:
+            HoodieIOException: The marker would leave the instant's folder, or storage failed.
+        """
+        return self.storage.exists(self._path(partition_path, file_name, io_type))
+
+    def delete(self, partition_path: str, file_name: str, io_type: IOType) -> bool:
+        """Take an announcement back; False when there was none.
+
+        Raises:
+            HoodieIOException: The marker would leave the instant's folder, or storage failed.
+        """
+        return self.storage.delete_file(self._path(partition_path, file_name, io_type))
+
+    def delete_all(self) -> bool:
+        """Delete the instant's folder of markers; False when there was none."""
+        return self.storage.delete_directory(self.folder)
+
+    def list_markers(self) -> list[Marker]:
+        """All data files that the instant may have created, sorted; of both forms of markers.
+
+        The names are those of data files of this table and, base files, of this instant: it is safe to delete them
+        when the instant is rolled back.
+
+        Raises:
+            HoodieCorruptedDataException: A batch of markers, or the file that tells their type, is damaged.
+            HoodieIOException: A marker names something outside of the table, no data file, or a base file of
+                another instant; or storage failed.
+        """
+        markers = set()
+        for status in self.storage.list_files(self.folder):
+            relative_path = storage_path.relative_to(self.folder, status.path)
+            if relative_path == _TYPE_FILE_NAME:
+                self._check_type(status)
+            elif _BATCH_FILE_NAME.fullmatch(relative_path):
+                markers.update(self._read_batch(status))
+            elif (marker := self._parse(relative_path, status.path)) is not None:
+                markers.add(marker)
+        return sorted(markers)
+
+    def _path(self, partition_path: str, file_name: str, io_type: IOType) -> str:
+        try:
+            marker_name = make_marker_name(file_name, io_type)
+        except ValueError as error:
+            raise HoodieIOException(f"Cannot place a marker in {self.folder}: {error}") from error
+        return storage_path.join(self.folder, check_partition_path(partition_path), marker_name)
+
+    def _check_type(self, status: FileStatus) -> None:
+        content = self.storage.read(status.path).decode("utf-8", "replace").strip()
+        if content not in _MARKER_TYPES:
+            raise HoodieCorruptedDataException(
+                f"Cannot list the markers of instant {self.instant_time}: {status.path} holds {content[:80]!r}, "
+                f"not one of {', '.join(_MARKER_TYPES)}"
+            )
+
+    def _read_batch(self, status: FileStatus) -> list[Marker]:
+        try:
+            text = self.storage.read(status.path).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise HoodieCorruptedDataException(
+                f"Cannot list the markers of instant {self.instant_time}: {status.path} is not UTF-8 text"
+            ) from error
+        *whole_lines, rest = text.split("\n")
+        markers = []
+        for line in (*whole_lines, rest):
+            name = line.removesuffix("\r")
+            marker = self._parse(name, status.path) if name else None
+            if marker is not None:
+                markers.append(marker)
+            elif name and line is rest:
+                # Cut short while it was written: nobody was told yet that this file is announced, so it does not exist.
+                logger.warning("Ignored the unfinished last line of %s", status.path)
+            elif name:
+                raise HoodieCorruptedDataException(
+                    f"Cannot list the markers of instant {self.instant_time}: {status.path} has a line that is no "
+                    f"marker: {name[:200]!r}"
+                )
+        return markers
+
+    def _parse(self, relative_path: str, source_path: str) -> Marker | None:
+        """The marker at a path relative to the folder; None for a name that is no marker's."""
+        partition_path, _, name = relative_path.rpartition("/")
+        parsed = parse_marker_name(name)
+        if parsed is None:
+            return None
+        if relative_path.startswith("/"):
+            raise HoodieIOException(f"Marker {relative_path!r} in {source_path} is an absolute path")
+        try:
+            check_partition_path(partition_path)
+        except HoodieIOException as error:
+            raise HoodieIOException(f"Marker {relative_path!r} in {source_path} is refused: {error}") from error
+        base_file = parse_base_file_name(parsed.file_name)
+        io_type = IOType(parsed.io_type)
+        if not is_data_file_name(parsed.file_name):
+            raise HoodieIOException(f"Marker {relative_path!r} in {source_path} does not name a data file")
+        # An APPEND marker of Hudi 0.14 names the base file of the slice: an older instant's.
+        if base_file is not None and io_type is not IOType.APPEND and base_file.instant_time != self.instant_time:
+            raise HoodieIOException(
+                f"Marker {relative_path!r} in {source_path} names a file of instant {base_file.instant_time}, not of "
+                f"{self.instant_time}"
+            )
+        return Marker(partition_path, parsed.file_name, io_type)
