@@ -1,0 +1,515 @@
+"""Arrow schemas as Avro schemas and back.
+
+An Avro schema is what a commit and a base file's footer store. Names are those of Hudi's Spark conversion: a column
+``c`` of the record ``ns.r`` that is a struct (or a list or map of structs) is the record ``ns.r.c``, a decimal is the
+fixed ``ns.r.c.fixed``. A nullable field is ``["null", T]`` with the default null.
+
+==================================  ==============================  ======================================
+Arrow                               Avro written                    read back as
+==================================  ==============================  ======================================
+int8, int16, int32                  int                             int32 (Avro has no smaller integer)
+int64, float, double, bool          long, float, double, boolean    the same
+string, binary                      string, bytes                   the same
+fixed_size_binary(n)                fixed of n bytes                the same
+decimal128(p, s)                    fixed with decimal(p, s)        the same
+date32                              int with date                   the same
+timestamp(us, UTC)                  long with timestamp-micros      the same
+timestamp(us)                       long with local-timestamp-...   the same
+struct, list, map (string keys)     record, array, map              the same
+==================================  ==============================  ======================================
+
+Other types are refused here; `hoodie.common.data.normalise` turns what it can into these first. Read are, besides,
+what other writers make: unions in either order, timestamp-millis (as microseconds), decimals in bytes, enum and uuid
+(as string), time-millis and time-micros (which can be read, but not written).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.exception import HoodieSchemaException
+
+__all__ = [
+    "add_meta_columns",
+    "evolve",
+    "record_name",
+    "record_namespace",
+    "remove_meta_columns",
+    "sanitize_name",
+    "to_arrow",
+    "to_avro",
+]
+
+_META_COLUMNS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+_META_COLUMN_SET = frozenset((*_META_COLUMNS, "_hoodie_operation"))
+_VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
+_INVALID_FIRST_CHARACTER = re.compile(r"^[^A-Za-z_]")
+_MASK = "__"
+_MAX_DEPTH = 100
+_MAX_DECIMAL_PRECISION = 38
+
+_SIMPLE_TO_AVRO: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
+    (pa.types.is_string, "string"),
+    (pa.types.is_int8, "int"),
+    (pa.types.is_int16, "int"),
+    (pa.types.is_int32, "int"),
+    (pa.types.is_int64, "long"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_float64, "double"),
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_binary, "bytes"),
+    (pa.types.is_date32, {"type": "int", "logicalType": "date"}),
+)
+_PRIMITIVE_TO_ARROW: dict[tuple[str, str | None], pa.DataType] = {
+    ("boolean", None): pa.bool_(),
+    ("int", None): pa.int32(),
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", None): pa.int64(),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("us", tz="UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", tz="UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("us"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("float", None): pa.float32(),
+    ("double", None): pa.float64(),
+    ("bytes", None): pa.binary(),
+    ("string", None): pa.string(),
+    ("string", "uuid"): pa.string(),
+}
+_PRIMITIVES = frozenset(name for name, _ in _PRIMITIVE_TO_ARROW) | {"null"}
+_WIDER = ({"int", "long"}, "long"), ({"float", "double"}, "double")
+
+
+def sanitize_name(name: str) -> str:
+    """A name that Avro accepts: each invalid character becomes two underscores.
+
+        sanitize_name("2024-trips")   "__024__trips"
+
+    Hudi: org.apache.hudi.avro.HoodieAvroUtils.sanitizeName.
+    """
+    return _INVALID_CHARACTER.sub(_MASK, _INVALID_FIRST_CHARACTER.sub(_MASK, name))
+
+
+def record_name(table_name: str) -> str:
+    """The name of a table's Avro record."""
+    return f"{sanitize_name(table_name)}_record"
+
+
+def record_namespace(table_name: str) -> str:
+    """The namespace of a table's Avro record."""
+    return f"hoodie.{sanitize_name(table_name)}"
+
+
+def to_avro(schema: pa.Schema, record_name: str, namespace: str, with_meta_columns: bool = False) -> str:
+    """The Avro schema of a table's rows.
+
+    Args:
+        schema: The columns; Hudi's meta columns among them are left out.
+        record_name: Name of the record, see `record_name`.
+        namespace: Its namespace, see `record_namespace`.
+        with_meta_columns: Whether Hudi's five meta columns come first, as in a base file's footer.
+
+    Returns:
+        JSON.
+
+    Raises:
+        HoodieSchemaException: A column has a type or name that cannot be stored; the message says which.
+    """
+    fields = [field for field in schema if field.name not in _META_COLUMN_SET]
+    avro = _record_to_avro(fields, record_name, namespace, "")
+    if with_meta_columns:
+        avro["fields"] = _meta_fields() + avro["fields"]
+    return _dump(avro)
+
+
+def to_arrow(avro_schema: str, with_meta_columns: bool = False) -> pa.Schema:
+    """The Arrow schema of an Avro record.
+
+    Args:
+        avro_schema: JSON, of Hudi or hoodie.
+        with_meta_columns: Whether Hudi's meta columns stay in.
+
+    Raises:
+        HoodieSchemaException: It is not the schema of a record, or a field's type has no Arrow type that hoodie knows.
+    """
+    return pa.schema(
+        field
+        for field in _AvroReader().read(_parse_record(avro_schema))
+        if with_meta_columns or field.name not in _META_COLUMN_SET
+    )
+
+
+def add_meta_columns(avro_schema: str) -> str:
+    """The schema with Hudi's five meta columns in front; unchanged when it has them.
+
+    Raises:
+        HoodieSchemaException: It is not the schema of a record.
+    """
+    record = _parse_record(avro_schema)
+    if any(field["name"] == _META_COLUMNS[0] for field in record["fields"]):
+        return avro_schema
+    return _dump(record | {"fields": _meta_fields() + record["fields"]})
+
+
+def remove_meta_columns(avro_schema: str) -> str:
+    """The schema without Hudi's meta columns; unchanged when it has none.
+
+    Raises:
+        HoodieSchemaException: It is not the schema of a record.
+    """
+    record = _parse_record(avro_schema)
+    fields = [field for field in record["fields"] if field["name"] not in _META_COLUMN_SET]
+    return avro_schema if len(fields) == len(record["fields"]) else _dump(record | {"fields": fields})
+
+
+def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
+    """The table's Avro schema with what a new schema adds; everything else stays as it was written.
+
+    A column that the table has keeps its text (names, order of unions, docs) as long as its type is the same but for
+    nullability; a column of another type gets the new type. Columns that the table lacks come last, in their order and
+    nullable. Columns that only the table has stay. The same holds for the fields of structs, in lists and maps too.
+    Whether a change of type is allowed is not asked here.
+
+        table    a ["int", "null"], b "string"
+        new      c int64, a int32, b string
+        result   a ["int", "null"], b "string", c ["null", "long"]
+
+    Args:
+        table_avro_schema: What the newest commit stored.
+        new_schema: The columns wanted; Hudi's meta columns are ignored.
+
+    Returns:
+        JSON; the very text of ``table_avro_schema`` when nothing is new.
+
+    Raises:
+        HoodieSchemaException: A new column cannot be stored, or the table's schema cannot be read.
+    """
+    record = _parse_record(table_avro_schema)
+    wanted = [field for field in new_schema if field.name not in _META_COLUMN_SET]
+    changed = _evolve_record(record, wanted, _AvroReader(), "", "")
+    return table_avro_schema if changed == record else _dump(changed)
+
+
+def _record_to_avro(fields: list[pa.Field], name: str, namespace: str, path: str) -> dict[str, Any]:
+    _check_names(fields, path)
+    full_name = f"{namespace}.{name}" if namespace else name
+    avro: dict[str, Any] = {"type": "record", "name": name}
+    if namespace:
+        avro["namespace"] = namespace
+    avro["fields"] = [_field_to_avro(field, full_name, path) for field in fields]
+    return avro
+
+
+def _check_names(fields: list[pa.Field], path: str) -> None:
+    seen: set[str] = set()
+    for field in fields:
+        where = _child(path, field.name)
+        if not _VALID_NAME.fullmatch(field.name):
+            raise HoodieSchemaException(
+                f"Column {where!r} cannot be stored: the table's Avro schema allows letters A to Z and a to z, digits "
+                f"and underscores in a name, not beginning with a digit. Rename it, for example to "
+                f"{sanitize_name(field.name or '_')!r}."
+            )
+        if field.name in seen:
+            raise HoodieSchemaException(f"Column {where!r} is there twice; rename or drop one of them.")
+        seen.add(field.name)
+
+
+def _field_to_avro(field: pa.Field, parent_name: str, path: str) -> dict[str, Any]:
+    avro_type = _type_to_avro(field.type, field.name, parent_name, _child(path, field.name))
+    if field.nullable:
+        return {"name": field.name, "type": ["null", avro_type], "default": None}
+    return {"name": field.name, "type": avro_type}
+
+
+def _item_to_avro(field: pa.Field, name: str, namespace: str, path: str) -> Any:
+    avro_type = _type_to_avro(field.type, name, namespace, path)
+    return ["null", avro_type] if field.nullable else avro_type
+
+
+def _type_to_avro(data_type: pa.DataType, name: str, namespace: str, path: str) -> Any:
+    if path.count(".") > _MAX_DEPTH:
+        raise HoodieSchemaException(f"Column {path.split('.')[0]!r} is nested more than {_MAX_DEPTH} levels deep.")
+    for is_type, avro_type in _SIMPLE_TO_AVRO:
+        if is_type(data_type):
+            return avro_type
+    if pa.types.is_timestamp(data_type):
+        return _timestamp_to_avro(data_type, path)
+    if pa.types.is_decimal128(data_type):
+        return _decimal_to_avro(data_type, name, namespace, path)
+    if pa.types.is_fixed_size_binary(data_type):
+        return _fixed(name, namespace, data_type.byte_width)
+    if pa.types.is_struct(data_type):
+        return _record_to_avro(list(data_type), name, namespace, path)
+    if pa.types.is_list(data_type):
+        items = _item_to_avro(data_type.value_field, name, namespace, f"{path}.element")
+        return {"type": "array", "items": items}
+    if pa.types.is_map(data_type):
+        if not pa.types.is_string(data_type.key_type):
+            raise _cannot_store(path, data_type, "the keys of a map must be strings")
+        return {"type": "map", "values": _item_to_avro(data_type.item_field, name, namespace, f"{path}.value")}
+    raise _cannot_store(path, data_type, "Avro has no type for it that Hudi reads; cast the column")
+
+
+def _timestamp_to_avro(data_type: pa.TimestampType, path: str) -> dict[str, str]:
+    if data_type.unit != "us":
+        raise _cannot_store(path, data_type, "timestamps are stored in microseconds; cast it to 'us'")
+    if data_type.tz is None:
+        return {"type": "long", "logicalType": "local-timestamp-micros"}
+    if data_type.tz != "UTC":
+        raise _cannot_store(path, data_type, "timestamps with a time zone are stored in UTC; cast it")
+    return {"type": "long", "logicalType": "timestamp-micros"}
+
+
+def _decimal_to_avro(data_type: pa.Decimal128Type, name: str, namespace: str, path: str) -> dict[str, Any]:
+    if not 0 <= data_type.scale <= data_type.precision:
+        raise _cannot_store(path, data_type, "the scale of a decimal must lie between 0 and its precision")
+    size = _decimal_size_bytes(data_type.precision)
+    decimal = {"logicalType": "decimal", "precision": data_type.precision, "scale": data_type.scale}
+    return _fixed(name, namespace, size) | decimal
+
+
+def _fixed(name: str, namespace: str, size_bytes: int) -> dict[str, Any]:
+    return {"type": "fixed", "name": "fixed", "namespace": f"{namespace}.{name}", "size": size_bytes}
+
+
+def _decimal_size_bytes(precision: int) -> int:
+    """The fewest bytes whose signed integers hold every number of that many digits."""
+    largest: int = 10**precision - 1
+    return (largest.bit_length() + 8) // 8
+
+
+def _cannot_store(path: str, data_type: pa.DataType, reason: str) -> HoodieSchemaException:
+    return HoodieSchemaException(f"Column {path!r} of type {data_type} cannot be stored: {reason}.")
+
+
+def _meta_fields() -> list[dict[str, Any]]:
+    return [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in _META_COLUMNS]
+
+
+def _parse_record(avro_schema: str) -> dict[str, Any]:
+    try:
+        record = json.loads(avro_schema)
+    except (ValueError, RecursionError) as error:
+        raise HoodieSchemaException(
+            f"Cannot read an Avro schema: it is not JSON ({error}): {avro_schema[:80]!r}"
+        ) from error
+    if not isinstance(record, dict) or record.get("type") != "record":
+        raise HoodieSchemaException(f"Cannot read an Avro schema: it is not a record: {avro_schema[:80]!r}")
+    _check_record(record, "")
+    return record
+
+
+def _check_record(record: dict[str, Any], path: str) -> None:
+    fields = record.get("fields")
+    is_sound = isinstance(record.get("name"), str) and isinstance(fields, list)
+    if is_sound and fields is not None:
+        is_sound = all(isinstance(field, dict) and isinstance(field.get("name"), str) for field in fields)
+    if not is_sound or fields is None:
+        raise HoodieSchemaException(
+            f"Cannot read an Avro schema: the record {path or 'at the top'} lacks name or fields"
+        )
+    names = [field["name"] for field in fields]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise HoodieSchemaException(f"Cannot read an Avro schema: field {_child(path, twice)!r} is there twice")
+
+
+class _AvroReader:
+    """Turns Avro into Arrow; remembers named types, which later fields may refer to."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, pa.DataType | None] = {}
+
+    def read(self, record: dict[str, Any]) -> list[pa.Field]:
+        """The fields of the record at the top."""
+        name, namespace = _full_name(record, "")
+        self._types[name] = None
+        return [self.read_field(field, namespace, "") for field in record["fields"]]
+
+    def read_field(self, field: dict[str, Any], namespace: str, path: str) -> pa.Field:
+        """One field, with its nullability."""
+        if "type" not in field:
+            raise HoodieSchemaException(
+                f"Cannot read an Avro schema: field {_child(path, field['name'])!r} has no type"
+            )
+        return self._item(field["type"], field["name"], namespace, _child(path, field["name"]))
+
+    def _item(self, avro: Any, name: str, namespace: str, path: str) -> pa.Field:
+        branches = avro if isinstance(avro, list) else [avro]
+        others = [branch for branch in branches if branch != "null" and branch != {"type": "null"}]
+        if len(others) == 2:
+            others = [
+                wider for kinds, wider in _WIDER if all(isinstance(o, str) and o in kinds for o in others)
+            ] or others
+        if len(others) != 1:
+            raise _cannot_read(path, avro, "it must be one type, or a union of one type and null")
+        return pa.field(name, self._type(others[0], namespace, path), nullable="null" in branches)
+
+    def _type(self, avro: Any, namespace: str, path: str) -> pa.DataType:
+        if path.count(".") > _MAX_DEPTH:
+            raise HoodieSchemaException(f"Cannot read an Avro schema: {path.split('.')[0]!r} is nested too deeply")
+        if isinstance(avro, str):
+            return self._primitive(avro, None, path) if avro in _PRIMITIVES else self._named(avro, namespace, path)
+        if not isinstance(avro, dict):
+            raise _cannot_read(path, avro, "it is no Avro type")
+        kind, logical = avro.get("type"), avro.get("logicalType")
+        if isinstance(kind, dict):
+            return self._type(kind, namespace, path)
+        if kind in ("record", "fixed", "enum"):
+            return self._define(avro, namespace, path)
+        if kind == "array":
+            return pa.list_(self._item(avro.get("items"), "element", namespace, f"{path}.element"))
+        if kind == "map":
+            return pa.map_(pa.string(), self._item(avro.get("values"), "value", namespace, f"{path}.value"))
+        if kind == "bytes" and logical == "decimal":
+            return _decimal_to_arrow(avro, path)
+        if kind in _PRIMITIVES:
+            return self._primitive(str(kind), logical, path)
+        if isinstance(kind, str):
+            return self._named(kind, namespace, path)
+        raise _cannot_read(path, avro, "it is no Avro type")
+
+    def _primitive(self, kind: str, logical: Any, path: str) -> pa.DataType:
+        known = (kind, logical) if logical is None or isinstance(logical, str) else None
+        if known not in _PRIMITIVE_TO_ARROW:
+            raise _cannot_read(path, kind if logical is None else f"{kind} ({logical})", "hoodie has no type for it")
+        return _PRIMITIVE_TO_ARROW[known]
+
+    def _define(self, avro: dict[str, Any], namespace: str, path: str) -> pa.DataType:
+        if not isinstance(avro.get("name"), str):
+            raise _cannot_read(path, avro, "it has no name")
+        name, namespace = _full_name(avro, namespace)
+        self._types[name] = None
+        if avro["type"] == "record":
+            _check_record(avro, path)
+            data_type = pa.struct([self.read_field(field, namespace, path) for field in avro["fields"]])
+        elif avro["type"] == "enum":
+            data_type = pa.string()
+        elif avro.get("logicalType") == "decimal":
+            data_type = _decimal_to_arrow(avro, path)
+        else:
+            data_type = _fixed_to_arrow(avro, path)
+        self._types[name] = data_type
+        return data_type
+
+    def _named(self, name: str, namespace: str, path: str) -> pa.DataType:
+        for candidate in (name if "." in name or not namespace else f"{namespace}.{name}", name):
+            if candidate in self._types:
+                data_type = self._types[candidate]
+                if data_type is None:
+                    raise _cannot_read(path, name, "a record that holds itself cannot be stored in columns")
+                return data_type
+        raise _cannot_read(path, name, "no type of that name was defined before")
+
+
+def _full_name(avro: dict[str, Any], enclosing: str) -> tuple[str, str]:
+    """The full name of a named type, and the namespace that its fields are in."""
+    name = str(avro["name"])
+    if "." in name:
+        return name, name.rpartition(".")[0]
+    given = avro.get("namespace")
+    namespace = given if isinstance(given, str) else enclosing
+    return (f"{namespace}.{name}" if namespace else name), namespace
+
+
+def _decimal_to_arrow(avro: dict[str, Any], path: str) -> pa.DataType:
+    precision, scale = avro.get("precision"), avro.get("scale", 0)
+    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or precision < 1:
+        raise _cannot_read(path, avro, "a decimal needs a precision, and a scale between 0 and the precision")
+    if precision > _MAX_DECIMAL_PRECISION:
+        raise _cannot_read(path, avro, f"decimals have at most {_MAX_DECIMAL_PRECISION} digits")
+    return pa.decimal128(precision, scale)
+
+
+def _fixed_to_arrow(avro: dict[str, Any], path: str) -> pa.DataType:
+    size = avro.get("size")
+    if not isinstance(size, int) or not 0 < size < 2**31 or avro.get("logicalType") is not None:
+        raise _cannot_read(path, avro, "hoodie reads fixed types of a positive size, and decimals in them")
+    return pa.binary(size)
+
+
+def _cannot_read(path: str, avro: Any, reason: str) -> HoodieSchemaException:
+    return HoodieSchemaException(f"Field {path!r} of Avro type {str(avro)[:200]} cannot be read: {reason}.")
+
+
+def _evolve_record(
+    record: dict[str, Any], wanted: list[pa.Field], reader: _AvroReader, namespace: str, path: str
+) -> dict[str, Any]:
+    name, namespace = _full_name(record, namespace)
+    by_name = {field.name: field for field in wanted}
+    fields = []
+    for field in record["fields"]:
+        new = by_name.pop(field["name"], None)
+        where = _child(path, field["name"])
+        old = reader.read_field(field, namespace, path)
+        if new is None or _same_type(old.type, new.type):
+            fields.append(field)
+        else:
+            fields.append(
+                field | {"type": _evolve_item(field["type"], new, field["name"], name, namespace, reader, where)}
+            )
+    added = [field.with_nullable(True) for field in wanted if field.name in by_name]
+    _check_names(added, path)
+    fields += [_field_to_avro(field, name, path) for field in added]
+    return record | {"fields": fields}
+
+
+def _evolve_item(
+    avro: Any, new: pa.Field, name: str, parent_name: str, namespace: str, reader: _AvroReader, path: str
+) -> Any:
+    """The type of a field, element or value that changed; the order of its union stays."""
+    if isinstance(avro, list):
+        return [
+            branch
+            if branch == "null" or branch == {"type": "null"}
+            else _evolve_item(branch, new, name, parent_name, namespace, reader, path)
+            for branch in avro
+        ]
+    if isinstance(avro, dict):
+        if avro.get("type") == "record" and pa.types.is_struct(new.type):
+            return _evolve_record(avro, list(new.type), reader, namespace, path)
+        if avro.get("type") == "array" and pa.types.is_list(new.type):
+            element = new.type.value_field
+            where = f"{path}.element"
+            return avro | {"items": _evolve_item(avro["items"], element, name, parent_name, namespace, reader, where)}
+        if avro.get("type") == "map" and pa.types.is_map(new.type):
+            value = new.type.item_field
+            where = f"{path}.value"
+            return avro | {"values": _evolve_item(avro["values"], value, name, parent_name, namespace, reader, where)}
+    return _type_to_avro(new.type, name, parent_name, path)
+
+
+def _same_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether two types are one on storage: nullability and the names of list elements aside, int8 being an int."""
+    if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
+        old, new = {field.name: field.type for field in stored}, {field.name: field.type for field in wanted}
+        return new.keys() <= old.keys() and all(_same_type(old[name], new[name]) for name in new)
+    if pa.types.is_list(stored) and pa.types.is_list(wanted):
+        return _same_type(stored.value_type, wanted.value_type)
+    if pa.types.is_map(stored) and pa.types.is_map(wanted):
+        return _same_type(stored.key_type, wanted.key_type) and _same_type(stored.item_type, wanted.item_type)
+    if pa.types.is_int8(wanted) or pa.types.is_int16(wanted):
+        return bool(pa.types.is_int32(stored))
+    return bool(stored == wanted)
+
+
+def _child(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _dump(avro: dict[str, Any]) -> str:
+    return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
