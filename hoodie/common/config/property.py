@@ -1,0 +1,367 @@
+"""Declared properties: one field of a frozen class for each of Hudi's property names.
+
+A group of properties is an attrs class whose fields are made by `property_field`. `read_group` turns the strings a
+user gave into such a group; what it cannot accept it adds to a list of problems, so that all are reported at once::
+
+    @attrs.frozen(kw_only=True)
+    class HoodieStorageConfig:
+        parquet_max_file_size: int = property_field(
+            "hoodie.parquet.max.file.size", integer(minimum=1), 120 * 1024 * 1024, "Size of base files, in bytes.")
+
+    problems: list[str] = []
+    read_group(HoodieStorageConfig, {"hoodie.parquet.max.file.size": "1 GB"}, problems)
+    problems  # ["hoodie.parquet.max.file.size = '1 GB': must be a whole number, at least 1"]
+
+Hudi: org.apache.hudi.common.config.ConfigProperty. Differs: a value that does not parse is an error, never the default.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+__all__ = [
+    "ConfigProperty",
+    "Parser",
+    "all_keys",
+    "boolean",
+    "choice",
+    "decimal",
+    "display_value",
+    "integer",
+    "properties_of",
+    "property_field",
+    "read_group",
+    "text",
+    "to_property_value",
+]
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+G = TypeVar("G")
+
+_METADATA_KEY = "hoodie.property"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LARGEST_INTEGER = 2**63 - 1
+_SENSITIVE_WORDS = ("password", "secret", "token", "credential", "access.key", "api.key", "auth")
+
+
+@attrs.frozen
+class Parser(Generic[T]):
+    """How the text of a value becomes a typed value.
+
+    Attributes:
+        parse: Takes the stripped text; raises ValueError (its message may be empty) when it does not fit.
+        type_name: The type in a word, for the reference page.
+        allowed: What is allowed, as it completes "must be ...".
+    """
+
+    parse: Callable[[str], T]
+    type_name: str
+    allowed: str
+
+
+@attrs.frozen
+class ConfigProperty:
+    """What is known about one property.
+
+    Attributes:
+        key: Hudi's name of it.
+        parser: How its value is read.
+        default: The typed value when it is not given.
+        doc: What it does, in whole sentences.
+        alternatives: Other keys that mean the same (older spellings, the table's own name of it).
+        since: The first version of Hudi that knows it; "" for "since always".
+        is_ours: Hudi does not have it.
+    """
+
+    key: str
+    parser: Parser[Any]
+    default: Any
+    doc: str
+    alternatives: tuple[str, ...] = ()
+    since: str = ""
+    is_ours: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key and its alternatives, the preferred one first."""
+        return (self.key, *self.alternatives)
+
+
+def property_field(
+    key: str,
+    parser: Parser[Any],
+    default: T,
+    doc: str,
+    *,
+    alternatives: Sequence[str] = (),
+    since: str = "",
+    is_ours: bool = False,
+) -> T:
+    """Declare a property as a field of a group.
+
+    Args:
+        key: Hudi's name of the property.
+        parser: How its value is read.
+        default: The typed value when it is not given.
+        doc: What it does, in whole sentences; it goes to the reference page.
+        alternatives: Other keys that mean the same.
+        since: The first version of Hudi that knows it.
+        is_ours: Hudi does not have it.
+
+    Returns:
+        A field definition for the body of an attrs class (typed as the field's value, as `attrs.field` is).
+    """
+    definition = ConfigProperty(
+        key=key,
+        parser=parser,
+        default=default,
+        doc=doc,
+        alternatives=tuple(alternatives),
+        since=since,
+        is_ours=is_ours,
+    )
+    return attrs.field(default=default, metadata={_METADATA_KEY: definition})
+
+
+def properties_of(group: type[Any]) -> dict[str, ConfigProperty]:
+    """List the properties that a group declares.
+
+    Args:
+        group: An attrs class with fields made by `property_field`.
+
+    Returns:
+        Field name -> property, in the order of declaration.
+    """
+    return {
+        field.name: field.metadata[_METADATA_KEY] for field in attrs.fields(group) if _METADATA_KEY in field.metadata
+    }
+
+
+def all_keys(groups: Iterable[type[Any]]) -> dict[str, ConfigProperty]:
+    """List every key that some groups understand, alternatives too.
+
+    Args:
+        groups: attrs classes with fields made by `property_field`.
+
+    Returns:
+        Key -> property.
+    """
+    return {key: prop for group in groups for prop in properties_of(group).values() for key in prop.keys}
+
+
+def read_group(group: type[G], given: Mapping[str, str], problems: list[str]) -> G:
+    """Make a group of the values a user gave.
+
+    Args:
+        group: An attrs class with fields made by `property_field`.
+        given: Key -> text; keys of other groups are left alone.
+        problems: Takes one sentence for each value that does not fit, and for each property that is given
+            differently under two of its keys. The field then has its default.
+
+    Returns:
+        The group.
+    """
+    values: dict[str, Any] = {}
+    for name, prop in properties_of(group).items():
+        parsed: dict[str, Any] = {}
+        for key in prop.keys:
+            if key not in given:
+                continue
+            try:
+                parsed[key] = prop.parser.parse(given[key].strip())
+            except ValueError as error:
+                reason = str(error) or f"must be {prop.parser.allowed}"
+                problems.append(f"{key} = {display_value(key, given[key])}: {reason}")
+        if not parsed:
+            continue
+        first, *others = parsed
+        values[name] = parsed[first]
+        for other in others:
+            if parsed[other] != parsed[first]:
+                problems.append(
+                    f"{first} = {display_value(first, given[first])} and {other} = "
+                    f"{display_value(other, given[other])} mean the same property: give one of them"
+                )
+    return group(**values)
+
+
+def to_property_value(value: Any) -> str:
+    """Write a Python value as Hudi writes it in a properties file.
+
+    Args:
+        value: Text, a boolean, a number, a member of a StrEnum, or a list or tuple of texts.
+
+    Returns:
+        The text: ``true``, ``1048576``, ``a,b``. Whole floats lose their fraction (``1e6`` is ``1000000``).
+
+    Raises:
+        ValueError: The value is of another type, or not finite; the message completes "must be ...".
+    """
+    match value:
+        case str():
+            return str(value)
+        case bool():
+            return "true" if value else "false"
+        case numbers.Integral():
+            return str(int(value))
+        case numbers.Real():
+            number = float(value)
+            if not math.isfinite(number):
+                raise ValueError("a finite number")
+            return str(int(number)) if number.is_integer() and abs(number) <= _LARGEST_INTEGER else repr(number)
+        case list() | tuple() if all(isinstance(item, str) for item in value):
+            return ",".join(value)
+    raise ValueError(f"text, a number, a boolean or a list of texts, not {type(value).__name__}")
+
+
+def display_value(key: str, value: Any) -> str:
+    """Show a value in a message, unless its key says that it is a secret.
+
+    Args:
+        key: The property's key.
+        value: Its value.
+
+    Returns:
+        The value's repr, cut after 100 characters, or ``'***'``.
+    """
+    if any(word in key.lower() for word in _SENSITIVE_WORDS):
+        return "'***'"
+    shown = repr(str(value)) if isinstance(value, str) else repr(value)
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."
+
+
+def integer(*, minimum: int | None = None, maximum: int = _LARGEST_INTEGER) -> Parser[int]:
+    """Read whole numbers.
+
+    Args:
+        minimum: The smallest allowed one; None for no limit.
+        maximum: The largest allowed one.
+
+    Returns:
+        The parser.
+    """
+    allowed = "a whole number"
+    if minimum is not None and maximum != _LARGEST_INTEGER:
+        allowed += f" from {minimum} to {maximum}"
+    elif minimum is not None:
+        allowed += f", at least {minimum}"
+
+    def parse(value: str) -> int:
+        if not _INTEGER.fullmatch(value) or len(value) > 20:
+            raise ValueError
+        number = int(value)
+        if number > maximum or (number < minimum if minimum is not None else number < -maximum - 1):
+            raise ValueError
+        return number
+
+    return Parser(parse, "int", allowed)
+
+
+def decimal(*, above: float, at_most: float | None = None, below: float | None = None) -> Parser[float]:
+    """Read numbers with a fraction.
+
+    Args:
+        above: The value must be larger than this.
+        at_most: The value must not be larger than this.
+        below: The value must be smaller than this.
+
+    Returns:
+        The parser.
+    """
+    allowed = f"a number above {above:g}"
+    allowed += f", at most {at_most:g}" if at_most is not None else ""
+    allowed += f", below {below:g}" if below is not None else ""
+
+    def parse(value: str) -> float:
+        if not _DECIMAL.fullmatch(value):
+            raise ValueError
+        number = float(value)
+        if not math.isfinite(number) or number <= above:
+            raise ValueError
+        if (at_most is not None and number > at_most) or (below is not None and number >= below):
+            raise ValueError
+        return number
+
+    return Parser(parse, "float", allowed)
+
+
+def boolean() -> Parser[bool]:
+    """Read ``true`` and ``false``, in any case; nothing else (Hudi takes every other word for false).
+
+    Returns:
+        The parser.
+    """
+
+    def parse(value: str) -> bool:
+        match value.lower():
+            case "true":
+                return True
+            case "false":
+                return False
+        raise ValueError
+
+    return Parser(parse, "bool", "true or false")
+
+
+def text(allowed: str = "text that is not empty", check: Callable[[str], None] | None = None) -> Parser[str]:
+    """Read text that is not empty.
+
+    Args:
+        allowed: What is allowed, as it completes "must be ...".
+        check: Raises ValueError for text that is not allowed.
+
+    Returns:
+        The parser.
+    """
+
+    def parse(value: str) -> str:
+        if not value:
+            raise ValueError
+        if check is not None:
+            check(value)
+        return value
+
+    return Parser(parse, "str", allowed)
+
+
+def choice(
+    members: Iterable[E],
+    *,
+    aliases: Mapping[str, E] | None = None,
+    unsupported: Mapping[str, str] | None = None,
+) -> Parser[E]:
+    """Read one of a few names, in any case.
+
+    Args:
+        members: The names; their values are what users write.
+        aliases: More names (upper case) -> the member they stand for.
+        unsupported: Names (upper case) that Hudi knows and hoodie does not support -> the way out, or "".
+
+    Returns:
+        The parser.
+    """
+    by_name = {member.value.upper(): member for member in members}
+    names = [member.value for member in by_name.values()]
+    by_name |= aliases or {}
+    allowed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+    refused = unsupported or {}
+
+    def parse(value: str) -> E:
+        name = value.upper()
+        if name in by_name:
+            return by_name[name]
+        if name in refused:
+            way_out = f": {refused[name]}" if refused[name] else ""
+            raise ValueError(f"Hudi has it, hoodie does not support it yet{way_out}; supported: {allowed}")
+        raise ValueError
+
+    return Parser(parse, "str", allowed)

@@ -1,0 +1,50 @@
+"""Properties that steer how records are packed into files."""
+
+from __future__ import annotations
+
+import attrs
+
+from hoodie.common.config.property import boolean, decimal, integer, property_field
+
+__all__ = ["HoodieCompactionConfig"]
+
+
+@attrs.frozen(kw_only=True)
+class HoodieCompactionConfig:
+    """Small files, and how many records go into a new file.
+
+    Hudi: org.apache.hudi.config.HoodieCompactionConfig.
+    """
+
+    parquet_small_file_limit: int = property_field(
+        "hoodie.parquet.small.file.limit",
+        integer(),
+        100 * 1024 * 1024,
+        "Inserts first fill base files that are smaller than this, in bytes, up to `hoodie.parquet.max.file.size`. "
+        "0 or less: inserts always make new files.",
+    )
+    copy_on_write_insert_split_size: int = property_field(
+        "hoodie.copyonwrite.insert.split.size",
+        integer(minimum=1, maximum=2**31 - 1),
+        500_000,
+        "Records of a new file, when `hoodie.copyonwrite.insert.auto.split` is false.",
+    )
+    copy_on_write_insert_auto_split: bool = property_field(
+        "hoodie.copyonwrite.insert.auto.split",
+        boolean(),
+        True,
+        "Derive the records of a new file from the average size of a record in earlier commits.",
+    )
+    copy_on_write_record_size_estimate: int = property_field(
+        "hoodie.copyonwrite.record.size.estimate",
+        integer(minimum=1, maximum=2**31 - 1),
+        1024,
+        "Size of a record in a file, in bytes, as long as no commit tells it.",
+    )
+    record_size_estimation_threshold: float = property_field(
+        "hoodie.record.size.estimation.threshold",
+        decimal(above=0.0),
+        1.0,
+        "The size of a record is taken from the newest commit that wrote more bytes than this share of "
+        "`hoodie.parquet.small.file.limit`.",
+    )

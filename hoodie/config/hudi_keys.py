@@ -1,0 +1,111 @@
+"""All of Hudi's property names, and what hoodie does when it is given one.
+
+The names are in ``hudi_keys.csv`` beside this module: those of Hudi 0.15.0 and 1.2.0. Each is in one class:
+
+- *used*: a field of a group (`hoodie.config.write_config.GROUPS`) reads it.
+- *harmless*: it changes nothing that hoodie stores or shows; it is ignored, and named in the log.
+- *refused*: it changes what is stored or seen, and hoodie cannot do that yet. It is accepted with the values that
+  ask for nothing (``harmless_values``), mostly ``false``.
+
+Any other ``hoodie.*`` name is a mistake. A name that ends in ``*`` stands for all that start so.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+
+import attrs
+
+__all__ = ["HudiKey", "KeyClass", "find_hudi_key", "load_hudi_keys", "nearest_key"]
+
+
+class KeyClass(StrEnum):
+    """What hoodie does with a property."""
+
+    USED = "used"
+    HARMLESS = "harmless"
+    REFUSED = "refused"
+
+
+@attrs.frozen
+class HudiKey:
+    """One of Hudi's property names.
+
+    Attributes:
+        key: The name, or its beginning and ``*``.
+        key_class: What hoodie does with it.
+        versions: The versions of Hudi that have it; ``next`` is the one after 1.2.0.
+        harmless_values: Values (lower case) of a refused property that ask for nothing.
+        note: Why, and what to do.
+    """
+
+    key: str
+    key_class: KeyClass
+    versions: tuple[str, ...]
+    harmless_values: frozenset[str]
+    note: str
+
+    def is_harmless_value(self, value: str) -> bool:
+        """Say whether a value of a refused property asks for nothing.
+
+        Args:
+            value: The value as it was given.
+
+        Returns:
+            True when the property can be ignored.
+        """
+        return value.strip().lower() in self.harmless_values
+
+
+@cache
+def load_hudi_keys() -> Mapping[str, HudiKey]:
+    """Read the list of names; it is read once.
+
+    Returns:
+        Name -> what is known about it.
+    """
+    with resources.files("hoodie.config").joinpath("hudi_keys.csv").open(encoding="utf-8") as file:
+        return {
+            row["key"]: HudiKey(
+                key=row["key"],
+                key_class=KeyClass(row["class"]),
+                versions=tuple(row["versions"].split()),
+                harmless_values=frozenset(row["harmless_values"].split("|")) if row["harmless_values"] else frozenset(),
+                note=row["note"],
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+def find_hudi_key(key: str) -> HudiKey | None:
+    """Look a property name up.
+
+    Args:
+        key: The name.
+
+    Returns:
+        What is known about it; the longest beginning counts where several fit. None for a name that Hudi does not have.
+    """
+    keys = load_hudi_keys()
+    if key in keys:
+        return keys[key]
+    fitting = [entry for entry in keys.values() if entry.key.endswith("*") and key.startswith(entry.key[:-1])]
+    return max(fitting, key=lambda entry: len(entry.key), default=None)
+
+
+def nearest_key(key: str, known: Iterable[str]) -> str:
+    """Find the property name that somebody may have meant.
+
+    Args:
+        key: What they wrote.
+        known: The names to choose from, at least one.
+
+    Returns:
+        The most similar name.
+    """
+    return difflib.get_close_matches(key.lower(), sorted(known), n=1, cutoff=0.0)[0]

@@ -1,0 +1,86 @@
+"""Properties of the index, and of the bloom filters in base files."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import attrs
+
+from hoodie.common.config.property import choice, decimal, integer, property_field
+
+__all__ = ["BloomFilterType", "HoodieIndexConfig", "IndexType"]
+
+_UNSUPPORTED_INDEXES = (
+    "BLOOM",
+    "GLOBAL_BLOOM",
+    "GLOBAL_SIMPLE",
+    "BUCKET",
+    "HBASE",
+    "FLINK_STATE",
+    "RECORD_INDEX",
+    "GLOBAL_RECORD_LEVEL_INDEX",
+    "RECORD_LEVEL_INDEX",
+)
+
+
+class IndexType(StrEnum):
+    """How the file group of a key is found.
+
+    Hudi: org.apache.hudi.index.HoodieIndex.IndexType.
+    """
+
+    SIMPLE = "SIMPLE"
+    INMEMORY = "INMEMORY"
+
+
+class BloomFilterType(StrEnum):
+    """The kind of a base file's bloom filter; the value is the name on storage.
+
+    Hudi: org.apache.hudi.common.bloom.BloomFilterTypeCode.
+    """
+
+    SIMPLE = "SIMPLE"
+    DYNAMIC_V0 = "DYNAMIC_V0"
+
+
+@attrs.frozen(kw_only=True)
+class HoodieIndexConfig:
+    """How records are found, and what base files carry to help.
+
+    Hudi: org.apache.hudi.config.HoodieIndexConfig (the filters: org.apache.hudi.common.config.HoodieStorageConfig).
+    """
+
+    index_type: IndexType = property_field(
+        "hoodie.index.type",
+        choice(
+            IndexType,
+            unsupported=dict.fromkeys(_UNSUPPORTED_INDEXES, ""),
+        ),
+        IndexType.SIMPLE,
+        "How the location of a key is found. SIMPLE reads the keys of the touched partitions; INMEMORY keeps "
+        "locations in this process and forgets them when it ends (local client only).",
+    )
+    bloom_num_entries: int = property_field(
+        "hoodie.index.bloom.num_entries",
+        integer(minimum=1, maximum=2**31 - 1),
+        60_000,
+        "Keys that a bloom filter is made for. A DYNAMIC_V0 filter starts with this and grows.",
+    )
+    bloom_fpp: float = property_field(
+        "hoodie.index.bloom.fpp",
+        decimal(above=0.0, below=1.0),
+        0.000000001,
+        "Share of false positives that a bloom filter is made for.",
+    )
+    bloom_filter_type: BloomFilterType = property_field(
+        "hoodie.bloom.index.filter.type",
+        choice(BloomFilterType),
+        BloomFilterType.DYNAMIC_V0,
+        "Kind of the bloom filter in a base file's footer.",
+    )
+    bloom_dynamic_max_entries: int = property_field(
+        "hoodie.bloom.index.filter.dynamic.max.entries",
+        integer(minimum=1, maximum=2**31 - 1),
+        100_000,
+        "Keys after which a DYNAMIC_V0 filter stops growing.",
+    )

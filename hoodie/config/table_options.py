@@ -1,0 +1,230 @@
+"""Properties by which a writer describes its table. The table's own properties decide; these must agree with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import attrs
+
+from hoodie.common.config.property import Parser, boolean, choice, property_field, text
+from hoodie.common.model.write_operation_type import HoodieTableType
+
+__all__ = ["HasProperties", "HoodieTableOptions"]
+
+_KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
+_PAYLOAD_PACKAGE = "org.apache.hudi.common.model."
+_KEY_GENERATOR_TYPES = {
+    "SIMPLE": "SimpleKeyGenerator",
+    "SIMPLE_AVRO": "SimpleKeyGenerator",
+    "COMPLEX": "ComplexKeyGenerator",
+    "COMPLEX_AVRO": "ComplexKeyGenerator",
+    "NON_PARTITION": "NonpartitionedKeyGenerator",
+    "NON_PARTITION_AVRO": "NonpartitionedKeyGenerator",
+    "TIMESTAMP": "TimestampBasedKeyGenerator",
+    "TIMESTAMP_AVRO": "TimestampBasedKeyGenerator",
+    "CUSTOM": "CustomKeyGenerator",
+    "CUSTOM_AVRO": "CustomKeyGenerator",
+    "GLOBAL_DELETE": "GlobalDeleteKeyGenerator",
+    "GLOBAL_DELETE_AVRO": "GlobalDeleteKeyGenerator",
+}
+_PAYLOAD_OF_OLD_TABLES = "OverwriteWithLatestAvroPayload"
+
+
+class HasProperties(Protocol):
+    """Anything that holds a table's properties, as HoodieTableConfig does."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties as they are stored."""
+
+
+def _fields() -> Parser[tuple[str, ...]]:
+    def parse(value: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in value.split(",")) if value else ()
+        if not all(names) or len(set(names)) != len(names):
+            raise ValueError
+        return names
+
+    return Parser(parse, "names", "column names separated by commas, each once")
+
+
+def _class_name(package: str, kind: str) -> Parser[str]:
+    def parse(value: str) -> str:
+        if not value:
+            raise ValueError
+        name = _KEY_GENERATOR_TYPES.get(value.upper(), value) if package == _KEY_GENERATOR_PACKAGE else value
+        return name if "." in name else f"{package}{name}"
+
+    return Parser(parse, "class", f"the name of a {kind} class")
+
+
+@attrs.frozen(kw_only=True)
+class HoodieTableOptions:
+    """The table as the writer's properties describe it; None where they do not.
+
+    Hudi configurations name the table's keys and columns again for every write. They create the table
+    (`init_table`), and later must not contradict it: `contradictions` lists where they do.
+
+    Hudi: org.apache.hudi.DataSourceWriteOptions and org.apache.hudi.common.table.HoodieTableConfig.
+    """
+
+    table_name: str | None = property_field(
+        "hoodie.table.name",
+        text(),
+        None,
+        "Name of the table.",
+        alternatives=("hoodie.datasource.write.table.name",),
+    )
+    database_name: str | None = property_field("hoodie.database.name", text(), None, "Name of the table's database.")
+    table_type: HoodieTableType | None = property_field(
+        "hoodie.datasource.write.table.type",
+        choice([HoodieTableType.COPY_ON_WRITE], unsupported={"MERGE_ON_READ": ""}),
+        None,
+        "Type of the table.",
+        alternatives=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
+    )
+    record_key_fields: tuple[str, ...] | None = property_field(
+        "hoodie.datasource.write.recordkey.field",
+        _fields(),
+        None,
+        "Columns of the record key.",
+        alternatives=("hoodie.table.recordkey.fields",),
+    )
+    partition_fields: tuple[str, ...] | None = property_field(
+        "hoodie.datasource.write.partitionpath.field",
+        _fields(),
+        None,
+        "Columns of the partition path; empty for a table without partitions.",
+        alternatives=("hoodie.table.partition.fields",),
+    )
+    ordering_fields: tuple[str, ...] | None = property_field(
+        "hoodie.datasource.write.precombine.field",
+        _fields(),
+        None,
+        "Column whose larger value wins among records of one key.",
+        alternatives=("hoodie.table.precombine.field", "hoodie.table.ordering.fields", "hoodie.payload.ordering.field"),
+    )
+    key_generator_class: str | None = property_field(
+        "hoodie.datasource.write.keygenerator.class",
+        _class_name(_KEY_GENERATOR_PACKAGE, "key generator"),
+        None,
+        "How record key and partition path are made of the columns.",
+        alternatives=(
+            "hoodie.table.keygenerator.class",
+            "hoodie.datasource.write.keygenerator.type",
+            "hoodie.table.keygenerator.type",
+        ),
+    )
+    payload_class: str | None = property_field(
+        "hoodie.datasource.write.payload.class",
+        _class_name(_PAYLOAD_PACKAGE, "payload"),
+        None,
+        "How a stored record and an incoming one of the same key become one.",
+        alternatives=("hoodie.compaction.payload.class",),
+    )
+    hive_style_partitioning: bool | None = property_field(
+        "hoodie.datasource.write.hive_style_partitioning",
+        boolean(),
+        None,
+        "Partition folders are named `column=value`.",
+    )
+    url_encode_partitioning: bool | None = property_field(
+        "hoodie.datasource.write.partitionpath.urlencode",
+        boolean(),
+        None,
+        "Partition values are URL-encoded in folder names.",
+    )
+
+    def contradictions(self, table: HasProperties) -> list[str]:
+        """Compare with what the table says about itself.
+
+        Args:
+            table: The table's configuration.
+
+        Returns:
+            One sentence for each difference: the writer's property and value, the table's, and the way out.
+        """
+        stored = table.properties
+        found: list[str] = []
+
+        def compare(key: str, given: object, table_key: str, actual: object) -> None:
+            if given is not None and given != actual:
+                has = f"the table has {_show(actual)} ({table_key})"
+                found.append(f"{key} = {_show(given)}: {has}; leave it out, or write to a table made with it")
+
+        compare("hoodie.table.name", self.table_name, "hoodie.table.name", stored.get("hoodie.table.name"))
+        if "hoodie.database.name" in stored:
+            compare(
+                "hoodie.database.name", self.database_name, "hoodie.database.name", stored.get("hoodie.database.name")
+            )
+        compare(
+            "hoodie.datasource.write.table.type",
+            self.table_type,
+            "hoodie.table.type",
+            stored.get("hoodie.table.type", "COPY_ON_WRITE"),
+        )
+        for key, given, table_key in (
+            ("hoodie.datasource.write.recordkey.field", self.record_key_fields, "hoodie.table.recordkey.fields"),
+            ("hoodie.datasource.write.partitionpath.field", self.partition_fields, "hoodie.table.partition.fields"),
+            ("hoodie.datasource.write.precombine.field", self.ordering_fields, "hoodie.table.precombine.field"),
+        ):
+            compare(key, given and _without_types(given), table_key, _without_types(_split(stored.get(table_key, ""))))
+        self._compare_classes(stored, found)
+        for key, flag in (
+            ("hoodie.datasource.write.hive_style_partitioning", self.hive_style_partitioning),
+            ("hoodie.datasource.write.partitionpath.urlencode", self.url_encode_partitioning),
+        ):
+            compare(key, flag, key, stored.get(key, "false").strip().lower() == "true")
+        return found
+
+    def _compare_classes(self, stored: Mapping[str, str], found: list[str]) -> None:
+        if self.key_generator_class is not None:
+            table_class = stored.get("hoodie.table.keygenerator.class") or stored.get("hoodie.table.keygenerator.type")
+            actual = _short_key_generator(table_class or _inferred_key_generator(stored))
+            if _short_key_generator(self.key_generator_class) != actual:
+                found.append(
+                    f"hoodie.datasource.write.keygenerator.class = '{self.key_generator_class}': the table's keys are "
+                    f"made by {actual} (hoodie.table.keygenerator.class); leave it out, or write to a table made with it"
+                )
+        if self.payload_class is not None:
+            payload = stored.get("hoodie.compaction.payload.class", _PAYLOAD_OF_OLD_TABLES)
+            if self.payload_class.rpartition(".")[2] != payload.rpartition(".")[2]:
+                found.append(
+                    f"hoodie.datasource.write.payload.class = '{self.payload_class}': the table merges records by "
+                    f"{payload.rpartition('.')[2]} (hoodie.compaction.payload.class); leave it out, or write to a "
+                    "table made with it"
+                )
+
+
+def _split(value: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def _without_types(names: tuple[str, ...]) -> tuple[str, ...]:
+    # CustomKeyGenerator's partition fields carry a type: "ts:TIMESTAMP".
+    return tuple(name.partition(":")[0] for name in names)
+
+
+def _short_key_generator(name: str) -> str:
+    short = _KEY_GENERATOR_TYPES.get(name.upper(), name).rpartition(".")[2]
+    return short.replace("Avro", "")
+
+
+def _inferred_key_generator(stored: Mapping[str, str]) -> str:
+    partitions = _split(stored.get("hoodie.table.partition.fields", ""))
+    keys = _split(stored.get("hoodie.table.recordkey.fields", ""))
+    if not partitions:
+        return "NonpartitionedKeyGenerator"
+    return "SimpleKeyGenerator" if len(partitions) == 1 and len(keys) == 1 else "ComplexKeyGenerator"
+
+
+def _show(value: object) -> str:
+    match value:
+        case None | ():
+            return "none"
+        case tuple():
+            return repr(",".join(value))
+        case bool():
+            return str(value).lower()
+    return repr(str(value))

@@ -1,0 +1,230 @@
+"""The configuration of a writer: Hudi's properties, read once into typed values."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+
+from hoodie.common.config.property import (
+    all_keys,
+    display_value,
+    read_group,
+    to_property_value,
+)
+from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.config.compaction_config import HoodieCompactionConfig
+from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
+from hoodie.config.index_config import HoodieIndexConfig
+from hoodie.config.table_options import HasProperties, HoodieTableOptions
+from hoodie.config.write_options import HoodieWriteOptions
+from hoodie.exception import HoodieConfigException
+
+__all__ = ["GROUPS", "HoodieWriteConfig"]
+
+logger = logging.getLogger(__name__)
+
+GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
+    {
+        "write": HoodieWriteOptions,
+        "table": HoodieTableOptions,
+        "storage": HoodieStorageConfig,
+        "compaction": HoodieCompactionConfig,
+        "index": HoodieIndexConfig,
+    }
+)
+_PREFIX = "hoodie."
+
+
+def _shown_properties(properties: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{key!r}: {display_value(key, value)}" for key, value in sorted(properties.items())) + "}"
+
+
+@attrs.frozen(kw_only=True)
+class HoodieWriteConfig:
+    """What a write client is told: the table's place, and all properties as typed values.
+
+    Made by `from_properties`; picklable and never changed. Code reads ``config.storage.parquet_max_file_size``, not
+    a key::
+
+        config = HoodieWriteConfig.from_properties("/data/trips", {"hoodie.parquet.max.file.size": 64 * 1024 * 1024})
+        config.storage.parquet_max_file_size    # 67108864
+
+    Attributes:
+        base_path: The table's folder, as it was given.
+        properties: The properties that were given, as Hudi writes them.
+        storage_options: Options and credentials of the storage; never printed.
+        write: What the writer does.
+        table: The table as the properties describe it.
+        storage: Size and encoding of base files.
+        compaction: How records are packed into files.
+        index: How records are found.
+
+    Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong one is an error.
+    """
+
+    base_path: str
+    properties: Mapping[str, str] = attrs.field(factory=dict, repr=_shown_properties)
+    storage_options: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    write: HoodieWriteOptions = attrs.field(factory=HoodieWriteOptions)
+    table: HoodieTableOptions = attrs.field(factory=HoodieTableOptions)
+    storage: HoodieStorageConfig = attrs.field(factory=HoodieStorageConfig)
+    compaction: HoodieCompactionConfig = attrs.field(factory=HoodieCompactionConfig)
+    index: HoodieIndexConfig = attrs.field(factory=HoodieIndexConfig)
+
+    @classmethod
+    def from_properties(
+        cls,
+        base_path: str | os.PathLike[str],
+        properties: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> HoodieWriteConfig:
+        """Read Hudi's properties.
+
+        Keys that do not start with ``hoodie.`` are not looked at (a pasted configuration holds Spark's ``path`` or
+        a source's own options) but kept in `properties`, unless they look like a misspelt ``hoodie.`` key.
+
+        Args:
+            base_path: The table's folder: a path or URL.
+            properties: Hudi's property names -> values: text, or booleans, numbers, enum members, lists of texts.
+            storage_options: Options and credentials of the storage.
+
+        Returns:
+            The configuration.
+
+        Raises:
+            HoodieConfigException: Properties that Hudi does not have, that hoodie does not support, whose values do not
+                parse, or that contradict each other: all of them in one message.
+        """
+        problems: list[str] = []
+        path = os.fspath(base_path) if isinstance(base_path, str | os.PathLike) else ""
+        if not isinstance(path, str) or not path.strip():
+            problems.append(f"base_path = {base_path!r}: must be the path or URL of the table's folder")
+        given = _as_text(properties or {}, problems)
+        groups = {name: read_group(group, given, problems) for name, group in GROUPS.items()}
+        config = cls(base_path=path, properties=given, storage_options=storage_options, **groups)
+        ignored = _check_keys(given, config.write.commit_metadata_key_prefix, problems)
+        problems += _contradictions(config)
+        if problems:
+            count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+            lines = "".join(f"\n  - {problem}" for problem in problems)
+            raise HoodieConfigException(f"Configuration of the table at {base_path!r}, {count}:{lines}")
+        if ignored:
+            logger.info("These properties change nothing in hoodie and are ignored: %s", ", ".join(sorted(ignored)))
+        return config
+
+    @property
+    def extra_metadata(self) -> dict[str, str]:
+        """What the properties add to the extra metadata of every commit (see ``commit_metadata_key_prefix``)."""
+        prefix = self.write.commit_metadata_key_prefix
+        return {
+            key: value
+            for key, value in self.properties.items()
+            if key.startswith(prefix) and find_hudi_key(key) is None and key not in all_keys(GROUPS.values())
+        }
+
+    def check_against_table(self, table_config: HasProperties) -> None:
+        """Refuse properties that contradict what the table says about itself.
+
+        Args:
+            table_config: The table's configuration.
+
+        Raises:
+            HoodieConfigException: The writer names another table name, type, key, partitioning, ordering, key generator
+                or payload than the table has: all differences in one message.
+        """
+        found = self.table.contradictions(table_config)
+        if found:
+            lines = "".join(f"\n  - {problem}" for problem in found)
+            raise HoodieConfigException(
+                f"The properties of this writer contradict those of the table at {self.base_path!r}:{lines}"
+            )
+
+
+def _as_text(properties: Mapping[str, Any], problems: list[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for key, value in properties.items():
+        if not isinstance(key, str):
+            problems.append(f"{key!r}: a property's name must be text")
+            continue
+        try:
+            given[key] = to_property_value(value)
+        except ValueError as error:
+            problems.append(f"{key} = {display_value(key, value)}: must be {error}")
+    return given
+
+
+def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[str]) -> list[str]:
+    """Find keys that are unknown or refused; return those that are ignored."""
+    used = all_keys(GROUPS.values())
+    ignored = []
+    for key, value in given.items():
+        if key in used:
+            if key == "hoodie.write.markers.type" and value.strip().upper() != "DIRECT":
+                ignored.append(key)
+            continue
+        entry = find_hudi_key(key)
+        if entry is None:
+            if not key.startswith(metadata_prefix) and (key.startswith(_PREFIX) or _is_misspelt_prefix(key)):
+                nearest = nearest_key(key, [*used, *(name for name in load_hudi_keys() if not name.endswith("*"))])
+                problems.append(f"{key} = {display_value(key, value)}: Hudi has no such property; nearest: {nearest}")
+        elif entry.key_class is KeyClass.REFUSED and not entry.is_harmless_value(value):
+            problems.append(f"{key} = {display_value(key, value)}: not supported yet; {entry.note}")
+        else:
+            ignored.append(key)
+    return ignored
+
+
+def _is_misspelt_prefix(key: str) -> bool:
+    first, _, rest = key.partition(".")
+    if not rest or first == "hoodie":
+        return False
+    similar = difflib.SequenceMatcher(None, first.lower(), "hoodie").ratio() >= 0.6
+    return similar and (
+        f"{_PREFIX}{rest}" in all_keys(GROUPS.values()) or find_hudi_key(f"{_PREFIX}{rest}") is not None
+    )
+
+
+def _contradictions(config: HoodieWriteConfig) -> list[str]:
+    checks: tuple[Callable[[HoodieWriteConfig], str | None], ...] = (
+        _small_file_limit_above_maximum,
+        _filter_starts_above_its_end,
+        _other_base_path,
+    )
+    return [problem for check in checks if (problem := check(config)) is not None]
+
+
+def _small_file_limit_above_maximum(config: HoodieWriteConfig) -> str | None:
+    limit, maximum = config.compaction.parquet_small_file_limit, config.storage.parquet_max_file_size
+    if limit <= maximum or "hoodie.parquet.small.file.limit" not in config.properties:
+        return None
+    return (
+        f"hoodie.parquet.small.file.limit = {limit} is larger than hoodie.parquet.max.file.size = {maximum}: files of "
+        "full size would count as small; lower the first or raise the second"
+    )
+
+
+def _filter_starts_above_its_end(config: HoodieWriteConfig) -> str | None:
+    entries, maximum = config.index.bloom_num_entries, config.index.bloom_dynamic_max_entries
+    given = {
+        "hoodie.index.bloom.num_entries",
+        "hoodie.bloom.index.filter.dynamic.max.entries",
+    } & config.properties.keys()
+    if not given or config.index.bloom_filter_type != "DYNAMIC_V0" or entries <= maximum:
+        return None
+    return (
+        f"hoodie.index.bloom.num_entries = {entries} is larger than hoodie.bloom.index.filter.dynamic.max.entries = "
+        f"{maximum}: a filter cannot start above its end; raise the second"
+    )
+
+
+def _other_base_path(config: HoodieWriteConfig) -> str | None:
+    other = config.properties.get("hoodie.base.path")
+    if other is None or other.rstrip("/") == config.base_path.rstrip("/"):
+        return None
+    return f"hoodie.base.path = {other!r} is not the base path that was given, {config.base_path!r}: leave it out"

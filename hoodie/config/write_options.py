@@ -1,0 +1,227 @@
+"""Properties of a writer: what an operation does with its input, and how instants are made and guarded."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+
+import attrs
+
+from hoodie.common.config.property import Parser, boolean, choice, integer, property_field, text
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.exception import HoodieNotSupportedException
+
+__all__ = ["FailedWritesPolicy", "HoodieWriteOptions", "MarkerType", "WriteConcurrencyMode"]
+
+_OPERATIONS = (
+    WriteOperationType.UPSERT,
+    WriteOperationType.INSERT,
+    WriteOperationType.BULK_INSERT,
+    WriteOperationType.DELETE,
+)
+
+
+class WriteConcurrencyMode(StrEnum):
+    """How many writers a table has. Only SINGLE_WRITER can start a commit.
+
+    Hudi: org.apache.hudi.common.model.WriteConcurrencyMode.
+    """
+
+    SINGLE_WRITER = "SINGLE_WRITER"
+    OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    NON_BLOCKING_CONCURRENCY_CONTROL = "NON_BLOCKING_CONCURRENCY_CONTROL"
+
+
+class FailedWritesPolicy(StrEnum):
+    """Who rolls back what a failed writer left: the next commit (EAGER) or the cleaner (LAZY).
+
+    Hudi: org.apache.hudi.common.model.HoodieFailedWritesCleaningPolicy.
+    """
+
+    EAGER = "EAGER"
+    LAZY = "LAZY"
+
+
+class MarkerType(StrEnum):
+    """How markers are stored.
+
+    Hudi: org.apache.hudi.common.table.marker.MarkerType.
+    """
+
+    DIRECT = "DIRECT"
+
+
+def _check_json_object(value: str) -> None:
+    try:
+        schema = json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"must be the JSON of an Avro record: {error}") from error
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError
+
+
+_AVRO_SCHEMA = text("the JSON of an Avro record", _check_json_object)
+_PARALLELISM: Parser[int] = integer(minimum=0, maximum=2**31 - 1)
+
+
+def _parallelism(key: str, operation: str) -> int:
+    return property_field(
+        key, _PARALLELISM, 0, f"Partitions of the shuffles of {operation}; 0 takes as many as the input has."
+    )
+
+
+@attrs.frozen(kw_only=True)
+class HoodieWriteOptions:
+    """What a writer does.
+
+    Hudi: org.apache.hudi.config.HoodieWriteConfig (and a few of org.apache.hudi.DataSourceWriteOptions,
+    HoodieCleanConfig and HoodieMetadataConfig).
+    """
+
+    operation: WriteOperationType = property_field(
+        "hoodie.datasource.write.operation",
+        choice(
+            _OPERATIONS,
+            unsupported={str(other): "" for other in WriteOperationType if other not in (*_OPERATIONS, "UNKNOWN")},
+        ),
+        WriteOperationType.UPSERT,
+        "The operation, where the call does not name it.",
+    )
+    auto_commit: bool = property_field(
+        "hoodie.auto.commit",
+        boolean(),
+        True,
+        "Complete the instant at the end of each write. With false the caller does it by `client.commit`.",
+    )
+    combine_before_insert: bool = property_field(
+        "hoodie.combine.before.insert",
+        boolean(),
+        False,
+        "Keep one record of each key of the input of insert and bulk_insert.",
+    )
+    combine_before_upsert: bool = property_field(
+        "hoodie.combine.before.upsert",
+        boolean(),
+        True,
+        "Keep one record of each key of the input of upsert. Give false only for input without duplicates.",
+    )
+    combine_before_delete: bool = property_field(
+        "hoodie.combine.before.delete", boolean(), True, "Keep one of each key of the input of delete."
+    )
+    merge_allow_duplicate_on_inserts: bool = property_field(
+        "hoodie.merge.allow.duplicate.on.inserts",
+        boolean(),
+        True,
+        "With true, an insert that lands in an existing file is added though the file has its key; with false it "
+        "replaces that record.",
+    )
+    insert_shuffle_parallelism: int = _parallelism("hoodie.insert.shuffle.parallelism", "insert")
+    upsert_shuffle_parallelism: int = _parallelism("hoodie.upsert.shuffle.parallelism", "upsert")
+    bulk_insert_shuffle_parallelism: int = _parallelism("hoodie.bulkinsert.shuffle.parallelism", "bulk_insert")
+    delete_shuffle_parallelism: int = _parallelism("hoodie.delete.shuffle.parallelism", "delete")
+    write_buffer_limit_bytes: int = property_field(
+        "hoodie.write.buffer.limit.bytes",
+        integer(minimum=1),
+        4 * 1024 * 1024,
+        "Bytes of records that reading may be ahead of writing, for each file being written.",
+    )
+    avro_schema: str | None = property_field(
+        "hoodie.avro.schema",
+        _AVRO_SCHEMA,
+        None,
+        "Schema of input that carries none (dicts and `HoodieRecord`s), as Avro JSON.",
+    )
+    set_null_for_missing_columns: bool = property_field(
+        "hoodie.write.set.null.for.missing.columns",
+        boolean(),
+        False,
+        "Write null to columns of the table that the input does not have, instead of refusing the input.",
+        since="0.14.1",
+    )
+    allow_empty_commit: bool = property_field(
+        "hoodie.allow.empty.commit",
+        boolean(),
+        True,
+        "Complete an instant though nothing was written.",
+    )
+    commit_on_errors: bool = property_field(
+        "hoodie.write.commit.on.errors",
+        boolean(),
+        False,
+        "Auto-commit the good records of a write though some records failed.",
+        is_ours=True,
+    )
+    commit_metadata_key_prefix: str = property_field(
+        "hoodie.datasource.write.commitmeta.key.prefix",
+        text(),
+        "_",
+        "Properties whose key starts with this are stored in the commit's extra metadata.",
+    )
+    rollback_using_markers: bool = property_field(
+        "hoodie.rollback.using.markers",
+        boolean(),
+        True,
+        "Find the files of a failed write by its markers; with false, by listing the table.",
+    )
+    markers_type: MarkerType = property_field(
+        "hoodie.write.markers.type",
+        choice(MarkerType, aliases={"TIMELINE_SERVER_BASED": MarkerType.DIRECT}),
+        MarkerType.DIRECT,
+        "How markers are stored. There is no timeline server: TIMELINE_SERVER_BASED, Hudi's default, is accepted and "
+        "means DIRECT. Markers of both kinds are read.",
+    )
+    concurrency_mode: WriteConcurrencyMode = property_field(
+        "hoodie.write.concurrency.mode",
+        choice(WriteConcurrencyMode),
+        WriteConcurrencyMode.SINGLE_WRITER,
+        "How many writers the table has. Starting a commit is refused unless it is SINGLE_WRITER: there are no locks "
+        "yet.",
+    )
+    failed_writes_policy: FailedWritesPolicy = property_field(
+        "hoodie.cleaner.policy.failed.writes",
+        choice(FailedWritesPolicy, unsupported={"NEVER": "give EAGER"}),
+        FailedWritesPolicy.EAGER,
+        "Who rolls back failed writes. Starting a commit is refused unless it is EAGER: the next commit does.",
+        alternatives=("hoodie.clean.failed.writes.policy",),
+    )
+    heartbeat_interval_ms: int = property_field(
+        "hoodie.client.heartbeat.interval_in_ms",
+        integer(minimum=1),
+        60_000,
+        "Time between two signs of life of a writer, in milliseconds.",
+    )
+    heartbeat_tolerable_misses: int = property_field(
+        "hoodie.client.heartbeat.tolerable.misses",
+        integer(minimum=0, maximum=2**31 - 1),
+        2,
+        "Signs of life that may be missing before a writer counts as dead.",
+    )
+    metadata_enable: bool | None = property_field(
+        "hoodie.metadata.enable",
+        boolean(),
+        None,
+        "Metadata tables are not written yet: a table that has one with nothing but file listings goes on without it. "
+        "Give false to allow that for a metadata table that holds more (indexes, column statistics). True is the same "
+        "as not given.",
+    )
+
+    def check_single_writer(self) -> None:
+        """Refuse to start a commit beside other writers: there is no lock yet that would keep them apart.
+
+        Raises:
+            HoodieNotSupportedException: The concurrency mode is not SINGLE_WRITER, or the policy for failed writes
+                (which other writers' running instants would be rolled back by) is not EAGER.
+        """
+        problems = []
+        if self.concurrency_mode is not WriteConcurrencyMode.SINGLE_WRITER:
+            problems.append(
+                f"hoodie.write.concurrency.mode = {self.concurrency_mode} needs locks, which hoodie does not have yet: "
+                "write with one writer at a time and set SINGLE_WRITER"
+            )
+        if self.failed_writes_policy is not FailedWritesPolicy.EAGER:
+            problems.append(
+                f"hoodie.cleaner.policy.failed.writes = {self.failed_writes_policy} leaves failed writes to a cleaner, "
+                "which hoodie does not have yet: make sure that no other writer is at work and set EAGER"
+            )
+        if problems:
+            raise HoodieNotSupportedException(f"Cannot start a commit: {'; '.join(problems)}.")
