@@ -1,0 +1,415 @@
+"""Timeline files that are Avro: plans and metadata of rollbacks, cleans, savepoints, compactions and clusterings.
+
+Each is an Avro object container with one record and no compression; the record's full name must be Hudi's, because
+Java resolves by name. `encode` and `decode` work on attrs classes, for what hoodie writes; `encode_record` and
+`decode_record` on dicts with Hudi's field names, for every record of `RECORDS`.
+
+Schemas are those of Hudi 0.15. A newer writer's additional fields are skipped, an older one's missing fields get their
+defaults.
+
+Hudi: the records of package org.apache.hudi.avro.model, org.apache.hudi.common.table.timeline.TimelineMetadataUtils.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import attrs
+from avro.datafile import DataFileReader, DataFileWriter
+from avro.errors import AvroException
+from avro.io import BinaryDecoder, DatumReader, DatumWriter
+from avro.schema import Schema
+from avro.schema import parse as parse_schema
+
+from hoodie.exception import HoodieCorruptedDataException, HoodieException
+
+__all__ = [
+    "NAMESPACE",
+    "RECORDS",
+    "HoodieInstantInfo",
+    "HoodieRequestedReplaceMetadata",
+    "HoodieRollbackMetadata",
+    "HoodieRollbackPartitionMetadata",
+    "HoodieRollbackPlan",
+    "HoodieRollbackRequest",
+    "decode",
+    "decode_datums",
+    "decode_record",
+    "encode",
+    "encode_record",
+    "schema_of",
+]
+
+NAMESPACE = "org.apache.hudi.avro.model"
+"""Of every record here."""
+
+RECORDS: Mapping[str, str] = {
+    "HoodieActionInstant": "timestamp string; action string; state string",
+    "HoodieCleanFileInfo": "filePath string?; isBootstrapBaseFile boolean?",
+    "HoodieCleanMetadata": (
+        "startCleanTime string; timeTakenInMillis long; totalFilesDeleted int; earliestCommitToRetain string; "
+        'lastCompletedCommitTimestamp string=""; partitionMetadata {HoodieCleanPartitionMetadata}; version int?=1; '
+        "bootstrapPartitionMetadata {HoodieCleanPartitionMetadata}?; extraMetadata {string}?"
+    ),
+    "HoodieCleanPartitionMetadata": (
+        "partitionPath string; policy string; deletePathPatterns [string]; successDeleteFiles [string]; "
+        "failedDeleteFiles [string]; isPartitionDeleted boolean?"
+    ),
+    "HoodieCleanerPlan": (
+        'earliestInstantToRetain HoodieActionInstant?; lastCompletedCommitTimestamp string=""; policy string; '
+        "filesToBeDeletedPerPartition {[string]}?; version int?=1; "
+        "filePathsToBeDeletedPerPartition {[HoodieCleanFileInfo]}?; partitionsToBeDeleted [string]?; "
+        "extraMetadata {string}?"
+    ),
+    "HoodieClusteringGroup": (
+        "slices [HoodieSliceInfo]?; metrics {double}?; numOutputFileGroups int?=1; extraMetadata {string}?; "
+        "version int?=1"
+    ),
+    "HoodieClusteringPlan": (
+        "inputGroups [HoodieClusteringGroup]?; strategy HoodieClusteringStrategy?; extraMetadata {string}?; "
+        "version int?=1; preserveHoodieMetadata boolean?"
+    ),
+    "HoodieClusteringStrategy": "strategyClassName string?; strategyParams {string}?; version int?=1",
+    "HoodieCompactionOperation": (
+        "baseInstantTime string?!; deltaFilePaths [string]?; dataFilePath string?; fileId string?!; "
+        "partitionPath string?; metrics {double}?; bootstrapFilePath string?"
+    ),
+    "HoodieCompactionPlan": (
+        "operations [HoodieCompactionOperation]?; extraMetadata {string}?; version int?=1; "
+        "strategy HoodieCompactionStrategy?; preserveHoodieMetadata boolean?=false"
+    ),
+    "HoodieCompactionStrategy": "compactorClassName string?; strategyParams {string}?; version int?=1",
+    "HoodieInstantInfo": "commitTime string; action string",
+    "HoodieRequestedReplaceMetadata": (
+        "operationType string?; clusteringPlan HoodieClusteringPlan?; extraMetadata {string}?; version int?=1"
+    ),
+    "HoodieRestoreMetadata": (
+        "startRestoreTime string; timeTakenInMillis long; instantsToRollback [string]; "
+        "hoodieRestoreMetadata {[HoodieRollbackMetadata?]}; version int?=1; restoreInstantInfo [HoodieInstantInfo]=[]"
+    ),
+    "HoodieRestorePlan": (
+        "instantsToRollback [HoodieInstantInfo]=[]; version int?=2; savepointToRestoreTimestamp string?"
+    ),
+    "HoodieRollbackMetadata": (
+        "startRollbackTime string; timeTakenInMillis long; totalFilesDeleted int; commitsRollback [string]; "
+        "partitionMetadata {HoodieRollbackPartitionMetadata}; version int?=1; instantsRollback [HoodieInstantInfo]=[]"
+    ),
+    "HoodieRollbackPartitionMetadata": (
+        "partitionPath string; successDeleteFiles [string]; failedDeleteFiles [string]; rollbackLogFiles {long}?; "
+        "logFilesFromFailedCommit {long}?"
+    ),
+    "HoodieRollbackPlan": (
+        "instantToRollback HoodieInstantInfo?; RollbackRequests [HoodieRollbackRequest]?; version int?=1"
+    ),
+    "HoodieRollbackRequest": (
+        "partitionPath string; fileId string?; latestBaseInstant string?; filesToBeDeleted [string]=[]; "
+        "logBlocksToBeDeleted {long}?"
+    ),
+    "HoodieSavepointMetadata": (
+        "savepointedBy string; savepointedAt long; comments string; "
+        "partitionMetadata {HoodieSavepointPartitionMetadata}; version int?=1"
+    ),
+    "HoodieSavepointPartitionMetadata": "partitionPath string; savepointDataFile [string]",
+    "HoodieSliceInfo": (
+        "dataFilePath string?; deltaFilePaths [string]?; fileId string?!; partitionPath string?; "
+        "bootstrapFilePath string?; version int?=1"
+    ),
+}
+"""Record name to fields in their order: ``[T]`` is an array, ``{T}`` a map with string keys, ``T=x`` has the default x.
+``T?`` is null or T with the default null, ``T?!`` the same without a default, ``T?=x`` is T or null with the default x.
+"""
+
+_STRING = {"type": "string", "avro.java.string": "String"}
+_PRIMITIVES = frozenset({"boolean", "int", "long", "double"})
+_FIELD = re.compile(r"(?P<name>\w+) (?P<type>[^=?!\s]*(?:\?[\]}]+)?)(?P<nullable>\??)(?P<bare>!?)(?:=(?P<default>.+))?")
+_T = TypeVar("_T")
+
+
+def _avro(name: str, convert: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+    """Metadata of an attribute: the Avro field, and what turns its decoded value into the attribute's."""
+    return {"name": name, "convert": convert}
+
+
+def _record_of(cls: type) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else _from_value(cls, value)
+
+
+def _tuple_of(cls: type) -> Callable[[Any], Any]:
+    return lambda values: tuple(_from_value(cls, value) for value in values or ())
+
+
+def _map_of(cls: type) -> Callable[[Any], Any]:
+    return lambda values: {key: _from_value(cls, value) for key, value in values.items()}
+
+
+@attrs.frozen
+class HoodieInstantInfo:
+    """An instant that is, or was, rolled back."""
+
+    commit_time: str = attrs.field(metadata=_avro("commitTime"))
+    action: str = attrs.field(metadata=_avro("action"))
+
+
+@attrs.frozen
+class HoodieRollbackRequest:
+    """What a rollback deletes in one partition.
+
+    Attributes:
+        partition_path: The partition.
+        file_id: The file group whose log blocks are undone; None where only files are deleted.
+        latest_base_instant: Base instant of that group's slice.
+        files_to_be_deleted: Full paths.
+        log_blocks_to_be_deleted: Full path of a log file to its size in bytes.
+    """
+
+    partition_path: str = attrs.field(metadata=_avro("partitionPath"))
+    file_id: str | None = attrs.field(default=None, metadata=_avro("fileId"))
+    latest_base_instant: str | None = attrs.field(default=None, metadata=_avro("latestBaseInstant"))
+    files_to_be_deleted: tuple[str, ...] = attrs.field(default=(), metadata=_avro("filesToBeDeleted", tuple))
+    log_blocks_to_be_deleted: Mapping[str, int] | None = attrs.field(
+        factory=dict, metadata=_avro("logBlocksToBeDeleted")
+    )
+
+
+@attrs.frozen
+class HoodieRollbackPlan:
+    """The content of a requested rollback: which instant, and what to delete."""
+
+    instant_to_rollback: HoodieInstantInfo | None = attrs.field(
+        metadata=_avro("instantToRollback", _record_of(HoodieInstantInfo))
+    )
+    rollback_requests: tuple[HoodieRollbackRequest, ...] = attrs.field(
+        default=(), metadata=_avro("RollbackRequests", _tuple_of(HoodieRollbackRequest))
+    )
+    version: int | None = attrs.field(default=1, metadata=_avro("version"))
+
+
+@attrs.frozen
+class HoodieRollbackPartitionMetadata:
+    """What a rollback deleted in one partition: full paths."""
+
+    partition_path: str = attrs.field(metadata=_avro("partitionPath"))
+    success_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=_avro("successDeleteFiles", tuple))
+    failed_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=_avro("failedDeleteFiles", tuple))
+    rollback_log_files: Mapping[str, int] | None = attrs.field(factory=dict, metadata=_avro("rollbackLogFiles"))
+    log_files_from_failed_commit: Mapping[str, int] | None = attrs.field(
+        factory=dict, metadata=_avro("logFilesFromFailedCommit")
+    )
+
+
+@attrs.frozen
+class HoodieRollbackMetadata:
+    """The content of a completed rollback.
+
+    Attributes:
+        start_rollback_time: The rollback's own instant time.
+        time_taken_ms: How long it took.
+        total_files_deleted: Files that were deleted.
+        commits_rollback: Instant times that were rolled back.
+        partition_metadata: Partition path to what was deleted there.
+        version: 1.
+        instants_rollback: The instants that were rolled back, with their actions.
+    """
+
+    start_rollback_time: str = attrs.field(metadata=_avro("startRollbackTime"))
+    time_taken_ms: int = attrs.field(metadata=_avro("timeTakenInMillis"))
+    total_files_deleted: int = attrs.field(metadata=_avro("totalFilesDeleted"))
+    commits_rollback: tuple[str, ...] = attrs.field(metadata=_avro("commitsRollback", tuple))
+    partition_metadata: Mapping[str, HoodieRollbackPartitionMetadata] = attrs.field(
+        factory=dict, metadata=_avro("partitionMetadata", _map_of(HoodieRollbackPartitionMetadata))
+    )
+    version: int | None = attrs.field(default=1, metadata=_avro("version"))
+    instants_rollback: tuple[HoodieInstantInfo, ...] = attrs.field(
+        default=(), metadata=_avro("instantsRollback", _tuple_of(HoodieInstantInfo))
+    )
+
+
+@attrs.frozen
+class HoodieRequestedReplaceMetadata:
+    """The content of a requested replace commit; all None for an insert overwrite or a delete of partitions.
+
+    Attributes:
+        operation_type: CLUSTER for a clustering.
+        clustering_plan: The plan of a clustering, as a record ``HoodieClusteringPlan``.
+        extra_metadata: Strings that travel along.
+        version: 1 with a clustering plan.
+    """
+
+    operation_type: str | None = attrs.field(default=None, metadata=_avro("operationType"))
+    clustering_plan: Mapping[str, Any] | None = attrs.field(default=None, metadata=_avro("clusteringPlan"))
+    extra_metadata: Mapping[str, str] | None = attrs.field(default=None, metadata=_avro("extraMetadata"))
+    version: int | None = attrs.field(default=None, metadata=_avro("version"))
+
+
+def encode(value: attrs.AttrsInstance) -> bytes:
+    """The timeline file of one of this module's classes.
+
+    Raises:
+        HoodieException: An attribute has a value that its schema does not allow.
+    """
+    return encode_record(type(value).__name__, _to_value(value))
+
+
+def decode(data: bytes, cls: type[_T], source: str = "") -> _T:
+    """Read a timeline file into one of this module's classes.
+
+    Args:
+        data: The file's content.
+        cls: The class, which has the record's name.
+        source: Where it comes from (a path), for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: It is empty, cut short, damaged or another record.
+    """
+    decoded: _T = _from_value(cls, decode_record(data, cls.__name__, source))
+    return decoded
+
+
+def encode_record(name: str, value: Mapping[str, Any]) -> bytes:
+    """The timeline file of a record.
+
+    Args:
+        name: One of `RECORDS`.
+        value: Avro field to value; every field is there.
+
+    Raises:
+        HoodieException: A field has a value that its schema does not allow.
+    """
+    schema = _parsed_schema(name)
+    buffer = io.BytesIO()
+    try:
+        writer = DataFileWriter(buffer, DatumWriter(schema), schema)
+        writer.append(dict(value))
+        writer.flush()
+    except (AvroException, AttributeError, TypeError, ValueError) as error:
+        raise HoodieException(f"Cannot write a {name}: {error}") from error
+    return buffer.getvalue()
+
+
+def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
+    """Read a timeline file as a dict of Avro field to value.
+
+    Args:
+        data: The file's content.
+        name: One of `RECORDS`; the file must hold exactly one.
+        source: Where it comes from (a path), for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: It is empty, cut short, damaged or another record.
+    """
+    what = f"{source or 'a timeline file'} as a {name}"
+    if not data:
+        raise HoodieCorruptedDataException(f"Cannot read {what}: it is empty")
+    try:
+        reader = DataFileReader(io.BytesIO(data), DatumReader(None, _parsed_schema(name)))
+        records = [*_take(reader, 2)]
+    except Exception as error:  # Whatever the library raises on bytes that nobody checked.
+        raise HoodieCorruptedDataException(
+            f"Cannot read {what} ({len(data)} bytes): {_describe(error)}. The file is damaged, cut short or another's."
+        ) from error
+    if len(records) != 1 or not isinstance(records[0], dict):
+        raise HoodieCorruptedDataException(f"Cannot read {what}: it holds {len(records) or 'no'} records, not one")
+    return records[0]
+
+
+def decode_datums(schema: str, datums: list[bytes], source: str = "") -> list[dict[str, Any]]:
+    """Read bare Avro records, as blocks of a log file hold them.
+
+    Args:
+        schema: The schema that they were written with, of a record.
+        datums: One record each.
+        source: Where they come from, for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: The schema or a record is damaged.
+    """
+    try:
+        reader = DatumReader(_parse(schema))
+        records = [reader.read(BinaryDecoder(io.BytesIO(datum))) for datum in datums]
+    except Exception as error:  # As in decode_record.
+        raise HoodieCorruptedDataException(
+            f"Cannot read Avro records of {source or 'a log block'}: {_describe(error)}"
+        ) from error
+    for record in records:
+        if not isinstance(record, dict):
+            raise HoodieCorruptedDataException(f"Cannot read Avro records of {source or 'a log block'}: no records")
+    return records  # type: ignore[return-value]
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """The Avro schema of a record of `RECORDS`, as the value of its JSON.
+
+    The first use of a nested record defines it, later ones name it.
+    """
+    return {"type": "record", "name": name, "namespace": NAMESPACE, "fields": _fields_of(name, {name})}
+
+
+def _fields_of(name: str, defined: set[str]) -> list[dict[str, Any]]:
+    return [_field_of(text.strip(), defined) for text in RECORDS[name].split(";")]
+
+
+def _field_of(text: str, defined: set[str]) -> dict[str, Any]:
+    match = _FIELD.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a field: {text!r}")
+    field = {"name": match["name"], "type": _type_of(match["type"], defined)}
+    if match["nullable"] and match["default"]:
+        return field | {"type": [field["type"], "null"], "default": json.loads(match["default"])}
+    if match["nullable"]:
+        return field | {"type": ["null", field["type"]]} | ({} if match["bare"] else {"default": None})
+    return field | {"default": json.loads(match["default"])} if match["default"] else field
+
+
+def _type_of(text: str, defined: set[str]) -> Any:
+    if text.endswith("?"):
+        return ["null", _type_of(text[:-1], defined)]
+    if text.startswith("["):
+        return {"type": "array", "items": _type_of(text[1:-1], defined)}
+    if text.startswith("{"):
+        return {"type": "map", "values": _type_of(text[1:-1], defined), "avro.java.string": "String"}
+    if text == "string":
+        return _STRING
+    if text in _PRIMITIVES or text in defined:
+        return text
+    defined.add(text)
+    return {"type": "record", "name": text, "fields": _fields_of(text, defined)}
+
+
+@functools.cache
+def _parsed_schema(name: str) -> Schema:
+    return parse_schema(json.dumps(schema_of(name)))
+
+
+@functools.lru_cache(maxsize=16)
+def _parse(schema: str) -> Schema:
+    return parse_schema(schema)
+
+
+def _take(reader: DataFileReader, count: int) -> list[object]:
+    return [record for record, _ in zip(reader, range(count), strict=False)]
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def _to_value(value: Any) -> Any:
+    if attrs.has(type(value)):
+        return {field.metadata["name"]: _to_value(getattr(value, field.name)) for field in attrs.fields(type(value))}
+    if isinstance(value, Mapping):
+        return {key: _to_value(item) for key, item in value.items()}
+    return [_to_value(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def _from_value(cls: type, value: Mapping[str, Any]) -> Any:
+    arguments = {}
+    for field in attrs.fields(cls):
+        item = value[field.metadata["name"]]
+        convert = field.metadata["convert"]
+        arguments[field.name] = item if convert is None else convert(item)
+    return cls(**arguments)
