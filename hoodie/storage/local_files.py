@@ -1,0 +1,276 @@
+"""The atomic steps and the listing of a POSIX file system.
+
+A new file is written under a temporary name in its own directory, flushed to the disk, and only then given its final
+name: by a hard link, which fails when the name is taken, or by a rename, which replaces. A reader therefore never sees
+a part of a file under its final name. Opening the final name exclusively would not do: the file would be visible
+empty.
+
+Temporary names are ``.hoodie_tmp_<32 hex digits>``. One stays behind when the process is killed in between; listings
+leave it out, and Hudi ignores names that start with a dot.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import os
+import re
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+
+from hoodie.exception import HoodieIOException, HoodieNotSupportedException
+from hoodie.storage.storage import FileStatus
+
+__all__ = [
+    "checksum_sibling",
+    "create_exclusively",
+    "is_hidden_from_listings",
+    "make_directories",
+    "replace_atomically",
+    "scan",
+    "walk",
+]
+
+logger = logging.getLogger(__name__)
+
+_TEMPORARY_PREFIX = ".hoodie_tmp_"
+_HIDDEN = re.compile(r"^(?:\..+\.crc|\.hoodie_tmp_[0-9a-f]{32})$", re.DOTALL)
+
+# What file systems without hard links answer (exFAT and some FUSE and SMB mounts).
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK}
+_NO_DIRECTORY_FSYNC = {errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EACCES, errno.EPERM}
+
+_AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
+
+
+def checksum_sibling(path: str) -> str:
+    """The path of the checksum file that Hadoop's local file system keeps beside a file."""
+    directory, _, name = path.rpartition("/")
+    return f"{directory}/.{name}.crc"
+
+
+def is_hidden_from_listings(name: str) -> bool:
+    """Whether a name is a Hadoop checksum sibling or a temporary file of this module."""
+    return name.startswith(".") and _HIDDEN.match(name) is not None
+
+
+def create_exclusively(path: str, data: bytes) -> bool:
+    """Create a whole, durable file unless the name is taken.
+
+    Args:
+        path: The final name; missing parents are made.
+        data: The whole content.
+
+    Returns:
+        True when this call gave the file its name, False when the name was taken.
+
+    Raises:
+        HoodieNotSupportedException: The file system can neither link nor rename without replacing.
+        OSError: The file system failed; the file may be there when the failure came late.
+    """
+    if os.path.lexists(path):
+        return False
+    temporary = _write_temporary(path, data)
+    try:
+        # A checksum left from an earlier file of this name would make Hadoop refuse the new one.
+        with suppress(FileNotFoundError):
+            os.unlink(checksum_sibling(path))
+        created = _give_name(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+    if created:
+        _flush_directory(os.path.dirname(path))
+    return created
+
+
+def replace_atomically(path: str, data: bytes) -> None:
+    """Put a whole, durable file under a name, whatever was there.
+
+    Args:
+        path: The final name; missing parents are made.
+        data: The whole content.
+
+    Raises:
+        OSError: The file system failed; the old content is there unless the failure came after the rename.
+    """
+    temporary = _write_temporary(path, data)
+    try:
+        # First the checksum, then the file: Hadoop reads a file without a checksum, but refuses a wrong one.
+        with suppress(FileNotFoundError):
+            os.unlink(checksum_sibling(path))
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _flush_directory(os.path.dirname(path))
+
+
+def scan(directory: str, root: str) -> list[FileStatus]:
+    """Direct children of a directory, sorted by name.
+
+    Symbolic links: one that points to a file inside ``root`` is listed as that file, a dangling one is left out. One
+    that points to a directory, or out of ``root``, is refused: followed, it would list files twice or let a table reach
+    beyond its folder; left out, rows would silently be missing.
+
+    Args:
+        directory: An absolute path.
+        root: The base path of the table.
+
+    Returns:
+        Files and directories without the names of `is_hidden_from_listings`; [] when there is no such directory.
+
+    Raises:
+        HoodieIOException: A link is refused; the message names it and its target.
+        OSError: The file system failed.
+    """
+    children: list[FileStatus] = []
+    try:
+        entries = os.scandir(directory)
+    except FileNotFoundError:
+        return []
+    with entries:
+        for entry in entries:
+            if is_hidden_from_listings(entry.name):
+                continue
+            # A file that vanishes between scandir and stat was deleted while we listed.
+            with suppress(FileNotFoundError):
+                if entry.is_symlink():
+                    _check_link(entry, root)
+                status = entry.stat()
+                is_directory = entry.is_dir()
+                children.append(
+                    FileStatus(
+                        path=f"{directory.rstrip('/')}/{entry.name}",
+                        size_bytes=0 if is_directory else status.st_size,
+                        modification_time_ms=status.st_mtime_ns // 1_000_000,
+                        is_directory=is_directory,
+                    )
+                )
+    children.sort(key=lambda child: child.name)
+    return children
+
+
+def walk(directory: str, root: str) -> Iterator[FileStatus]:
+    """All files below a directory at any depth, as `scan` lists them, in no particular order."""
+    for child in scan(directory, root):
+        if child.is_directory:
+            yield from walk(child.path, root)
+        else:
+            yield child
+
+
+def _check_link(entry: os.DirEntry[str], root: str) -> None:
+    target = os.path.realpath(entry.path)
+    if not os.path.exists(target):
+        raise FileNotFoundError(entry.path)
+    real_root = os.path.realpath(root)
+    if entry.is_dir() or not (target + "/").startswith(real_root.rstrip("/") + "/"):
+        raise HoodieIOException(
+            f"Listing {os.path.dirname(entry.path)} met the symbolic link {entry.path} -> {target}. Links to "
+            f"directories, or out of {root}, are not followed; move the data into the table's folder, or mount it there"
+        )
+
+
+def _write_temporary(path: str, data: bytes) -> str:
+    directory = os.path.dirname(path)
+    temporary = f"{directory}/{_TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        descriptor = os.open(temporary, flags, 0o666)
+    except FileNotFoundError:
+        make_directories(directory)
+        descriptor = os.open(temporary, flags, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return temporary
+
+
+def make_directories(directory: str) -> None:
+    """Make a directory and its parents durably; nothing happens when it exists.
+
+    Raises:
+        OSError: The file system failed, or a file has the name of one of the directories.
+    """
+    missing: list[str] = []
+    current = directory
+    while current not in ("", "/") and not os.path.isdir(current):
+        missing.append(current)
+        current = os.path.dirname(current)
+    for path in reversed(missing):
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+        else:
+            _flush_directory(os.path.dirname(path))
+
+
+def _give_name(temporary: str, path: str) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        # Over NFS the answer of a link that was made can be lost, and the repeated request finds the name taken.
+        return _is_same_file(temporary, path)
+    except OSError as error:
+        if _is_same_file(temporary, path):
+            return True
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        return _rename_without_replacing(temporary, path, error)
+    return True
+
+
+def _is_same_file(first: str, second: str) -> bool:
+    try:
+        return os.path.samestat(os.lstat(first), os.lstat(second))
+    except FileNotFoundError:
+        return False
+
+
+def _rename_without_replacing(temporary: str, path: str, link_error: OSError) -> bool:
+    """The other atomic step that Linux offers: renameat2 with RENAME_NOREPLACE."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    number = errno.ENOSYS
+    if rename is not None:
+        if rename(_AT_FDCWD, os.fsencode(temporary), _AT_FDCWD, os.fsencode(path), _RENAME_NOREPLACE) == 0:
+            return True
+        number = ctypes.get_errno()
+        if number == errno.EEXIST:
+            return False
+    if number in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP):
+        raise HoodieNotSupportedException(
+            f"The file system of {path} has neither hard links ({link_error.strerror}) nor a rename that does not "
+            "replace. Two writers could both complete an instant there; put the table on another file system"
+        ) from link_error
+    raise OSError(number, os.strerror(number), path) from link_error
+
+
+def _flush_directory(directory: str) -> None:
+    try:
+        descriptor = os.open(directory or "/", os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # The name is given and visible to everybody, which cannot be taken back: say it and go on.
+        if error.errno not in _NO_DIRECTORY_FSYNC:
+            logger.warning(
+                "Could not flush the directory %s; a power failure may undo the last change: %s", directory, error
+            )
+    finally:
+        os.close(descriptor)

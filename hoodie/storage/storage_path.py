@@ -1,0 +1,125 @@
+"""Paths as strings: made uniform, joined and split.
+
+A path is an absolute local path (``/data/trips``) or a URL (``s3://bucket/trips``, ``memory://trips``), with ``/``
+between its parts and no trailing slash. `normalise_path` makes that form out of what users type; everything else here
+expects it. Names below a base path are taken literally: nothing is percent-decoded, because a partition path may
+hold ``%2F`` as a name.
+
+    normalise_path("file:///data/trips/")  -> "/data/trips"
+    normalise_path("s3a://bucket/trips")   -> "s3://bucket/trips"
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from hoodie.exception import HoodieConfigException
+
+__all__ = ["file_name", "join", "normalise_path", "parent", "relative_to", "scheme"]
+
+_URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+):(/.*)$", re.DOTALL)
+_SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+
+
+def normalise_path(path: str) -> str:
+    """The uniform form of a path that a user typed.
+
+    Args:
+        path: ``file:///x``, ``file:/x``, a plain or relative local path (relative to the working directory), or a URL
+            of another scheme. ``s3a`` and ``s3n`` become ``s3``, ``gcs`` becomes ``gs``.
+
+    Returns:
+        An absolute local path or a URL, without empty or ``.`` parts and without a trailing slash.
+
+    Raises:
+        HoodieConfigException: The path is empty, a URL lacks its ``//``, has nothing behind it, or climbs with ``..``.
+    """
+    text = os.fspath(path)
+    if not text:
+        raise HoodieConfigException("A path is empty; give a local path or a URL such as s3://bucket/table")
+    match = _URL.match(text)
+    if match is None:
+        return os.path.abspath(text)
+    found_scheme, rest = match.group(1).lower(), match.group(2)
+    if found_scheme == "file":
+        # file:/x, file:///x and file://localhost/x are the same file; file://x/y would name a host.
+        if rest.startswith("//") and not rest.startswith("///"):
+            host, _, rest = rest[2:].partition("/")
+            if host != "localhost":
+                raise HoodieConfigException(f"The path {text} names the host {host!r}; write file:/// or a plain path")
+        return os.path.abspath("/" + rest.lstrip("/"))
+    if not rest.startswith("//"):
+        raise HoodieConfigException(f"The path {text} is not a URL; write {found_scheme}:// with two slashes")
+    parts = [part for part in rest.split("/") if part not in ("", ".")]
+    if not parts:
+        raise HoodieConfigException(f"The path {text} names no place; add a bucket or folder")
+    if ".." in parts:
+        raise HoodieConfigException(f"The path {text} climbs with '..'; write the path out")
+    return f"{_SCHEME_ALIASES.get(found_scheme, found_scheme)}://{'/'.join(parts)}"
+
+
+def scheme(path: str) -> str:
+    """The scheme of a normalised path: ``file`` for local ones."""
+    head, separator, _ = path.partition("://")
+    return head if separator and not path.startswith("/") else "file"
+
+
+def join(base: str, *parts: str) -> str:
+    """Put parts below a base; empty parts (the partition path of a non-partitioned table) are skipped.
+
+    Args:
+        base: A normalised path.
+        parts: Relative paths of one or more names.
+
+    Returns:
+        The path below the base.
+
+    Raises:
+        ValueError: A part climbs with ``..``: the result would leave the base.
+    """
+    result = base.rstrip("/")
+    for part in parts:
+        name = part.strip("/")
+        if not name:
+            continue
+        if ".." in name and ".." in name.split("/"):
+            raise ValueError(f"The part {part!r} would leave {base}")
+        result = f"{result}/{name}"
+    return result or "/"
+
+
+def parent(path: str) -> str:
+    """The path without its last name; a root is its own parent."""
+    head, separator, tail = path.partition("://")
+    prefix, rest = (head + separator, tail) if separator and not path.startswith("/") else ("", path)
+    if "/" not in rest:
+        return path
+    above = rest.rsplit("/", 1)[0]
+    return prefix + above if above else "/"
+
+
+def file_name(path: str) -> str:
+    """The last name of a path."""
+    return path.rsplit("/", 1)[-1]
+
+
+def relative_to(base: str, path: str) -> str:
+    """The part of a path that is below a base.
+
+    Args:
+        base: A normalised path.
+        path: A normalised path below it, or the base itself.
+
+    Returns:
+        The relative path without a leading slash; ``""`` for the base itself.
+
+    Raises:
+        ValueError: The path is not below the base.
+    """
+    if path == base:
+        return ""
+    prefix = base if base.endswith("/") else base + "/"
+    if not path.startswith(prefix):
+        raise ValueError(f"{path} is not below {base}")
+    return path[len(prefix) :]

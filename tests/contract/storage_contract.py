@@ -1,0 +1,232 @@
+"""What every `HoodieStorage` promises; a test module subclasses `StorageContract` once per storage."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from hoodie.exception import HoodieIOException
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import join
+
+ODD_NAMES = ["a b", "a[b]", "a{b", "p*q", "a?b", "ä€", "a%2Fb", "dt=2026-01-01", "#x", "a:b", "'q\"", "~"]
+
+
+class StorageContract:
+    """The suite; a subclass gives ``storage`` and ``base`` (an empty place below the storage's base path)."""
+
+    @pytest.fixture
+    def storage(self) -> HoodieStorage:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def base(self) -> str:
+        raise NotImplementedError
+
+    def test_a_created_file_holds_its_content(self, storage: HoodieStorage, base: str) -> None:
+        assert storage.create_if_absent(join(base, "x/y/file"), b"content") is True
+        assert storage.read(join(base, "x/y/file")) == b"content"
+
+    def test_creating_a_file_whose_name_is_taken_changes_nothing(self, storage: HoodieStorage, base: str) -> None:
+        assert storage.create_if_absent(join(base, "file"), b"first") is True
+        assert storage.create_if_absent(join(base, "file"), b"second") is False
+        assert storage.read(join(base, "file")) == b"first"
+
+    def test_the_same_content_does_not_make_the_second_creator_a_winner(
+        self, storage: HoodieStorage, base: str
+    ) -> None:
+        assert storage.create_if_absent(join(base, "file"), b"") is True
+        assert storage.create_if_absent(join(base, "file"), b"") is False
+
+    def test_of_many_threads_exactly_one_creates_the_file(self, storage: HoodieStorage, base: str) -> None:
+        for round_number in range(20):
+            path = join(base, f"file{round_number}")
+            barrier = threading.Barrier(8)
+
+            def create(number: int, path: str = path, barrier: threading.Barrier = barrier) -> bool:
+                barrier.wait()
+                return storage.create_if_absent(path, b"%d" % number * 1000)
+
+            with ThreadPoolExecutor(8) as pool:
+                answers = list(pool.map(create, range(8)))
+            assert answers.count(True) == 1
+            assert storage.read(path) == b"%d" % answers.index(True) * 1000
+
+    def test_readers_see_the_old_or_the_new_content_of_a_replaced_file(self, storage: HoodieStorage, base: str) -> None:
+        path = join(base, "file")
+        contents = {bytes([letter]) * 100_000 for letter in b"abcdef"}
+        storage.replace(path, b"a" * 100_000)
+        stop = threading.Event()
+        seen: set[bytes] = set()
+
+        def watch() -> None:
+            while not stop.is_set():
+                seen.add(storage.read(path))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        for _ in range(10):
+            for content in sorted(contents):
+                storage.replace(path, content)
+        stop.set()
+        watcher.join()
+        assert seen <= contents
+
+    def test_replace_makes_a_missing_file_and_its_parents(self, storage: HoodieStorage, base: str) -> None:
+        storage.replace(join(base, "p/q/file"), b"x")
+        assert storage.read(join(base, "p/q/file")) == b"x"
+
+    def test_replace_removes_a_stale_checksum(self, storage: HoodieStorage, base: str) -> None:
+        storage.replace(join(base, "file"), b"old")
+        storage.replace(join(base, ".file.crc"), b"stale")
+        storage.replace(join(base, "file"), b"new")
+        with pytest.raises(FileNotFoundError):
+            storage.read(join(base, ".file.crc"))
+
+    def test_reading_a_missing_file_is_file_not_found_naming_it(self, storage: HoodieStorage, base: str) -> None:
+        with pytest.raises(FileNotFoundError, match="missing_one"):
+            storage.read(join(base, "missing_one"))
+        with pytest.raises(FileNotFoundError, match="missing_one"):
+            storage.open_input_file(join(base, "missing_one"))
+
+    def test_status_tells_files_directories_and_nothing_apart(self, storage: HoodieStorage, base: str) -> None:
+        storage.create_if_absent(join(base, "d/file"), b"12345")
+        file = storage.file_status(join(base, "d/file"))
+        directory = storage.file_status(join(base, "d"))
+        assert file is not None and directory is not None
+        assert (file.path, file.name, file.size_bytes, file.is_directory) == (join(base, "d/file"), "file", 5, False)
+        assert file.modification_time_ms > 1_600_000_000_000
+        assert (directory.size_bytes, directory.is_directory) == (0, True)
+        assert storage.file_status(join(base, "nothing")) is None
+        assert storage.file_status(join(base, "d/file/below")) is None
+        assert storage.exists(join(base, "d")) and not storage.exists(join(base, "nothing"))
+
+    def test_a_listing_is_sorted_and_holds_direct_children_only(self, storage: HoodieStorage, base: str) -> None:
+        for name in ("b", "a/1", "a/2/3", "c", ".hidden"):
+            storage.create_if_absent(join(base, "l", name), b"x")
+        listed = storage.list_directory(join(base, "l"))
+        assert [(entry.name, entry.is_directory) for entry in listed] == [
+            (".hidden", False),
+            ("a", True),
+            ("b", False),
+            ("c", False),
+        ]
+        assert [entry.path for entry in listed] == [join(base, "l", entry.name) for entry in listed]
+
+    def test_files_are_listed_at_any_depth_sorted_by_path(self, storage: HoodieStorage, base: str) -> None:
+        for name in ("b", "a/1", "a/2/3"):
+            storage.create_if_absent(join(base, "l", name), b"x")
+        listed = storage.list_files(join(base, "l"))
+        assert [entry.path for entry in listed] == [join(base, "l", name) for name in ("a/1", "a/2/3", "b")]
+        assert not any(entry.is_directory for entry in listed)
+
+    def test_a_missing_directory_lists_as_empty(self, storage: HoodieStorage, base: str) -> None:
+        assert storage.list_directory(join(base, "missing")) == []
+        assert storage.list_files(join(base, "missing")) == []
+
+    def test_listing_a_file_is_an_error(self, storage: HoodieStorage, base: str) -> None:
+        storage.create_if_absent(join(base, "file"), b"x")
+        with pytest.raises(HoodieIOException, match="file"):
+            storage.list_directory(join(base, "file"))
+        with pytest.raises(HoodieIOException, match="file"):
+            storage.list_files(join(base, "file"))
+
+    def test_checksums_and_temporary_files_are_not_listed(self, storage: HoodieStorage, base: str) -> None:
+        names = ["file", ".file.crc", ".hoodie_tmp_" + "0f" * 16, ".f_1.log.1_0-1-1", ".hoodie_tmp_x"]
+        for name in names:
+            storage.replace(join(base, "l", name), b"x")
+        expected = [".f_1.log.1_0-1-1", ".hoodie_tmp_x", "file"]
+        assert [entry.name for entry in storage.list_directory(join(base, "l"))] == expected
+        assert [entry.name for entry in storage.list_files(join(base, "l"))] == expected
+
+    def test_a_listing_is_never_old(self, storage: HoodieStorage, base: str) -> None:
+        for number in range(5):
+            storage.create_if_absent(join(base, "l", str(number)), b"x")
+            assert len(storage.list_directory(join(base, "l"))) == number + 1
+        storage.delete_file(join(base, "l/0"))
+        assert len(storage.list_directory(join(base, "l"))) == 4
+
+    def test_deleting_tells_whether_there_was_something(self, storage: HoodieStorage, base: str) -> None:
+        storage.replace(join(base, "file"), b"x")
+        storage.replace(join(base, ".file.crc"), b"x")
+        assert storage.delete_file(join(base, "file")) is True
+        assert storage.delete_file(join(base, "file")) is False
+        assert storage.file_status(join(base, ".file.crc")) is None
+
+    def test_deleting_a_directory_takes_all_below_it_and_nothing_beside_it(
+        self, storage: HoodieStorage, base: str
+    ) -> None:
+        for name in ("d/1", "d/e/2", "dd/3", "d*/4"):
+            storage.create_if_absent(join(base, name), b"x")
+        assert storage.delete_directory(join(base, "d*")) is True
+        assert storage.exists(join(base, "d/1"))
+        assert storage.delete_directory(join(base, "d")) is True
+        assert storage.delete_directory(join(base, "d")) is False
+        assert [entry.path for entry in storage.list_files(base)] == [join(base, "dd/3")]
+
+    def test_file_and_directory_are_not_deleted_for_each_other(self, storage: HoodieStorage, base: str) -> None:
+        storage.create_if_absent(join(base, "d/file"), b"x")
+        with pytest.raises(HoodieIOException):
+            storage.delete_file(join(base, "d"))
+        with pytest.raises(HoodieIOException):
+            storage.delete_directory(join(base, "d/file"))
+        assert storage.read(join(base, "d/file")) == b"x"
+
+    def test_a_directory_can_be_made_twice(self, storage: HoodieStorage, base: str) -> None:
+        storage.create_directory(join(base, "m/n"))
+        storage.create_directory(join(base, "m/n"))
+        assert storage.list_directory(join(base, "m/n")) == []
+
+    def test_a_failure_names_the_path(self, storage: HoodieStorage, base: str) -> None:
+        storage.create_if_absent(join(base, "file"), b"x")
+        for attempt in (
+            lambda: storage.create_if_absent(join(base, "file/below"), b"x"),
+            lambda: storage.replace(join(base, "file/below"), b"x"),
+            lambda: storage.open_output_stream(join(base, "file/below")),
+        ):
+            with pytest.raises(HoodieIOException, match="file/below"):
+                attempt()
+
+    def test_data_files_stream_out_and_are_read_at_random(self, storage: HoodieStorage, base: str) -> None:
+        path = join(base, "p1/p2/data.parquet")
+        with storage.open_output_stream(path) as stream:
+            stream.write(b"0123456789")
+            stream.write(pa.py_buffer(b"abc"))
+        with storage.open_input_file(path) as file:
+            assert file.size() == 13
+            assert file.read_at(3, 9) == b"9ab"
+            file.seek(2)
+            assert file.read(2) == b"23"
+        with storage.open_output_stream(path) as stream:
+            stream.write(b"x")
+        assert storage.read(path) == b"x"
+
+    def test_two_readers_of_a_file_do_not_disturb_each_other(self, storage: HoodieStorage, base: str) -> None:
+        storage.create_if_absent(join(base, "file"), b"0123456789")
+        with storage.open_input_file(join(base, "file")) as one, storage.open_input_file(join(base, "file")) as two:
+            assert one.read(5) == b"01234"
+            assert two.read(5) == b"01234"
+            assert one.read(5) == b"56789"
+
+    @pytest.mark.parametrize("name", ODD_NAMES)
+    def test_odd_names_are_taken_literally(self, storage: HoodieStorage, base: str, name: str) -> None:
+        path = join(base, name, "file")
+        assert storage.create_if_absent(path, b"x") is True
+        storage.replace(path, b"y")
+        with storage.open_output_stream(join(base, name, "data")) as stream:
+            stream.write(b"z")
+        assert storage.read(path) == b"y"
+        assert [entry.name for entry in storage.list_directory(base)] == [name]
+        assert [entry.path for entry in storage.list_files(base)] == [join(base, name, "data"), path]
+        assert storage.delete_file(path) and storage.delete_directory(join(base, name))
+        assert storage.list_files(base) == []
+
+    def test_a_storage_survives_pickling(self, storage: HoodieStorage, base: str) -> None:
+        storage.create_if_absent(join(base, "file"), b"x")
+        copy = pickle.loads(pickle.dumps(storage))
+        assert copy.read(join(base, "file")) == b"x"
+        assert copy.create_if_absent(join(base, "file"), b"y") is False
