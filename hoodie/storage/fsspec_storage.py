@@ -43,6 +43,10 @@ def _naming(action: str, path: str) -> Iterator[None]:
         raise HoodieIOException(f"{action} {path} failed: {error}") from error
 
 
+def _copy(options: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(options)
+
+
 @attrs.frozen(eq=False)
 class FsspecStorage(HoodieStorage):
     """A store behind fsspec; subclasses add the two atomic steps.
@@ -55,7 +59,7 @@ class FsspecStorage(HoodieStorage):
     """
 
     base_path: str
-    storage_options: Mapping[str, Any] = attrs.field(factory=dict, repr=False, converter=dict)
+    storage_options: Mapping[str, Any] = attrs.field(factory=dict, repr=False, converter=_copy)
 
     @abstractmethod
     def _put_if_absent(self, path: str, data: bytes) -> bool:

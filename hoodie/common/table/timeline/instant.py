@@ -1,0 +1,103 @@
+"""One action on the timeline: what it is, when it was requested, how far it came."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+import attrs
+
+__all__ = ["COMMIT_ACTIONS", "Action", "HoodieInstant", "State"]
+
+
+class Action(StrEnum):
+    """What an instant does to the table; the value is the word in file names.
+
+    Hudi: the ``*_ACTION`` constants of org.apache.hudi.common.table.timeline.HoodieTimeline.
+    """
+
+    COMMIT = "commit"
+    DELTA_COMMIT = "deltacommit"
+    REPLACE_COMMIT = "replacecommit"
+    CLEAN = "clean"
+    ROLLBACK = "rollback"
+    SAVEPOINT = "savepoint"
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "logcompaction"
+    RESTORE = "restore"
+    INDEXING = "indexing"
+    CLUSTERING = "clustering"
+    SCHEMA_COMMIT = "schemacommit"
+
+    @property
+    def completed_action(self) -> Action:
+        """The action that the completed file names: a compaction completes as a commit, and so on.
+
+        Hudi calls two actions comparable when these are equal.
+        """
+        return _COMPLETED_ACTIONS.get(self, self)
+
+
+_COMPLETED_ACTIONS = {
+    Action.COMPACTION: Action.COMMIT,
+    Action.LOG_COMPACTION: Action.DELTA_COMMIT,
+    Action.CLUSTERING: Action.REPLACE_COMMIT,
+}
+
+COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+"""The completed actions that change what the table holds."""
+
+
+class State(IntEnum):
+    """How far an instant came; the highest state of its files is the instant's."""
+
+    REQUESTED = 0
+    INFLIGHT = 1
+    COMPLETED = 2
+
+
+@attrs.frozen
+class HoodieInstant:
+    """One action on the timeline in one state.
+
+    Attributes:
+        requested_time: The instant time, 17 digits (14 in old tables); compared as a string.
+        action: What it does. A pending compaction is COMPACTION, a completed one COMMIT.
+        state: REQUESTED, INFLIGHT or COMPLETED.
+        completion_time: When it was completed, in the form of an instant time; None while it is pending, and always
+            None in timeline layout 1, whose files do not hold it.
+
+    Hudi: org.apache.hudi.common.table.timeline.HoodieInstant.
+    """
+
+    requested_time: str
+    action: Action
+    state: State
+    completion_time: str | None = None
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether nothing but the request exists."""
+        return self.state is State.REQUESTED
+
+    @property
+    def is_inflight(self) -> bool:
+        """Whether the action has started and not completed."""
+        return self.state is State.INFLIGHT
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the action has completed."""
+        return self.state is State.COMPLETED
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the action is requested or inflight."""
+        return self.state is not State.COMPLETED
+
+    @property
+    def sort_key(self) -> tuple[str, Action, State]:
+        """The order on a timeline: by time, a commit before the savepoint of the same time."""
+        return self.requested_time, self.action.completed_action, self.state
+
+    def __str__(self) -> str:
+        return f"{self.requested_time} {self.action} ({self.state.name})"

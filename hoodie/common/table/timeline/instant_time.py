@@ -1,0 +1,116 @@
+"""Instant times: ``yyyyMMddHHmmssSSS`` in the table's time zone.
+
+They are compared as strings. A time of 14 digits (tables of Hudi before 0.10) stands for the last millisecond of its
+second when it is read as a date. Tables of time zone LOCAL hold wall clock times, which daylight saving repeats for an
+hour every autumn: `next_instant_time` therefore counts on from the newest time that exists instead of trusting the
+clock.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from hoodie.exception import InvalidTableException
+
+__all__ = ["format_instant_time", "is_instant_time", "next_instant_time", "parse_instant_time"]
+
+_SECONDS = re.compile(r"^\d{14}$", re.ASCII)
+_MILLISECONDS = re.compile(r"^\d{17}$", re.ASCII)
+_LEADING = re.compile(r"^(\d{17}|\d{14})", re.ASCII)
+
+
+def is_instant_time(text: str) -> bool:
+    """Whether a text is an instant time of 17 or 14 digits that is a date."""
+    try:
+        _parse_wall_clock(text)
+    except ValueError:
+        return False
+    return True
+
+
+def parse_instant_time(instant_time: str, timezone: str = "UTC") -> datetime:
+    """The moment that an instant time names.
+
+    Args:
+        instant_time: 17 or 14 digits.
+        timezone: ``hoodie.table.timeline.timezone`` of the table: ``UTC``, or ``LOCAL`` for this machine's zone.
+
+    Returns:
+        An aware datetime in UTC. In the hour that daylight saving repeats, the first of the two.
+
+    Raises:
+        ValueError: The text is not an instant time.
+    """
+    wall_clock = _parse_wall_clock(instant_time)
+    if timezone.upper() == "UTC":
+        return wall_clock.replace(tzinfo=UTC)
+    return wall_clock.astimezone(UTC)
+
+
+def format_instant_time(moment: datetime, timezone: str = "UTC") -> str:
+    """The instant time of a moment.
+
+    Args:
+        moment: An aware datetime; what is finer than a millisecond is cut off.
+        timezone: ``UTC``, or ``LOCAL`` for this machine's zone.
+
+    Returns:
+        17 digits.
+
+    Raises:
+        ValueError: The datetime is not aware.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment!r} has no time zone")
+    return _digits(moment.astimezone(UTC if timezone.upper() == "UTC" else None))
+
+
+def next_instant_time(now: datetime, newest: str | None, timezone: str = "UTC") -> str:
+    """An instant time that is greater than every one that exists: now, or the newest one and a millisecond.
+
+        now 08:00:00.005, newest ...080000001 -> ...080000005
+        now 08:00:00.005, newest ...080000005 -> ...080000006
+
+    Args:
+        now: An aware datetime.
+        newest: The greatest instant time of any action, active or archived; None of an empty table.
+        timezone: ``UTC``, or ``LOCAL`` for this machine's zone.
+
+    Returns:
+        17 digits, greater than ``newest`` as a string.
+
+    Raises:
+        InvalidTableException: The newest instant time lies in the future and is not a date that can be counted on.
+    """
+    time = format_instant_time(now, timezone)
+    if newest is None or time > newest:
+        return time
+    match = _LEADING.match(newest)
+    try:
+        if match is None:
+            raise ValueError("not 14 or 17 digits")
+        following = _digits(_parse_wall_clock(match.group(1)) + timedelta(milliseconds=1))
+    except (ValueError, OverflowError) as error:
+        raise InvalidTableException(
+            f"Making a new instant time: the newest instant of the table is {newest}, which is later than now ({time}) "
+            f"and no time to count on from ({error}); remove the files of that instant if no writer made it"
+        ) from error
+    return following
+
+
+def _digits(moment: datetime) -> str:
+    # strftime does not pad years before 1000 on Linux.
+    return (
+        f"{moment.year:04d}{moment.month:02d}{moment.day:02d}{moment.hour:02d}{moment.minute:02d}{moment.second:02d}"
+        f"{moment.microsecond // 1000:03d}"
+    )
+
+
+def _parse_wall_clock(text: str) -> datetime:
+    if _SECONDS.match(text):
+        text += "999"
+    elif not _MILLISECONDS.match(text):
+        raise ValueError(f"{text!r} is not an instant time of 17 or 14 digits")
+    numbers = [int(text[:4]), *(int(text[i : i + 2]) for i in range(4, 14, 2))]
+    return datetime(*numbers[:6], int(text[14:]) * 1000)  # type: ignore[arg-type,call-arg]
