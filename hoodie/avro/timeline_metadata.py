@@ -16,7 +16,7 @@ import functools
 import io
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -307,7 +307,9 @@ def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
         raise HoodieCorruptedDataException(f"Cannot read {what}: it is empty")
     try:
         reader = DataFileReader(io.BytesIO(data), DatumReader(None, _parsed_schema(name)))
-        records = [*_take(reader, 2)]
+        records = _take(reader, 2)
+        if not data.endswith(reader.sync_marker):
+            raise ValueError("its end is missing")
     except Exception as error:  # Whatever the library raises on bytes that nobody checked.
         raise HoodieCorruptedDataException(
             f"Cannot read {what} ({len(data)} bytes): {_describe(error)}. The file is damaged, cut short or another's."
@@ -317,19 +319,22 @@ def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
     return records[0]
 
 
-def decode_datums(schema: str, datums: list[bytes], source: str = "") -> list[dict[str, Any]]:
+def decode_datums(
+    schema: str, datums: Sequence[bytes], source: str = "", reader_schema: str | None = None
+) -> list[dict[str, Any]]:
     """Read bare Avro records, as blocks of a log file hold them.
 
     Args:
         schema: The schema that they were written with, of a record.
         datums: One record each.
         source: Where they come from, for the error message.
+        reader_schema: The fields wanted, when not all are.
 
     Raises:
         HoodieCorruptedDataException: The schema or a record is damaged.
     """
     try:
-        reader = DatumReader(_parse(schema))
+        reader = DatumReader(_parse(schema), None if reader_schema is None else _parse(reader_schema))
         records = [reader.read(BinaryDecoder(io.BytesIO(datum))) for datum in datums]
     except Exception as error:  # As in decode_record.
         raise HoodieCorruptedDataException(
@@ -395,7 +400,7 @@ def _take(reader: DataFileReader, count: int) -> list[object]:
 
 
 def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:300]
 
 
 def _to_value(value: Any) -> Any:

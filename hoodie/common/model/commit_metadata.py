@@ -93,13 +93,32 @@ class HoodieCommitMetadata:
             return cls()
         try:
             value = json.loads(data.decode("utf-8"))
-            return cls(**cls._fields_from_json(_object(value, "the top level")))
         except RecursionError as error:
             raise HoodieCorruptedDataException(f"Cannot read {source}: its JSON is nested too deeply") from error
         except ValueError as error:
             raise HoodieCorruptedDataException(
                 f"Cannot read {source} ({len(data)} bytes) as the JSON of a commit: {error}. "
                 "The file is damaged or was cut short; restore it or roll the instant back."
+            ) from error
+        return cls.from_value(value, source)
+
+    @classmethod
+    def from_value(cls: type[_MetadataT], value: Any, source: str = "commit metadata") -> _MetadataT:
+        """Take metadata from decoded JSON, or from the Avro record of an archived commit: the fields are the same.
+
+        Args:
+            value: Field to value.
+            source: Where it comes from (a path), for the error message.
+
+        Raises:
+            HoodieCorruptedDataException: It does not have that shape.
+        """
+        try:
+            return cls(**cls._fields_from_json(_object(value, "the top level")))
+        except ValueError as error:
+            raise HoodieCorruptedDataException(
+                f"Cannot read {source} as the metadata of a commit: {error}. "
+                "The file is damaged; restore it or roll the instant back."
             ) from error
 
     def _to_json_value(self) -> dict[str, Any]:

@@ -1,0 +1,129 @@
+"""Blocks of log files, and the records in blocks of Avro.
+
+Archived timelines are log files, too.
+
+Hudi: org.apache.hudi.common.table.log.block.{HoodieLogBlock, HoodieAvroDataBlock}.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+import attrs
+
+from hoodie.avro.timeline_metadata import decode_datums
+from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
+
+__all__ = ["HeaderMetadataType", "HoodieLogBlock", "HoodieLogBlockType", "avro_datums", "avro_records"]
+
+_AVRO_CONTENT_VERSION = 3
+_INT = struct.Struct(">i")
+
+
+class HoodieLogBlockType(IntEnum):
+    """What a block holds; the value is the one on storage. CORRUPT stands for bytes that are no whole block."""
+
+    COMMAND = 0
+    DELETE = 1
+    CORRUPT = 2
+    AVRO_DATA = 3
+    HFILE_DATA = 4
+    PARQUET_DATA = 5
+    CDC_DATA = 6
+
+
+class HeaderMetadataType(IntEnum):
+    """Keys of a block's headers; the value is the one on storage."""
+
+    INSTANT_TIME = 0
+    TARGET_INSTANT_TIME = 1
+    SCHEMA = 2
+    COMMAND_BLOCK_TYPE = 3
+    COMPACTED_BLOCK_TIMES = 4
+    RECORD_POSITIONS = 5
+    BLOCK_IDENTIFIER = 6
+    IS_PARTIAL = 7
+    BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
+
+
+@attrs.frozen
+class HoodieLogBlock:
+    """One block of a log file.
+
+    Attributes:
+        block_type: What it holds.
+        headers: By `HeaderMetadataType`; keys that hoodie does not know stay as they are.
+        content: The bytes between headers and footers.
+        path: The log file.
+        offset_bytes: Where the block begins in it.
+    """
+
+    block_type: HoodieLogBlockType
+    headers: Mapping[int, str]
+    content: bytes = attrs.field(repr=False)
+    path: str
+    offset_bytes: int
+
+    @property
+    def instant_time(self) -> str | None:
+        """The instant that wrote the block; None in an archived timeline."""
+        return self.headers.get(HeaderMetadataType.INSTANT_TIME)
+
+    @property
+    def schema(self) -> str | None:
+        """The Avro schema of its records."""
+        return self.headers.get(HeaderMetadataType.SCHEMA)
+
+    @property
+    def source(self) -> str:
+        """Which block it is, for messages."""
+        return f"the block at byte {self.offset_bytes} of {self.path}"
+
+
+def avro_datums(block: HoodieLogBlock) -> list[bytes]:
+    """The encoded records of a block of Avro.
+
+    Raises:
+        HoodieCorruptedDataException: The block's inner lengths contradict each other.
+        HoodieNotSupportedException: It is in a form that Hudi wrote long ago.
+    """
+    content = block.content
+    if block.block_type is not HoodieLogBlockType.AVRO_DATA or len(content) < 2 * _INT.size:
+        raise HoodieCorruptedDataException(f"Cannot read Avro records of {block.source}: it holds none")
+    version, count = _INT.unpack_from(content, 0)[0], _INT.unpack_from(content, _INT.size)[0]
+    if version != _AVRO_CONTENT_VERSION:
+        raise HoodieNotSupportedException(
+            f"Cannot read Avro records of {block.source}: version {version} of such blocks is not supported"
+        )
+    datums: list[bytes] = []
+    position = 2 * _INT.size
+    while len(datums) < count and position + _INT.size <= len(content):
+        end = position + _INT.size + _INT.unpack_from(content, position)[0]
+        if not position + _INT.size <= end <= len(content):
+            break
+        datums.append(content[position + _INT.size : end])
+        position = end
+    if len(datums) != count:
+        raise HoodieCorruptedDataException(
+            f"Cannot read Avro records of {block.source}: it announces {count} and holds {len(datums)}"
+        )
+    return datums
+
+
+def avro_records(block: HoodieLogBlock, reader_schema: str | None = None) -> list[dict[str, Any]]:
+    """The records of a block of Avro, field to value.
+
+    Args:
+        block: A block of type AVRO_DATA.
+        reader_schema: The fields wanted, when not all are.
+
+    Raises:
+        HoodieCorruptedDataException: The block or its schema is damaged.
+        HoodieNotSupportedException: It is in a form that Hudi wrote long ago.
+    """
+    if block.schema is None:
+        raise HoodieCorruptedDataException(f"Cannot read Avro records of {block.source}: it has no schema")
+    return decode_datums(block.schema, avro_datums(block), block.source, reader_schema)

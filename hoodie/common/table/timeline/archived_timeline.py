@@ -1,0 +1,191 @@
+"""Instants that have left the active timeline: read from the log files of ``.hoodie/archived`` (timeline layout 1).
+
+Each file of the archive holds one Avro record per instant and state. The records are the instants' former contents.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from hoodie.avro.timeline_metadata import NAMESPACE, decode_datums
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.log.log_block import HoodieLogBlock, HoodieLogBlockType, avro_datums
+from hoodie.common.table.log.log_file_reader import read_log_blocks
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import join
+
+__all__ = ["HoodieArchivedTimeline"]
+
+logger = logging.getLogger(__name__)
+
+_FILE_NAME = re.compile(r"\.commits_\.archive\.(\d+)(_.*)?")
+_ROLLING_STAT = "ROLLING_STAT"
+_HEAD_SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "HoodieArchivedMetaEntry",
+        "namespace": NAMESPACE,
+        "fields": [
+            {"name": name, "type": ["null", {"type": "string"}], "default": None}
+            for name in ("commitTime", "actionType", "actionState")
+        ],
+    }
+)
+"""The fields of an entry that say which instant it is; reading only these leaves out the contents."""
+
+
+@attrs.frozen
+class _Entry:
+    """One record of an archive file, still encoded."""
+
+    schema: str = attrs.field(repr=False)
+    datum: bytes = attrs.field(repr=False)
+    source: str
+
+
+@attrs.frozen(slots=False, repr=False)
+class HoodieArchivedTimeline(HoodieTimeline):
+    """The archived instants, each once in the highest state that was archived, and their contents.
+
+    Contents stay encoded until they are asked for. A torn block, which an archiver leaves that dies, is left out with
+    a warning: its instants are still in the active timeline.
+
+    Hudi: org.apache.hudi.common.table.timeline.HoodieArchivedTimeline. Differs: one instant per time and action, where
+    Hudi has one per archived state.
+    """
+
+    _entries: Mapping[HoodieInstant, _Entry] = attrs.field(factory=dict, kw_only=True, eq=False)
+
+    @classmethod
+    def load(cls, storage: HoodieStorage, meta_path: str, archive_folder: str) -> HoodieArchivedTimeline:
+        """Read the archive of a table; one that was never archived has an empty one.
+
+        Args:
+            storage: Where the table is.
+            meta_path: The table's ``.hoodie`` folder.
+            archive_folder: The archive's folder in it (``hoodie.archivelog.folder``).
+
+        Raises:
+            HoodieCorruptedDataException: A file of the archive is damaged.
+            HoodieIOException: Storage failed.
+        """
+        newest: dict[tuple[str, Action], tuple[HoodieInstant, _Entry]] = {}
+        for path in _archive_files(storage, join(meta_path, archive_folder)):
+            for instant, entry in _read_file(storage, path):
+                key = instant.requested_time, instant.action.completed_action
+                if key not in newest or newest[key][0].state <= instant.state:
+                    newest[key] = instant, entry
+        entries = dict(newest.values())
+        return cls(tuple(entries), entries=entries)
+
+    def read_entry(self, instant: HoodieInstant) -> dict[str, Any]:
+        """All of an instant's archived record: fields of Hudi's ``HoodieArchivedMetaEntry`` to values.
+
+        Args:
+            instant: One of this timeline.
+
+        Raises:
+            HoodieIOException: The instant is not in the archive.
+            HoodieCorruptedDataException: Its record is damaged.
+        """
+        entry = self._entry(instant)
+        return decode_datums(entry.schema, [entry.datum], entry.source)[0]
+
+    def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
+        """What a commit, delta commit or replace commit wrote.
+
+        The archive does not keep everything: event times, run times and what only log files have are missing.
+
+        Args:
+            instant: One of this timeline, a `HoodieReplaceCommitMetadata` for a replace commit that completed.
+
+        Raises:
+            HoodieIOException: The instant is not in the archive.
+            HoodieException: It is of an action without commit metadata.
+            HoodieCorruptedDataException: Its record is damaged.
+        """
+        source = self._entry(instant).source
+        record = self.read_entry(instant)
+        if instant.action.completed_action is Action.REPLACE_COMMIT:
+            replaced = record.get("hoodieReplaceCommitMetadata")
+            if replaced is not None:
+                return HoodieReplaceCommitMetadata.from_value(_prepare(replaced), source)
+            return HoodieCommitMetadata.from_value(_prepare(record.get("HoodieInflightReplaceMetadata")), source)
+        if instant.action.completed_action in (Action.COMMIT, Action.DELTA_COMMIT):
+            return HoodieCommitMetadata.from_value(_prepare(record.get("hoodieCommitMetadata")), source)
+        raise HoodieException(f"Cannot read commit metadata of {instant}: an action {instant.action} has none")
+
+    def _entry(self, instant: HoodieInstant) -> _Entry:
+        entry = self._entries.get(instant)
+        if entry is None:
+            raise HoodieIOException(f"Cannot read the archived content of {instant}: it is not in the archive")
+        return entry
+
+
+def _archive_files(storage: HoodieStorage, path: str) -> list[str]:
+    """The files of an archive in the order in which they were written."""
+    numbered = []
+    for status in storage.list_directory(path):
+        match = _FILE_NAME.fullmatch(status.name)
+        if match and not status.is_directory and not status.name.endswith(".crc"):
+            numbered.append((int(match[1]), status.path))
+    return [path for _, path in sorted(numbered)]
+
+
+def _read_file(storage: HoodieStorage, path: str) -> Iterator[tuple[HoodieInstant, _Entry]]:
+    try:
+        data = storage.read(path)
+    except FileNotFoundError:
+        logger.info("Archive file %s was merged into another one meanwhile", path)
+        return
+    for block in read_log_blocks(data, path):
+        if block.block_type is HoodieLogBlockType.CORRUPT:
+            logger.warning(
+                "Archive file %s is torn at byte %d: %d bytes are left out",
+                path,
+                block.offset_bytes,
+                len(block.content),
+            )
+        elif block.block_type is HoodieLogBlockType.AVRO_DATA:
+            yield from _read_block(block)
+
+
+def _read_block(block: HoodieLogBlock) -> Iterator[tuple[HoodieInstant, _Entry]]:
+    if block.schema is None:
+        raise HoodieCorruptedDataException(f"Cannot read {block.source}: it has no schema")
+    datums = avro_datums(block)
+    heads = decode_datums(block.schema, datums, block.source, _HEAD_SCHEMA)
+    for head, datum in zip(heads, datums, strict=True):
+        instant = _instant(head, block)
+        if instant is not None:
+            yield instant, _Entry(block.schema, datum, f"the record of {instant} in {block.path}")
+
+
+def _instant(head: Mapping[str, Any], block: HoodieLogBlock) -> HoodieInstant | None:
+    requested_time, action, state = head["commitTime"], head["actionType"], head["actionState"]
+    if not requested_time or not action:
+        raise HoodieCorruptedDataException(f"Cannot read {block.source}: an entry names no instant: {dict(head)}")
+    try:
+        return HoodieInstant(requested_time, Action(action), State.COMPLETED if state is None else State[state])
+    except (ValueError, KeyError):
+        logger.warning("Left out an entry of %s: action %s, state %s are not known", block.source, action, state)
+        return None
+
+
+def _prepare(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Commit metadata of an entry without what the archiver added to it, and with what it dropped."""
+    if metadata is None:
+        return {}
+    extra = {key: value for key, value in (metadata.get("extraMetadata") or {}).items() if key != _ROLLING_STAT}
+    is_compacted = metadata.get("operationType") == WriteOperationType.COMPACT
+    return {"compacted": is_compacted, **metadata, "extraMetadata": extra}
