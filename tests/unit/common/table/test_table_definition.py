@@ -1,0 +1,190 @@
+"""What a new table shall be, turned into properties or refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hoodie.common.table.table_definition import TableDefinition
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+
+PAYLOAD = "hoodie.compaction.payload.class"
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("region", pa.string()), ("ts", pa.int64()), ("trip", pa.struct([("city", pa.string())]))]
+)
+
+
+def properties_of(**arguments: Any) -> dict[str, str]:
+    return TableDefinition(**({"table_name": "trips", "record_key_fields": ["id"]} | arguments)).to_properties()
+
+
+def test_the_properties_are_those_that_all_hudi_releases_of_version_6_take() -> None:
+    assert properties_of(partition_fields=["region"], ordering_fields=["ts"]) == {
+        "hoodie.table.name": "trips",
+        "hoodie.table.type": "COPY_ON_WRITE",
+        "hoodie.table.version": "6",
+        "hoodie.timeline.layout.version": "1",
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.archivelog.folder": "archived",
+        "hoodie.table.recordkey.fields": "id",
+        "hoodie.table.partition.fields": "region",
+        "hoodie.table.precombine.field": "ts",
+        "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+        "hoodie.datasource.write.hive_style_partitioning": "false",
+        "hoodie.datasource.write.partitionpath.urlencode": "false",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        PAYLOAD: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    }
+
+
+def test_a_table_without_partitions_and_ordering_has_no_such_properties() -> None:
+    properties = properties_of()
+    assert "hoodie.table.partition.fields" not in properties
+    assert "hoodie.table.precombine.field" not in properties
+    assert "hoodie.table.create.schema" not in properties
+    assert properties[PAYLOAD] == "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+
+
+@pytest.mark.parametrize(
+    ("record_keys", "partitions", "expected"),
+    [
+        (["id"], [], "NonpartitionedKeyGenerator"),
+        (["id", "ts"], [], "NonpartitionedKeyGenerator"),
+        (["id"], ["region"], "SimpleKeyGenerator"),
+        (["id", "ts"], ["region"], "ComplexKeyGenerator"),
+        (["id", "ts"], ["region", "city"], "ComplexKeyGenerator"),
+    ],
+)
+def test_the_key_generator_is_inferred_as_hudi_does(
+    record_keys: list[str], partitions: list[str], expected: str
+) -> None:
+    properties = properties_of(record_key_fields=record_keys, partition_fields=partitions)
+    assert properties["hoodie.table.keygenerator.class"] == f"org.apache.hudi.keygen.{expected}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.hudi.keygen.SimpleKeyGenerator",
+        "org.apache.hudi.keygen.SimpleAvroKeyGenerator",
+        "SimpleKeyGenerator",
+        "SimpleAvroKeyGenerator",
+        "SIMPLE",
+    ],
+)
+def test_every_spelling_of_a_key_generator_is_stored_as_hudi_writes_it(name: str) -> None:
+    properties = properties_of(partition_fields="region", key_generator=name)
+    assert properties["hoodie.table.keygenerator.class"] == "org.apache.hudi.keygen.SimpleKeyGenerator"
+
+
+def test_names_come_as_one_name_a_list_or_with_commas() -> None:
+    for value in ("id,ts", "id, ts", ["id", "ts"], ("id", "ts"), iter(["id", "ts"])):
+        assert properties_of(record_key_fields=value)["hoodie.table.recordkey.fields"] == "id,ts"
+    assert "hoodie.table.partition.fields" not in properties_of(partition_fields="")
+
+
+def test_more_properties_are_stored_as_they_are() -> None:
+    properties = properties_of(
+        properties={"hoodie.database.name": "db", "hoodie.datasource.write.partitionpath.urlencode": "true"},
+        hive_style_partitioning=True,
+    )
+    assert properties["hoodie.database.name"] == "db"
+    assert properties["hoodie.datasource.write.partitionpath.urlencode"] == "true"
+    assert properties["hoodie.datasource.write.hive_style_partitioning"] == "true"
+
+
+@pytest.mark.parametrize(
+    "name", ["OverwriteWithLatestAvroPayload", "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"]
+)
+def test_a_payload_may_be_chosen(name: str) -> None:
+    properties = properties_of(ordering_fields="ts", properties={PAYLOAD: name})
+    assert properties[PAYLOAD] == "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+
+
+def test_an_arrow_schema_is_stored_as_avro_named_after_the_table() -> None:
+    avro = json.loads(properties_of(table_name="my-trips", schema=SCHEMA)["hoodie.table.create.schema"])
+    assert (avro["namespace"], avro["name"]) == ("hoodie.my__trips", "my__trips_record")
+    assert [field["name"] for field in avro["fields"]] == SCHEMA.names
+
+
+def test_an_avro_schema_is_stored_without_meta_columns() -> None:
+    fields = [{"name": name, "type": ["null", "string"], "default": None} for name in ("_hoodie_commit_time", "id")]
+    schema = json.dumps({"type": "record", "name": "r", "fields": fields})
+    stored = json.loads(properties_of(schema=schema)["hoodie.table.create.schema"])
+    assert [field["name"] for field in stored["fields"]] == ["id"]
+
+
+def test_key_fields_inside_of_structs_are_found_in_the_schema() -> None:
+    assert properties_of(schema=SCHEMA, partition_fields="trip.city")["hoodie.table.partition.fields"] == "trip.city"
+    for missing in ("trip.town", "city", "id.x", "nothing"):
+        with pytest.raises(
+            HoodieConfigException, match=f"'{missing}' is not in the schema, which has id, region, ts, trip"
+        ):
+            properties_of(schema=SCHEMA, partition_fields=missing)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table_name": ""}, "table_name ''"),
+        ({"table_name": "a/b"}, "table_name 'a/b'"),
+        ({"table_name": "a\nb"}, "table_name"),
+        ({"table_name": "a#b"}, "table_name"),
+        ({"table_name": " a"}, "table_name"),
+        ({"table_name": None}, "table_name None"),
+        ({"table_type": "COPY_ON_READ"}, "table_type 'COPY_ON_READ' is unknown: COPY_ON_WRITE or MERGE_ON_READ"),
+        ({"record_key_fields": ()}, "record_key_fields is empty"),
+        ({"record_key_fields": ["id", "id"]}, "record_key_fields names 'id' twice"),
+        ({"record_key_fields": ["a,b"]}, "record_key_fields has the name 'a,b'"),
+        ({"record_key_fields": ["a", ""]}, "record_key_fields has the name ''"),
+        ({"record_key_fields": "a,,b"}, "record_key_fields has the name ''"),
+        ({"partition_fields": ["a\n"]}, "partition_fields has the name"),
+        ({"partition_fields": [7]}, "partition_fields has the name 7"),
+        ({"ordering_fields": ["_hoodie_commit_time"]}, "a column that Hudi adds"),
+        ({"ordering_fields": ["ts", "id"]}, r"ordering_fields has 2 fields \(ts, id\), table version 6 stores one"),
+        ({"key_generator": "SimpelKeyGenerator"}, "unknown, did you mean SimpleKeyGenerator"),
+        ({"key_generator": "com.acme.Mine"}, "'com.acme.Mine' is unknown"),
+        ({"key_generator": "SIMPLE"}, "one record key field and one partition field, not 1 and 0.*NonpartitionedKey"),
+        ({"key_generator": "COMPLEX"}, "partition_fields is empty: .*NonpartitionedKeyGenerator"),
+        ({"key_generator": "NON_PARTITION", "partition_fields": "a"}, "takes no partition fields"),
+        ({"properties": {"hoodie.table.name": "x"}}, "is said by the argument table_name"),
+        ({"properties": {"hoodie.databse.name": "x"}}, "did you mean hoodie.database.name"),
+        ({"properties": {"hoodie.record.merge.mode": "x"}}, "hoodie.record.merge.mode is not a property of a table of"),
+        ({"properties": {"hoodie.database.name": 7}}, "value 7: give a string"),
+        ({"properties": {PAYLOAD: "DefaultHoodieRecordPayload"}}, "ordering_fields is empty"),
+        ({"schema": "{"}, "schema cannot be used"),
+        ({"schema": '{"type": "string"}'}, "schema cannot be used"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(HoodieConfigException, match=message):
+        properties_of(**arguments)
+
+
+def test_all_problems_are_named_at_once() -> None:
+    with pytest.raises(HoodieConfigException) as raised:
+        properties_of(
+            table_name="a/b", table_type="x", record_key_fields=[], key_generator="y", properties={"z": "1"}, schema="{"
+        )
+    for part in ("'a/b'", "table_type 'x'", "record_key_fields is empty", "key_generator 'y'", "property z", "schema"):
+        assert part in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table_type": "MERGE_ON_READ"}, "MERGE_ON_READ is not supported yet"),
+        ({"table_version": 8, "ordering_fields": ["a", "b"]}, "table_version 8 is not supported: use 6"),
+        ({"key_generator": "CustomKeyGenerator", "partition_fields": "a"}, "CustomKeyGenerator is not supported"),
+        ({"key_generator": "TIMESTAMP", "partition_fields": "a"}, "TIMESTAMP is not supported"),
+        ({"properties": {PAYLOAD: "AWSDmsAvroPayload"}}, "AWSDmsAvroPayload is not supported"),
+        ({"partition_fields": ["a", "b"]}, r"record_key_fields=\['id', 'a'\]"),
+        ({"partition_fields": ["a"], "key_generator": "COMPLEX"}, "leave key_generator out to get SimpleKeyGenerator"),
+    ],
+)
+def test_what_hoodie_cannot_write_is_refused_with_a_way_out(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(HoodieNotSupportedException, match=message):
+        properties_of(**arguments)
