@@ -1,0 +1,276 @@
+"""What all key generators share: partition paths, the explanation of bad rows, and the two forms of a record key.
+
+Hudi: org.apache.hudi.keygen.{KeyGenerator, BaseKeyGenerator}, org.apache.hudi.keygen.KeyGenUtils.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.exception import HoodieKeyException
+from hoodie.keygen.partition_path_encoding import (
+    DEFAULT_PARTITION,
+    escape_path_name,
+    partition_level,
+    reason_against_level,
+)
+from hoodie.keygen.value_strings import can_be_key, over_distinct, value_strings
+
+__all__ = ["BadRows", "KeyGenerator", "composite_key", "field_column", "single_key"]
+
+_EXAMPLES = 3
+EMPTY_PLACEHOLDER = "__empty__"
+NULL_PLACEHOLDER = "__null__"
+
+
+@attrs.frozen
+class BadRows:
+    """Rows of one batch whose key or partition path cannot be made, for one reason.
+
+    Attributes:
+        columns: The columns that the value comes from.
+        reason: What is wrong with it, as the end of a sentence: "is null or empty".
+        count: How many rows.
+        examples: The first of them, described by their key and partition columns.
+    """
+
+    columns: tuple[str, ...]
+    reason: str
+    count: int
+    examples: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """One line for an error message."""
+        names = ", ".join(f"'{name}'" for name in self.columns)
+        noun = "column" if len(self.columns) == 1 else "columns"
+        rows = "record" if self.count == 1 else "records"
+        return f"{noun} {names} {self.reason} in {self.count} {rows}, first: {'; '.join(self.examples)}"
+
+
+@attrs.frozen
+class KeyGenerator(ABC):
+    """Makes record keys and partition paths of whole batches. Picklable; it crosses to tasks.
+
+    Attributes:
+        record_key_fields: Fields of the record key; a dotted name leads into structs.
+        partition_fields: Fields of the partition path; () for a table without partitions.
+        hive_style: Whether a level is ``<field>=<value>``.
+        url_encode: Whether values are escaped in paths.
+
+    Hudi: org.apache.hudi.keygen.BaseKeyGenerator. Differs: works on batches; a row whose key cannot be made gets a
+    null instead of an exception, because tasks return user errors as values.
+    """
+
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...] = ()
+    hive_style: bool = False
+    url_encode: bool = False
+
+    @abstractmethod
+    def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
+        """The record key of each row; null where it cannot be made.
+
+        Raises:
+            HoodieKeyException: A field is not in the batch, or has a type that cannot be a key.
+        """
+
+    def partition_paths(self, batch: pa.RecordBatch) -> pa.StringArray:
+        """The partition path of each row; null where it cannot be stored below the table's folder.
+
+        Raises:
+            HoodieKeyException: A field is not in the batch, or has a type that cannot be part of a path.
+        """
+        levels = [self._level(batch, field) for field in self.partition_fields]
+        if not levels:
+            return pa.repeat(pa.scalar("", pa.string()), batch.num_rows)
+        return levels[0] if len(levels) == 1 else pc.binary_join_element_wise(*levels, "/")
+
+    def keys(self, batch: pa.RecordBatch) -> tuple[pa.StringArray, pa.StringArray]:
+        """(record keys, partition paths), both null where either cannot be made: such a row has no key.
+
+        Raises:
+            HoodieKeyException: As `record_keys` and `partition_paths`.
+        """
+        record_keys, paths = self.record_keys(batch), self.partition_paths(batch)
+        if record_keys.null_count or paths.null_count:
+            good = pc.and_(record_keys.is_valid(), paths.is_valid())
+            nothing = pa.scalar(None, pa.string())
+            record_keys, paths = pc.if_else(good, record_keys, nothing), pc.if_else(good, paths, nothing)
+        return record_keys, paths
+
+    def bind(self, schema: pa.Schema) -> KeyGenerator:
+        """Check that the fields are columns of the input, before anything runs.
+
+        Args:
+            schema: The input's columns.
+
+        Returns:
+            This generator.
+
+        Raises:
+            HoodieKeyException: A field is missing (the message names it and the columns that exist), or its type
+                cannot be part of a key.
+        """
+        for field in self.record_key_fields:
+            _check_field(schema, field, "record key")
+        for field in self.partition_fields:
+            _check_field(schema, field, "partition")
+        return self
+
+    def bad_rows(self, batch: pa.RecordBatch) -> list[BadRows]:
+        """Why rows of a batch have no key or no partition path; [] when all have both.
+
+        Args:
+            batch: The columns of the input.
+
+        Raises:
+            HoodieKeyException: As `record_keys` and `partition_paths`.
+        """
+        found = []
+        missing = self.record_keys(batch).is_null()
+        if pc.any(missing).as_py():
+            single = len(self.record_key_fields) == 1
+            reason = "is null or empty" if single else "are all null or empty"
+            found.append(self._describe(batch, self.record_key_fields, reason, missing))
+        for field in self.partition_fields:
+            bad = self._level(batch, field).is_null()
+            if pc.any(bad).as_py():
+                found.extend(self._explain_level(batch, field, bad))
+        return found
+
+    def explain_bad_rows(self, batch: pa.RecordBatch) -> str:
+        """The text of the `HoodieKeyException` for a batch with rows that have no key; "" when there are none.
+
+        Raises:
+            HoodieKeyException: As `record_keys` and `partition_paths`.
+        """
+        found = self.bad_rows(batch)
+        if not found:
+            return ""
+        lines = "; ".join(str(bad) for bad in found)
+        return f"records without a usable key: {lines}. Correct these records or leave them out"
+
+    def _level(self, batch: pa.RecordBatch, field: str) -> pa.StringArray:
+        return over_distinct(
+            _readable_column(batch, field, "partition"),
+            lambda values: partition_level(values, field, self.hive_style, self.url_encode),
+        )
+
+    def _explain_level(self, batch: pa.RecordBatch, field: str, bad: pa.Array) -> list[BadRows]:
+        prefix = f"{field}=" if self.hive_style else ""
+        reasons = []
+        for value in value_strings(field_column(batch, field)).filter(bad).to_pylist():
+            level = value or DEFAULT_PARTITION
+            reasons.append(reason_against_level(escape_path_name(level) if self.url_encode else level, prefix))
+        column = pc.replace_with_mask(pa.nulls(batch.num_rows, pa.string()), bad, pa.array(reasons, pa.string()))
+        return [
+            self._describe(batch, (field,), reason, pc.equal(column, reason).fill_null(False))
+            for reason in dict.fromkeys(reasons)
+            if reason is not None
+        ]
+
+    def _describe(self, batch: pa.RecordBatch, columns: Sequence[str], reason: str, rows: pa.Array) -> BadRows:
+        fields = dict.fromkeys([*self.record_key_fields, *self.partition_fields])
+        first = pa.table({field: field_column(batch, field).filter(rows).slice(0, _EXAMPLES) for field in fields})
+        examples = tuple(
+            "{" + ", ".join(f"{name}: {_shortened(value)}" for name, value in row.items()) + "}"
+            for row in first.to_pylist()
+        )
+        return BadRows(tuple(columns), reason, int(pc.sum(rows).as_py()), examples)
+
+
+def field_column(batch: pa.RecordBatch, field: str) -> pa.Array:
+    """A column of a batch by name, a dotted name leading into structs.
+
+    A null struct makes its fields null. A column whose own name holds the dot goes first.
+
+    Raises:
+        HoodieKeyException: There is no such column.
+    """
+    if batch.schema.get_field_index(field) >= 0:
+        return batch.column(field)
+    name, *path = field.split(".")
+    if batch.schema.get_field_index(name) < 0:
+        raise _missing(batch.schema, field, "key or partition")
+    column = batch.column(name)
+    for part in path:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(part) < 0:
+            raise _missing(batch.schema, field, "key or partition")
+        column = pc.struct_field(column, part)
+    return column
+
+
+def single_key(batch: pa.RecordBatch, field: str) -> pa.StringArray:
+    """The values of one field as record keys; null where a value is null or empty."""
+    strings = _key_strings(batch, field)
+    if pa.types.is_string(strings.type) and pc.any(pc.equal(strings, "")).as_py():
+        return pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.string()), strings)
+    return strings
+
+
+def composite_key(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.StringArray:
+    """``f1:v1,f2:v2`` of each row; null where all parts are null or empty."""
+    parts: list[pa.Array | pa.Scalar] = []
+    usable = None
+    for number, field in enumerate(fields):
+        strings = _key_strings(batch, field)
+        has_value = pc.not_equal(strings, "").fill_null(False)
+        usable = has_value if usable is None else pc.or_(usable, has_value)
+        if not pc.all(has_value).as_py():
+            strings = pc.if_else(pc.equal(strings, ""), EMPTY_PLACEHOLDER, strings).fill_null(NULL_PLACEHOLDER)
+        parts.extend([pa.scalar(f"{',' if number else ''}{field}:", pa.string()), strings])
+    joined = pc.binary_join_element_wise(*parts, pa.scalar("", pa.string()))
+    if usable is None or pc.all(usable).as_py():
+        return joined
+    return pc.if_else(usable, joined, pa.scalar(None, pa.string()))
+
+
+def _key_strings(batch: pa.RecordBatch, field: str) -> pa.StringArray:
+    return value_strings(_readable_column(batch, field, "record key"))
+
+
+def _readable_column(batch: pa.RecordBatch, field: str, role: str) -> pa.Array:
+    column = field_column(batch, field)
+    if not can_be_key(column.type):
+        raise _wrong_type(field, column.type, role)
+    return column
+
+
+def _check_field(schema: pa.Schema, field: str, role: str) -> None:
+    if schema.get_field_index(field) >= 0:
+        data_type = schema.field(field).type
+    else:
+        name, *path = field.split(".")
+        if schema.get_field_index(name) < 0:
+            raise _missing(schema, field, role)
+        data_type = schema.field(name).type
+        for part in path:
+            if not pa.types.is_struct(data_type) or data_type.get_field_index(part) < 0:
+                raise _missing(schema, field, role)
+            data_type = data_type.field(part).type
+    if not can_be_key(data_type):
+        raise _wrong_type(field, data_type, role)
+
+
+def _missing(schema: pa.Schema, field: str, role: str) -> HoodieKeyException:
+    return HoodieKeyException(
+        f"the {role} field '{field}' of the table is not a column of the input; its columns are: "
+        f"{', '.join(schema.names) or 'none'}"
+    )
+
+
+def _wrong_type(field: str, data_type: pa.DataType, role: str) -> HoodieKeyException:
+    return HoodieKeyException(
+        f"the {role} field '{field}' has type {data_type}, whose values cannot stand in a key; "
+        "make a string or number of it"
+    )
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

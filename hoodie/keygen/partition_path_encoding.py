@@ -1,0 +1,94 @@
+"""Escaping and checking of the levels of a partition path.
+
+Hudi: org.apache.hudi.common.util.PartitionPathEncodeUtils. Differs: values that would leave the table's folder, or
+that no file system can hold, are refused; Hudi writes wherever they lead.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.keygen.value_strings import value_strings
+
+__all__ = ["DEFAULT_PARTITION", "MAX_LEVEL_BYTES", "escape_path_name", "partition_level", "reason_against_level"]
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""The level of a null or empty value."""
+MAX_LEVEL_BYTES = 255
+"""The longest name of a folder that common file systems hold."""
+
+_ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
+_ESCAPED_RE2 = r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
+_CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")
+_SUSPICIOUS_RE2 = r"[\x00-\x1f\x7f]|^/|/$|//|(^|/)\."
+_METADATA_FOLDER = ".hoodie"
+_PARTITION_METADATA = ".hoodie_partition_metadata"
+
+
+def escape_path_name(value: str) -> str:
+    """The value with each character that Hudi escapes as ``%`` and two hex digits.
+
+    escape_path_name("2026/11:a b")   "2026%2F11%3Aa b"
+    """
+    return _ESCAPED.sub(lambda match: f"%{ord(match.group()):02X}", value)
+
+
+def reason_against_level(level: str, field_prefix: str = "") -> str | None:
+    """Why a level (or several, where the value holds slashes) cannot be stored; None when it can.
+
+    Args:
+        level: The value as it stands in the path, escaped or not, without the field's name.
+        field_prefix: ``<field>=`` in front of it with hive style, else "".
+    """
+    if _CONTROL_CHARACTER.search(level):
+        return "contains a control character"
+    if level.startswith("/"):
+        return "starts with a slash"
+    if level.endswith("/"):
+        return "ends with a slash"
+    names = level.split("/")
+    if "" in names:
+        return "contains an empty folder name (two slashes)"
+    if "." in names or ".." in names:
+        return "contains '.' or '..', which would lead to another folder"
+    full = [field_prefix + names[0], *names[1:]]
+    if full[0] == _METADATA_FOLDER or any(name.startswith(_PARTITION_METADATA) for name in full):
+        return "is a name that Hudi uses for its own files"
+    longest = max(full, key=lambda name: len(name.encode()))
+    if len(longest.encode()) > MAX_LEVEL_BYTES:
+        return f"makes a folder name of {len(longest.encode())} bytes, where file systems hold {MAX_LEVEL_BYTES}"
+    return None
+
+
+def partition_level(values: pa.Array, field: str, hive_style: bool, url_encode: bool) -> pa.StringArray:
+    """The level of a partition path that each value makes; null where it cannot be stored (`reason_against_level`).
+
+    Args:
+        values: Values of the partition field, of any type of `hoodie.keygen.value_strings`.
+        field: Name of the field.
+        hive_style: Whether the level is ``<field>=<value>``.
+        url_encode: Whether the value is escaped.
+    """
+    strings = value_strings(values)
+    strings = pc.if_else(pc.equal(strings, "").fill_null(True), DEFAULT_PARTITION, strings)
+    if url_encode:
+        strings = _replace(strings, pc.match_substring_regex(strings, _ESCAPED_RE2), escape_path_name)
+    prefix = f"{field}=" if hive_style else ""
+    suspicious = pc.or_(
+        pc.match_substring_regex(strings, _SUSPICIOUS_RE2),
+        pc.greater(pc.binary_length(strings), MAX_LEVEL_BYTES - len(prefix.encode())),
+    )
+    strings = _replace(strings, suspicious, lambda text: None if reason_against_level(text, prefix) else text)
+    return pc.binary_join_element_wise(prefix, strings, "") if prefix else strings
+
+
+def _replace(strings: pa.Array, mask: pa.Array, function: object) -> pa.Array:
+    """The strings, those of the mask replaced by the function of each."""
+    assert callable(function)
+    if not pc.any(mask).as_py():
+        return strings
+    replaced = pa.array([function(text) for text in strings.filter(mask).to_pylist()], pa.string())
+    return pc.replace_with_mask(strings, mask, replaced)

@@ -1,0 +1,21 @@
+"""One key field, one partition field."""
+
+from __future__ import annotations
+
+import attrs
+import pyarrow as pa
+
+from hoodie.keygen.base_key_generator import KeyGenerator, single_key
+
+__all__ = ["SimpleKeyGenerator"]
+
+
+@attrs.frozen
+class SimpleKeyGenerator(KeyGenerator):
+    """The record key is the value of one field, the partition path that of another.
+
+    Hudi: org.apache.hudi.keygen.{SimpleKeyGenerator, SimpleAvroKeyGenerator}.
+    """
+
+    def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
+        return single_key(batch, self.record_key_fields[0])
