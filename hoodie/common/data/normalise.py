@@ -85,13 +85,15 @@ _PROMOTIONS = {
 # ---------------------------------------------------------------------------------------------------------- schemas
 
 
-def normalise_schema(schema: pa.Schema) -> pa.Schema:
+def normalise_schema(schema: pa.Schema, known_schema: pa.Schema | None = None) -> pa.Schema:
     """The columns of an input with the types in which they are stored.
 
     Hudi's meta columns and the index columns that pandas makes up are left out. Nullability is kept; metadata is not.
 
     Args:
-        schema: Any schema; hoodie's reserved columns keep their names.
+        schema: Any schema; hoodie's reserved columns keep their names and types.
+        known_schema: The table's schema: it gives a type to what is null only, and says which timestamps without a
+            time zone are local ones.
 
     Raises:
         HoodieSchemaException: A type cannot be stored, two columns have one name (upper and lower case are one to
@@ -99,7 +101,8 @@ def normalise_schema(schema: pa.Schema) -> pa.Schema:
     """
     fields = [field for field in schema if not _is_dropped(field.name)]
     _check_names([field.name for field in fields])
-    return pa.schema([_normal_field(field, field.name) for field in fields])
+    known = {} if known_schema is None else {field.name: field.type for field in known_schema}
+    return pa.schema([_normal_field(field, field.name, known.get(field.name)) for field in fields])
 
 
 def _is_dropped(name: str) -> bool:
@@ -122,41 +125,62 @@ def _check_names(names: Sequence[str]) -> None:
         seen[name.lower()] = name
 
 
-def _normal_field(field: pa.Field, path: str) -> pa.Field:
-    return pa.field(field.name, _normal_type(field.type, path), field.nullable)
+def _normal_field(field: pa.Field, path: str, known: pa.DataType | None) -> pa.Field:
+    reserved = RESERVED_COLUMNS.get(path)
+    if reserved is not None and field.type == reserved:
+        return pa.field(field.name, reserved, field.nullable)
+    return pa.field(field.name, _normal_type(field.type, path, known), field.nullable)
 
 
-def _normal_type(data_type: pa.DataType, path: str) -> pa.DataType:
+def _normal_type(data_type: pa.DataType, path: str, known: pa.DataType | None = None) -> pa.DataType:
+    """The type in which values are stored; ``known`` is the table's, where it has the column."""
     for is_type, normal in _SCALAR_TYPES:
         if is_type(data_type):
             return normal
+    if pa.types.is_null(data_type) and known is not None:
+        return known
     if pa.types.is_decimal(data_type):
         if data_type.precision > _MAX_DECIMAL_PRECISION:
             raise _refused(path, data_type, f"decimals have at most {_MAX_DECIMAL_PRECISION} digits; round it")
         return pa.decimal128(data_type.precision, data_type.scale)
     if pa.types.is_timestamp(data_type):
-        return _UTC_MICROS
+        return _LOCAL_MICROS if data_type.tz is None and known == _LOCAL_MICROS else _UTC_MICROS
     if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
-        return _normal_type(data_type.value_type, path)
+        return _normal_type(data_type.value_type, path, known)
     if isinstance(data_type, pa.BaseExtensionType):
-        return _normal_type(data_type.storage_type, path)
-    if _is_list(data_type):
-        element = data_type.value_field
-        return pa.list_(pa.field("element", _normal_type(element.type, f"{path}.element"), element.nullable))
-    if pa.types.is_struct(data_type):
-        _check_names([field.name for field in data_type])
-        return pa.struct([_normal_field(field, f"{path}.{field.name}") for field in data_type])
-    if pa.types.is_map(data_type):
-        return _normal_map(data_type, path)
+        return _normal_type(data_type.storage_type, path, known)
+    if _is_nested(data_type):
+        return _normal_nested(data_type, path, known if known and _nesting(known) == _nesting(data_type) else None)
     raise _refused(path, data_type, _WAYS_OUT.get(data_type.id, "there is no such type in Avro; cast the column"))
 
 
-def _normal_map(data_type: pa.MapType, path: str) -> pa.MapType:
+def _normal_nested(data_type: pa.DataType, path: str, known: pa.DataType | None) -> pa.DataType:
+    if pa.types.is_struct(data_type):
+        _check_names([field.name for field in data_type])
+        types = {} if known is None else {field.name: field.type for field in known}
+        return pa.struct([_normal_field(field, f"{path}.{field.name}", types.get(field.name)) for field in data_type])
+    if _is_list(data_type):
+        element, element_known = data_type.value_field, None if known is None else known.value_type
+        element_type = _normal_type(element.type, f"{path}.element", element_known)
+        return pa.list_(pa.field("element", element_type, element.nullable))
     key_type = _normal_type(data_type.key_type, f"{path}.key")
     if not pa.types.is_string(key_type):
         raise _refused(path, data_type, "the keys of a map must be strings; cast them, or store a list of structs")
-    item = data_type.item_field
-    return pa.map_(pa.string(), pa.field("value", _normal_type(item.type, f"{path}.value"), item.nullable))
+    item, item_known = data_type.item_field, None if known is None else known.item_type
+    item_type = _normal_type(item.type, f"{path}.value", item_known)
+    return pa.map_(pa.string(), pa.field("value", item_type, item.nullable))
+
+
+def _is_nested(data_type: pa.DataType) -> bool:
+    return _nesting(data_type) != ""
+
+
+def _nesting(data_type: pa.DataType) -> str:
+    if pa.types.is_struct(data_type):
+        return "struct"
+    if _is_list(data_type):
+        return "list"
+    return "map" if pa.types.is_map(data_type) else ""
 
 
 def _is_list(data_type: pa.DataType) -> bool:
@@ -218,7 +242,8 @@ def check_schema(
         SchemaCompatibilityException: Columns have types that do not fit; all are named with both types.
         HoodieSchemaException: As `normalise_schema`.
     """
-    incoming = [field for field in normalise_schema(input_schema) if field.name not in RESERVED_COLUMNS]
+    normal = normalise_schema(input_schema, table_schema)
+    incoming = [field for field in normal if field.name not in RESERVED_COLUMNS]
     if table_schema is None or len(table_schema) == 0:
         return pa.schema(incoming)
     stored = [field for field in table_schema if field.name not in META_COLUMN_SET]
@@ -314,21 +339,9 @@ class _SchemaMerger:
         return stored.with_type(self._merged_type(stored.type, incoming.type, path))
 
 
-def _is_nested(data_type: pa.DataType) -> bool:
-    return _nesting(data_type) != ""
-
-
-def _nesting(data_type: pa.DataType) -> str:
-    if pa.types.is_struct(data_type):
-        return "struct"
-    if _is_list(data_type):
-        return "list"
-    return "map" if pa.types.is_map(data_type) else ""
-
-
 def _fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
     """Whether values of one stored type can be written to a column of the other."""
-    if narrow == wide or (narrow == _UTC_MICROS and wide == _LOCAL_MICROS):
+    if narrow == wide:
         return True
     if narrow in _INTEGER_WIDTHS and wide in _INTEGER_WIDTHS:
         # Tables declare int8 or int16 only in Spark's own schema; they are an int on storage.
@@ -374,7 +387,7 @@ def normalise_batch(batch: pa.RecordBatch, target_schema: pa.Schema, fill_missin
         HoodieSchemaException: A value does not fit (the message names the column and the first such value), or there
             is a null where the target allows none. Rows that are plain deletes carry no data and may have nulls.
     """
-    if batch.schema.equals(target_schema) and all(_is_exact(field.type, field.type) for field in target_schema):
+    if batch.schema.equals(target_schema) and all(map(_is_exact, batch.schema.types, target_schema.types)):
         _check_nulls(batch)
         return batch
     columns = []
@@ -456,8 +469,8 @@ def _converted(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         return _converted_list(values, target, path)
     if pa.types.is_map(target) and pa.types.is_map(values.type):
         return _converted_map(values, target, path)
-    normal = _normal_type(values.type, path)
-    if not _fits(normal, target):
+    normal = _normal_type(values.type, path, target)
+    if values.type != target and not _fits(normal, target):
         raise SchemaCompatibilityException(
             f"column '{path}': the table has {target}, the input {values.type}; cast the input to the table's type"
         )
@@ -469,11 +482,6 @@ def _converted(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
 
 
 def _converted_timestamp(values: pa.Array, target: pa.TimestampType, path: str) -> pa.Array:
-    if values.type.tz is not None and target.tz is None:
-        raise SchemaCompatibilityException(
-            f"column '{path}': the table has local timestamps ({target}), the input points in time ({values.type}); "
-            "cast the input to a timestamp without time zone"
-        )
     micros = _safe_cast(values, pa.timestamp("us", tz=values.type.tz), path)
     return micros if micros.type == target else micros.view(target)
 
@@ -645,7 +653,7 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
 
 
 def _from_table(table: pa.Table, schema: pa.Schema | None) -> RecordSource:
-    table = normalise_table(table, _target(table.schema, schema))
+    table = normalise_table(table, normalise_schema(table.schema, schema))
     return RecordSource(table.schema, table, False, lambda: iter(table.to_batches()))
 
 
@@ -655,7 +663,7 @@ def _from_stream(
     schema: pa.Schema | None,
     is_one_shot: bool,
 ) -> RecordSource:
-    target = _target(stream_schema, schema)
+    target = normalise_schema(stream_schema, schema)
     return RecordSource(target, None, is_one_shot, lambda: (normalise_batch(batch, target) for batch in open_batches()))
 
 
@@ -664,7 +672,7 @@ def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordS
     if first is None:
         if schema is None:
             raise HoodieSchemaException("the iterator of record batches is empty, so its columns are unknown")
-        return _from_table(schema.empty_table(), None)
+        return _from_table(schema.empty_table(), schema)
     _check_item(first, 0)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -687,48 +695,17 @@ def _from_list(records: Sequence[Any], schema: pa.Schema | None) -> RecordSource
     if not records:
         if schema is None:
             raise HoodieSchemaException("the list of records is empty, so its columns are unknown")
-        return _from_table(schema.empty_table(), None)
+        return _from_table(schema.empty_table(), schema)
     if all(isinstance(record, HoodieRecord) for record in records):
-        return _from_table(_hoodie_records_table(records, schema), None)
+        return _from_table(_hoodie_records_table(records, schema), schema)
     if all(isinstance(record, dict) for record in records):
-        return _from_table(_dicts_table(records, schema), None)
+        return _from_table(_dicts_table(records, schema), schema)
     if all(isinstance(record, pa.RecordBatch | pa.Table) for record in records):
         return _from_iterator(iter(records), schema)
     kinds = sorted({type(record).__qualname__ for record in records})
     raise HoodieSchemaException(
         f"a list of records holds {', '.join(kinds)}; give only dicts, or only HoodieRecords, or only record batches"
     )
-
-
-def _target(schema: pa.Schema, known: pa.Schema | None) -> pa.Schema:
-    """The stored types of an input's columns; those of nulls only are taken from a known schema."""
-    if known is not None:
-        types = {field.name: field.type for field in known}
-        for index, field in enumerate(schema):
-            if field.name in types:
-                schema = schema.set(index, field.with_type(_without_null_type(field.type, types[field.name])))
-    return normalise_schema(schema)
-
-
-def _without_null_type(data_type: pa.DataType, known: pa.DataType) -> pa.DataType:
-    """The type with the known one wherever it says null, within structs, lists and maps too."""
-    if pa.types.is_null(data_type):
-        return known
-    if _nesting(data_type) != _nesting(known):
-        return data_type
-    if pa.types.is_struct(data_type):
-        types = {field.name: field.type for field in known}
-        return pa.struct(
-            field.with_type(_without_null_type(field.type, types[field.name])) if field.name in types else field
-            for field in data_type
-        )
-    if _is_list(data_type):
-        element = data_type.value_field
-        return pa.list_(element.with_type(_without_null_type(element.type, known.value_type)))
-    if pa.types.is_map(data_type):
-        item = data_type.item_field
-        return pa.map_(data_type.key_type, item.with_type(_without_null_type(item.type, known.item_type)))
-    return data_type
 
 
 def _hoodie_records_table(records: Sequence[HoodieRecord], schema: pa.Schema | None) -> pa.Table:
