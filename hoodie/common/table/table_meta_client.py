@@ -1,0 +1,370 @@
+"""One table as seen from outside: its properties, its timeline, its files; and how a table is created.
+
+Hudi: org.apache.hudi.common.table.HoodieTableMetaClient.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
+from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.common.table.table_definition import TableDefinition
+from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.table_schema_resolver import TableSchemaResolver
+from hoodie.common.table.table_summary import FileSummary, InstantSummary, PartitionSummary, SummaryTable
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
+from hoodie.common.table.timeline.instant import HoodieInstant, State
+from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.exception import TableExistsException, TableNotFoundException
+from hoodie.storage import storage_path
+from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["METAFOLDER_NAME", "HoodieTableMetaClient"]
+
+logger = logging.getLogger(__name__)
+
+METAFOLDER_NAME = ".hoodie"
+_PROPERTIES_FILE_NAME = "hoodie.properties"
+_PROPERTIES_BACKUP_FILE_NAME = "hoodie.properties.backup"
+_HEARTBEAT_FOLDER_NAME = ".heartbeat"
+_GLOB_CHARACTER = re.compile(r"[*?\[{]")
+
+
+class HoodieTableMetaClient:
+    """Everything about a table but its rows. Made by `init_table` or `load`; lives on the driver.
+
+    Attributes:
+        base_path: The table's folder, normalised.
+        storage: The storage that holds it.
+        storage_options: Options and credentials that the storage was opened with.
+        table_config: The table's properties as of the load or the last reload.
+        active_timeline: Instants that were not archived, of all actions and states, as of the same.
+    """
+
+    def __init__(
+        self,
+        base_path: str,
+        storage: HoodieStorage,
+        storage_options: Mapping[str, Any] | None,
+        table_config: HoodieTableConfig,
+        active_timeline: HoodieActiveTimeline,
+    ) -> None:
+        """Use `init_table` or `load`."""
+        self.base_path = base_path
+        self.storage = storage
+        self.storage_options = storage_options
+        self.table_config = table_config
+        self.active_timeline = active_timeline
+
+    @classmethod
+    def init_table(
+        cls,
+        base_path: str,
+        *,
+        table_name: str,
+        table_type: HoodieTableType | str = HoodieTableType.COPY_ON_WRITE,
+        record_key_fields: str | Iterable[str] = (),
+        partition_fields: str | Iterable[str] = (),
+        ordering_fields: str | Iterable[str] = (),
+        key_generator: str | None = None,
+        hive_style_partitioning: bool = False,
+        schema: pa.Schema | str | None = None,
+        table_version: int = 6,
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> HoodieTableMetaClient:
+        """Create a table: the folder ``.hoodie`` with its properties and everything that Hudi puts there.
+
+        The folder becomes a table when ``hoodie.properties`` is there, which is created last and by one writer only;
+        what an earlier, failed try left behind is no hindrance. Data files already in the folder are not touched and
+        not part of the table.
+
+        Args:
+            base_path: The table's folder; it need not exist.
+            table_name: Letters, digits, ``_``, ``-``, ``.`` and inner spaces.
+            table_type: COPY_ON_WRITE; MERGE_ON_READ is not supported yet.
+            record_key_fields: The column or columns that identify a record; one name, a list, or names with commas
+                between them. Nested fields by dotted path.
+            partition_fields: The columns whose values are the folders of the data, none for a single folder.
+            ordering_fields: At most one column; of two records of one key the one with the larger value stays. It
+                decides the payload class that is stored: DefaultHoodieRecordPayload with one, else
+                OverwriteWithLatestAvroPayload (the later write stays).
+            key_generator: A class name, with or without package and "Avro". None infers it as Hudi does: no partition
+                field NonpartitionedKeyGenerator, one record key and one partition field SimpleKeyGenerator, else
+                ComplexKeyGenerator. One record key field with several partition fields is refused: releases of Hudi
+                disagree about the keys of ComplexKeyGenerator with one field (``id:7`` or ``7``), and some refuse to
+                write such a table. Adding a partition field to the record key gives the same table without the trap.
+            hive_style_partitioning: Folders ``region=asia`` instead of ``asia``.
+            schema: The columns, as an Arrow schema or as Avro JSON; None leaves them to the first write.
+            table_version: 6.
+            properties: More table properties, such as ``hoodie.database.name``,
+                ``hoodie.datasource.write.partitionpath.urlencode`` or ``hoodie.compaction.payload.class``.
+            storage_options: Options and credentials for the storage of ``base_path``.
+
+        Returns:
+            The new table, loaded.
+
+        Raises:
+            HoodieConfigException: Arguments are wrong or contradict each other; all of them are named.
+            HoodieNotSupportedException: hoodie cannot write such a table, or not on such a storage.
+            TableExistsException: The folder is a table already.
+            HoodieIOException: Storage failed.
+        """
+        definition = TableDefinition(
+            table_name=table_name,
+            table_type=table_type,
+            record_key_fields=record_key_fields,
+            partition_fields=partition_fields,
+            ordering_fields=ordering_fields,
+            key_generator=key_generator,
+            hive_style_partitioning=hive_style_partitioning,
+            schema=schema,
+            table_version=table_version,
+            properties=dict(properties or {}),
+        )
+        table_properties = definition.to_properties()
+        HoodieTableConfig(table_properties).check_writable()
+        path = storage_path.normalise_path(base_path)
+        storage = open_storage(path, storage_options)
+        if _is_table(storage, path):
+            raise _exists(path)
+        meta_path = storage_path.join(path, METAFOLDER_NAME)
+        for folder in (
+            ".schema",
+            table_properties["hoodie.archivelog.folder"],
+            TEMP_FOLDER_NAME,
+            ".aux/.bootstrap/.partitions",
+            ".aux/.bootstrap/.fileids",
+        ):
+            storage.create_directory(storage_path.join(meta_path, folder))
+        HoodieTableConfig.create(storage, path, table_properties)
+        logger.info("Created table %s at %s", table_name, path)
+        return cls.load(path, storage_options)
+
+    @classmethod
+    def load(cls, base_path: str, storage_options: Mapping[str, Any] | None = None) -> HoodieTableMetaClient:
+        """Open a table.
+
+        Args:
+            base_path: The table's folder; or, as old guides write it, with globs behind it (``/data/trips/*/*``).
+            storage_options: Options and credentials for its storage.
+
+        Raises:
+            TableNotFoundException: There is no table.
+            InvalidTableException: Its properties are damaged.
+            HoodieNotSupportedException: Its version or a feature of it is not supported.
+            HoodieIOException: Storage failed.
+        """
+        path = storage_path.normalise_path(base_path)
+        storage = open_storage(path, storage_options)
+        if not _is_table(storage, path):
+            given_path, path = path, _without_globs(path)
+            storage = open_storage(path, storage_options)
+            if not _is_table(storage, path):
+                raise TableNotFoundException(
+                    f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{_PROPERTIES_FILE_NAME}): check the "
+                    "path, or create the table with HoodieTableMetaClient.init_table"
+                )
+        table_config = HoodieTableConfig.load(storage, path)
+        table_config.check_readable()
+        timeline = _load_active_timeline(storage, path, table_config)
+        return cls(path, storage, storage_options, table_config, timeline)
+
+    @property
+    def meta_path(self) -> str:
+        """The table's ``.hoodie`` folder."""
+        return storage_path.join(self.base_path, METAFOLDER_NAME)
+
+    @cached_property
+    def archived_timeline(self) -> HoodieArchivedTimeline:
+        """The instants that left the active timeline; read when first asked for, and again after a reload.
+
+        Raises:
+            HoodieCorruptedDataException: A file of the archive is damaged.
+            HoodieIOException: Storage failed.
+        """
+        return HoodieArchivedTimeline.load(self.storage, self.meta_path, self.table_config.archive_folder)
+
+    def marker_path(self, instant_time: str) -> str:
+        """The folder of an instant's markers."""
+        return storage_path.join(self.meta_path, TEMP_FOLDER_NAME, instant_time)
+
+    def heartbeat_path(self, instant_time: str) -> str:
+        """The file that an instant's writer touches while it is alive."""
+        return storage_path.join(self.meta_path, _HEARTBEAT_FOLDER_NAME, instant_time)
+
+    def reload_active_timeline(self) -> HoodieActiveTimeline:
+        """List the active timeline again, and return it; the archived one is read anew when it is asked for.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        self.active_timeline = _load_active_timeline(self.storage, self.base_path, self.table_config)
+        self.__dict__.pop("archived_timeline", None)
+        return self.active_timeline
+
+    def reload_table_config(self) -> HoodieTableConfig:
+        """Read the table's properties again, and return them.
+
+        Raises:
+            InvalidTableException: They are damaged.
+            HoodieNotSupportedException: The table was made one of a version or feature that is not supported.
+            HoodieIOException: Storage failed.
+        """
+        table_config = HoodieTableConfig.load(self.storage, self.base_path)
+        table_config.check_readable()
+        self.table_config = table_config
+        return table_config
+
+    def view(self) -> HoodieTableFileSystemView:
+        """A new view of the table's files as of `active_timeline`; partitions are listed when first asked for."""
+        return HoodieTableFileSystemView(
+            FileSystemBackedTableMetadata(self.storage, self.base_path), self.active_timeline
+        )
+
+    def load_schema(self) -> pa.Schema:
+        """The user's columns, without Hudi's meta columns.
+
+        Read from the newest completed commit that tells them, else from a base file, else from what `init_table` was
+        given.
+
+        Raises:
+            HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
+            HoodieSchemaException: Nothing tells the schema, or what was found is not one.
+            HoodieIOException: Storage failed.
+        """
+        return self._schema_resolver().load_schema()
+
+    def load_avro_schema(self) -> str | None:
+        """The same as `load_schema` in Avro JSON, as it is stored; None when nothing tells it.
+
+        Raises:
+            HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
+            HoodieSchemaException: What was found is not a schema.
+            HoodieIOException: Storage failed.
+        """
+        return self._schema_resolver().load_avro_schema()
+
+    def history(self) -> SummaryTable[InstantSummary]:
+        """The instants of the active timeline, oldest first, with what completed writes came to.
+
+        Raises:
+            HoodieCorruptedDataException: Commit metadata is damaged.
+            HoodieIOException: Storage failed.
+        """
+        commits = frozenset(self.active_timeline.commits_timeline().filter_completed_instants())
+        return SummaryTable(
+            InstantSummary, [self._summarise(instant, instant in commits) for instant in self.active_timeline]
+        )
+
+    def files(self) -> SummaryTable[FileSummary]:
+        """The newest slice of each file group, by partition.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        view = self.view()
+        view.load_partitions(view.list_partitions())
+        return SummaryTable(
+            FileSummary,
+            [
+                FileSummary(
+                    partition_path=partition_path,
+                    file_id=file_slice.file_id,
+                    instant_time=file_slice.base_instant_time,
+                    file_name=file_slice.base_file.file_name if file_slice.base_file is not None else None,
+                    size_bytes=(file_slice.base_file.size_bytes if file_slice.base_file is not None else 0)
+                    + sum(log_file.size_bytes for log_file in file_slice.log_files),
+                    log_file_count=len(file_slice.log_files),
+                )
+                for partition_path in view.list_partitions()
+                for file_slice in view.latest_file_slices(partition_path)
+            ],
+        )
+
+    def partitions(self) -> SummaryTable[PartitionSummary]:
+        """The partitions, sorted, with what their newest slices come to.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        files: dict[str, list[FileSummary]] = {}
+        for file in self.files():
+            files.setdefault(file.partition_path, []).append(file)
+        return SummaryTable(
+            PartitionSummary,
+            [
+                PartitionSummary(
+                    partition_path=partition_path,
+                    file_group_count=len(rows),
+                    size_bytes=sum(row.size_bytes for row in rows),
+                    newest_instant_time=max((row.instant_time for row in rows), default=None),
+                )
+                for partition_path in FileSystemBackedTableMetadata(self.storage, self.base_path).list_partitions()
+                for rows in [files.get(partition_path, [])]
+            ],
+        )
+
+    def __repr__(self) -> str:
+        return f"HoodieTableMetaClient({self.base_path!r}, table_name={self.table_config.table_name!r})"
+
+    def _schema_resolver(self) -> TableSchemaResolver:
+        return TableSchemaResolver(
+            self.storage, self.base_path, self.active_timeline, self.view(), self.table_config.create_schema
+        )
+
+    def _summarise(self, instant: HoodieInstant, is_completed_commit: bool) -> InstantSummary:
+        summary = InstantSummary(instant.requested_time, instant.action.value, State(instant.state).name)
+        if not is_completed_commit:
+            return summary
+        metadata = self.active_timeline.read_commit_metadata(instant)
+        return InstantSummary(
+            summary.instant_time,
+            summary.action,
+            summary.state,
+            operation=metadata.operation_type.value,
+            files_written=sum(1 for _ in metadata.write_stats),
+            rows_inserted=metadata.total_inserts,
+            rows_updated=metadata.total_updates,
+            rows_deleted=metadata.total_deletes,
+            bytes_written=metadata.total_bytes_written,
+        )
+
+
+def _is_table(storage: HoodieStorage, base_path: str) -> bool:
+    """Whether the properties are there; their backup alone is a table whose properties are just being replaced."""
+    meta_path = storage_path.join(base_path, METAFOLDER_NAME)
+    return any(
+        storage.exists(storage_path.join(meta_path, name))
+        for name in (_PROPERTIES_FILE_NAME, _PROPERTIES_BACKUP_FILE_NAME)
+    )
+
+
+def _without_globs(path: str) -> str:
+    """The path up to its first name with a glob character; the path itself without one."""
+    match = _GLOB_CHARACTER.search(path)
+    return storage_path.parent(path[: match.start()] + "x") if match is not None else path
+
+
+def _exists(path: str) -> TableExistsException:
+    return TableExistsException(
+        f"There is a Hudi table at {path} already: open it with HoodieTableMetaClient.load, or choose another path"
+    )
+
+
+def _load_active_timeline(
+    storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig
+) -> HoodieActiveTimeline:
+    layout = timeline_layout(table_config.timeline_layout_version)
+    return HoodieActiveTimeline.load(storage, storage_path.join(base_path, METAFOLDER_NAME), layout)

@@ -1,0 +1,132 @@
+"""The schema of a table: from its newest commit that says so, else from a base file, else from its properties.
+
+Hudi: org.apache.hudi.common.table.TableSchemaResolver. Differs: a base file goes before the schema that the table was
+created with, which no later write changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.avro.schema_converters import remove_meta_columns, to_arrow
+from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.exception import HoodieCorruptedDataException, HoodieSchemaException
+from hoodie.storage import storage_path
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["TableSchemaResolver"]
+
+_AVRO_FOOTER_KEYS = (b"parquet.avro.schema", b"avro.schema")
+_OPERATIONS_WITHOUT_SCHEMA = frozenset(
+    {
+        WriteOperationType.CLUSTER,
+        WriteOperationType.COMPACT,
+        WriteOperationType.INDEX,
+        WriteOperationType.LOG_COMPACT,
+    }
+)
+"""Operations that only rewrite rows: the schema in their commit may be an older one."""
+
+
+@attrs.frozen
+class TableSchemaResolver:
+    """Finds the schema of a table as of a timeline. Nothing is cached.
+
+    Attributes:
+        storage: The table's storage.
+        base_path: The table's folder.
+        timeline: The active timeline.
+        view: Asked for a base file where the timeline names none.
+        create_schema: The schema in the table's properties (Avro JSON), None without one.
+    """
+
+    storage: HoodieStorage
+    base_path: str
+    timeline: HoodieActiveTimeline
+    view: HoodieTableFileSystemView
+    create_schema: str | None
+
+    def load_avro_schema(self) -> str | None:
+        """The user's columns as Avro JSON; None when neither commits, nor base files, nor properties tell.
+
+        Raises:
+            HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
+            HoodieSchemaException: The schema that was found is not one.
+            HoodieIOException: Storage failed.
+        """
+        schema = self._schema_of_commits()
+        if schema is None:
+            footer = self._footer()
+            schema = _avro_schema_of(footer) if footer is not None else None
+        if schema is None:
+            schema = self.create_schema
+        return remove_meta_columns(schema) if schema is not None else None
+
+    def load_schema(self) -> pa.Schema:
+        """The user's columns, without Hudi's meta columns.
+
+        Raises:
+            HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
+            HoodieSchemaException: Nothing tells the schema, or what was found is not one.
+            HoodieIOException: Storage failed.
+        """
+        schema = self._schema_of_commits()
+        if schema is None:
+            footer = self._footer()
+            if footer is not None and (schema := _avro_schema_of(footer)) is None:
+                fields = footer.schema.to_arrow_schema()
+                return pa.schema([field for field in fields if field.name not in META_COLUMN_SET])
+        if schema is None:
+            schema = self.create_schema
+        if schema is None:
+            raise HoodieSchemaException(
+                f"The table {self.base_path} has no schema yet: nothing was written to it, and init_table was given no "
+                "schema"
+            )
+        return to_arrow(schema)
+
+    def _schema_of_commits(self) -> str | None:
+        for instant in reversed(self.timeline.commits_timeline().filter_completed_instants().instants):
+            metadata = self.timeline.read_commit_metadata(instant)
+            if metadata.schema and metadata.operation_type not in _OPERATIONS_WITHOUT_SCHEMA:
+                return metadata.schema
+        return None
+
+    def _footer(self) -> pq.FileMetaData | None:
+        """The footer of one of the newest base files that are still there."""
+        for path in self._base_file_paths():
+            try:
+                with self.storage.open_input_file(path) as source:
+                    return pq.read_metadata(source)
+            except FileNotFoundError:
+                continue  # Cleaned since.
+            except pa.ArrowInvalid as error:
+                raise HoodieCorruptedDataException(
+                    f"Cannot read the schema of the table {self.base_path}: the base file {path} is not a whole "
+                    f"Parquet file ({error})"
+                ) from error
+        return None
+
+    def _base_file_paths(self) -> Iterator[str]:
+        for instant in reversed(self.timeline.commits_timeline().filter_completed_instants().instants):
+            for stat in self.timeline.read_commit_metadata(instant).write_stats:
+                if stat.path and stat.path.endswith(".parquet"):
+                    yield storage_path.join(self.base_path, stat.path)
+        for partition_path in self.view.list_partitions():
+            for base_file in self.view.latest_base_files(partition_path):
+                yield base_file.path
+
+
+def _avro_schema_of(footer: pq.FileMetaData) -> str | None:
+    metadata = footer.metadata or {}
+    for key in _AVRO_FOOTER_KEYS:
+        if key in metadata:
+            return str(metadata[key].decode("utf-8", "replace"))
+    return None

@@ -1,0 +1,337 @@
+"""From a listing of files to file groups and slices: what of it a reader may see.
+
+::
+
+    timeline   t1.commit  t2.commit  t3.inflight
+    listing    f_t1.parquet  f_t2.parquet  f_t3.parquet  g_t3.parquet
+    groups     f: [t2, t1]         (t3 is not completed; g has no committed slice at all)
+
+Hudi: org.apache.hudi.common.table.view.{AbstractTableFileSystemView, HoodieTableFileSystemView}.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import attrs
+
+from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
+from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
+from hoodie.common.model.file_slice import (
+    FileSlice,
+    HoodieBaseFile,
+    HoodieFileGroup,
+    HoodieFileGroupId,
+    HoodieLogFile,
+)
+from hoodie.common.table.table_metadata import HoodieTableMetadata
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.storage.storage import FileStatus
+
+__all__ = ["CommittedFileName", "HoodieTableFileSystemView", "VisibleInstants", "build_file_groups"]
+
+logger = logging.getLogger(__name__)
+
+CommittedFileName = Callable[[HoodieFileGroupId, str], str | None]
+"""Asked with a file group and an instant: the base file's name in the instant's commit metadata, None if unknown."""
+
+_WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.CLUSTERING})
+_COMPACTION_ACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
+
+
+@attrs.frozen
+class VisibleInstants:
+    """Which instants of a timeline make their files visible.
+
+    Attributes:
+        completed: Requested times of completed commits, delta commits and replace commits.
+        pending: Of those that are requested or inflight.
+        pending_compactions: Of compactions that are requested or inflight: log files of their slices count already,
+            their base files do not.
+        start: The first of `completed` and `pending_compactions` that no savepoint holds; instants before it have been
+            archived, and only completed ones are. (Archival may go past a savepointed commit, so the first instant of
+            all is not the start.) None when there is none.
+    """
+
+    completed: frozenset[str]
+    pending: frozenset[str]
+    pending_compactions: frozenset[str]
+    start: str | None
+
+    @classmethod
+    def of(cls, instants: Iterable[HoodieInstant]) -> VisibleInstants:
+        """Read them off all instants, of any action and state, of an active timeline."""
+        completed: set[str] = set()
+        pending: set[str] = set()
+        pending_compactions: set[str] = set()
+        savepoints: set[str] = set()
+        for instant in instants:
+            if instant.action is Action.SAVEPOINT:
+                savepoints.add(instant.requested_time)
+            elif instant.action in _COMPACTION_ACTIONS and instant.state is not State.COMPLETED:
+                pending_compactions.add(instant.requested_time)
+            elif instant.action in _WRITE_ACTIONS or instant.action in _COMPACTION_ACTIONS:
+                (completed if instant.state is State.COMPLETED else pending).add(instant.requested_time)
+        return cls(
+            frozenset(completed),
+            frozenset(pending - completed),
+            frozenset(pending_compactions - completed),
+            min((completed | pending_compactions) - savepoints, default=None),
+        )
+
+    def is_committed(self, instant_time: str) -> bool:
+        """Whether base files of an instant are visible: it is completed, or older than the timeline and not pending."""
+        if instant_time in self.completed:
+            return True
+        if instant_time in self.pending or instant_time in self.pending_compactions:
+            return False
+        return self.start is not None and instant_time < self.start
+
+    def has_visible_log_files(self, base_instant_time: str) -> bool:
+        """Whether log files of a slice are visible: its instant is committed, or a pending compaction."""
+        return base_instant_time in self.pending_compactions or self.is_committed(base_instant_time)
+
+
+def build_file_groups(
+    partition_path: str,
+    files: Iterable[FileStatus],
+    timeline: Iterable[HoodieInstant] | VisibleInstants,
+    replaced: Collection[HoodieFileGroupId] = (),
+    committed_file_name: CommittedFileName | None = None,
+) -> list[HoodieFileGroup]:
+    """The file groups of a partition that have a committed slice, with their committed slices.
+
+    Args:
+        partition_path: The partition.
+        files: Its files; those that are neither base nor log files are ignored.
+        timeline: All instants of the active timeline, of any action and state.
+        replaced: File groups that a completed replace commit took away; they are left out.
+        committed_file_name: Asked when one group has several base files of one instant (task attempts that got lost):
+            the one in the commit metadata counts. Where it does not know, the newest attempt does.
+
+    Returns:
+        The groups, sorted by file id; slices the newest first. The slice of a pending compaction holds log files only.
+    """
+    instants = timeline if isinstance(timeline, VisibleInstants) else VisibleInstants.of(timeline)
+    base_files: dict[str, dict[str, list[HoodieBaseFile]]] = defaultdict(lambda: defaultdict(list))
+    log_files: dict[str, dict[str, list[HoodieLogFile]]] = defaultdict(lambda: defaultdict(list))
+    for status in files:
+        base_name = parse_base_file_name(status.name)
+        if base_name is not None:
+            if instants.is_committed(base_name.instant_time):
+                base_files[base_name.file_id][base_name.instant_time].append(
+                    HoodieBaseFile(
+                        path=status.path,
+                        file_id=base_name.file_id,
+                        write_token=base_name.write_token,
+                        instant_time=base_name.instant_time,
+                        size_bytes=status.size_bytes,
+                    )
+                )
+            continue
+        log_name = parse_log_file_name(status.name)
+        if log_name is None or log_name.is_archive or not instants.has_visible_log_files(log_name.base_instant_time):
+            continue
+        log_files[log_name.file_id][log_name.base_instant_time].append(
+            HoodieLogFile(
+                path=status.path,
+                file_id=log_name.file_id,
+                base_instant_time=log_name.base_instant_time,
+                version=log_name.version,
+                write_token=log_name.write_token,
+                size_bytes=status.size_bytes,
+                is_cdc=log_name.is_cdc,
+            )
+        )
+    groups = []
+    for file_id in sorted(base_files.keys() | log_files.keys()):
+        group_id = HoodieFileGroupId(partition_path, file_id)
+        if group_id in replaced:
+            continue
+        bases, logs = base_files.get(file_id, {}), log_files.get(file_id, {})
+        slices = tuple(
+            FileSlice(
+                partition_path=partition_path,
+                file_id=file_id,
+                base_instant_time=instant_time,
+                base_file=_the_base_file(group_id, bases.get(instant_time, ()), committed_file_name),
+                log_files=tuple(sorted(logs.get(instant_time, ()), key=_log_file_order)),
+            )
+            for instant_time in sorted(bases.keys() | logs.keys(), reverse=True)
+        )
+        groups.append(HoodieFileGroup(group_id, slices))
+    return groups
+
+
+def _the_base_file(
+    group_id: HoodieFileGroupId, candidates: Sequence[HoodieBaseFile], committed_file_name: CommittedFileName | None
+) -> HoodieBaseFile | None:
+    if len(candidates) <= 1:
+        return candidates[0] if candidates else None
+    instant_time = candidates[0].instant_time
+    name = committed_file_name(group_id, instant_time) if committed_file_name is not None else None
+    for candidate in candidates:
+        if candidate.file_name == name:
+            return candidate
+    newest = max(candidates, key=lambda candidate: _write_token_order(candidate.write_token))
+    logger.warning(
+        "File group %s of partition %r has %d base files of instant %s, and its commit metadata names none; took %s",
+        group_id.file_id,
+        group_id.partition_path,
+        len(candidates),
+        instant_time,
+        newest.file_name,
+    )
+    return newest
+
+
+def _write_token_order(write_token: str) -> tuple[tuple[int, ...], str]:
+    """Later attempts last: partition, stage and attempt ids grow within an application."""
+    parts = write_token.split("-")
+    return (tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()), write_token
+
+
+def _log_file_order(log_file: HoodieLogFile) -> tuple[int, str, bool]:
+    return log_file.version, log_file.write_token or "", log_file.is_cdc
+
+
+class HoodieTableFileSystemView:
+    """File groups and slices of a table as of the timeline given; partitions are listed when first asked for.
+
+    What was listed stays as it was for the life of the view; make a new one (`HoodieTableMetaClient.view`) to see
+    later commits. Memory: the file groups of the partitions asked for.
+    """
+
+    def __init__(self, metadata: HoodieTableMetadata, timeline: HoodieActiveTimeline) -> None:
+        """A view; nothing is read yet.
+
+        Args:
+            metadata: Lists partitions and files.
+            timeline: The active timeline with instants of all actions and states.
+        """
+        self._metadata = metadata
+        self._timeline = timeline
+        self._instants = VisibleInstants.of(timeline)
+        self._partitions: list[str] | None = None
+        self._groups: dict[str, list[HoodieFileGroup]] = {}
+        self._replaced: dict[HoodieFileGroupId, str] | None = None
+        self._committed_names: dict[str, Mapping[HoodieFileGroupId, str]] = {}
+
+    def list_partitions(self) -> list[str]:
+        """The partition paths, sorted; partitions without a committed file are among them.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        if self._partitions is None:
+            self._partitions = self._metadata.list_partitions()
+        return list(self._partitions)
+
+    def load_partitions(self, partition_paths: Iterable[str]) -> None:
+        """List several partitions at once, which is faster than one by one when they are asked for.
+
+        Raises:
+            HoodieIOException: A partition path would leave the table, or storage failed.
+        """
+        missing = [path for path in dict.fromkeys(partition_paths) if path not in self._groups]
+        for partition_path, files in self._metadata.list_files_of(missing).items():
+            self._groups[partition_path] = build_file_groups(
+                partition_path, files, self._instants, committed_file_name=self._committed_file_name
+            )
+
+    def file_groups(self, partition_path: str) -> list[HoodieFileGroup]:
+        """The file groups of a partition with their committed slices, sorted by file id; no replaced ones.
+
+        Raises:
+            HoodieIOException: The partition path would leave the table, or storage failed.
+        """
+        return self._file_groups_as_of(partition_path, None)
+
+    def latest_base_files(self, partition_path: str) -> list[HoodieBaseFile]:
+        """The newest committed base file of each file group: what a snapshot of a copy-on-write table reads.
+
+        Raises:
+            HoodieIOException: The partition path would leave the table, or storage failed.
+        """
+        return self._latest_base_files_as_of(partition_path, None)
+
+    def latest_base_files_before_or_on(self, partition_path: str, instant_time: str) -> list[HoodieBaseFile]:
+        """The newest committed base file of each file group as it was when an instant was the newest.
+
+        File groups that were replaced later than that are still there, as far as they were not cleaned.
+
+        Raises:
+            HoodieIOException: The partition path would leave the table, or storage failed.
+        """
+        return self._latest_base_files_as_of(partition_path, instant_time)
+
+    def latest_file_slices(self, partition_path: str) -> list[FileSlice]:
+        """The newest slice of each file group, merged with the one before while a compaction of the group is pending.
+
+        Raises:
+            HoodieIOException: The partition path would leave the table, or storage failed.
+        """
+        return [self._merged_latest_slice(group) for group in self.file_groups(partition_path)]
+
+    def replaced_file_groups(self) -> Mapping[HoodieFileGroupId, str]:
+        """File groups that completed replace commits took away, with the instant that did; read once.
+
+        Raises:
+            HoodieCorruptedDataException: The metadata of a replace commit is damaged.
+            HoodieIOException: Storage failed.
+        """
+        if self._replaced is None:
+            replaced: dict[HoodieFileGroupId, str] = {}
+            for instant in self._timeline:
+                if instant.action is not Action.REPLACE_COMMIT or instant.state is not State.COMPLETED:
+                    continue
+                metadata = self._timeline.read_commit_metadata(instant)
+                if isinstance(metadata, HoodieReplaceCommitMetadata):
+                    for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
+                        for file_id in file_ids:
+                            replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
+            self._replaced = replaced
+        return self._replaced
+
+    def _file_groups_as_of(self, partition_path: str, instant_time: str | None) -> list[HoodieFileGroup]:
+        if partition_path not in self._groups:
+            self.load_partitions([partition_path])
+        replaced = self.replaced_file_groups()
+        return [
+            group
+            for group in self._groups[partition_path]
+            if group.file_group_id not in replaced
+            or (instant_time is not None and replaced[group.file_group_id] > instant_time)
+        ]
+
+    def _latest_base_files_as_of(self, partition_path: str, instant_time: str | None) -> list[HoodieBaseFile]:
+        files = []
+        for group in self._file_groups_as_of(partition_path, instant_time):
+            for file_slice in group.slices:
+                is_in_time = instant_time is None or file_slice.base_instant_time <= instant_time
+                if file_slice.base_file is not None and is_in_time:
+                    files.append(file_slice.base_file)
+                    break
+        return files
+
+    def _merged_latest_slice(self, group: HoodieFileGroup) -> FileSlice:
+        latest, *earlier = group.slices
+        if latest.base_instant_time not in self._instants.pending_compactions or not earlier:
+            return latest
+        return attrs.evolve(earlier[0], log_files=earlier[0].log_files + latest.log_files)
+
+    def _committed_file_name(self, group_id: HoodieFileGroupId, instant_time: str) -> str | None:
+        if instant_time not in self._committed_names:
+            names: dict[HoodieFileGroupId, str] = {}
+            for instant in self._timeline:
+                is_commit = instant.action in _WRITE_ACTIONS or instant.action in _COMPACTION_ACTIONS
+                if is_commit and instant.state is State.COMPLETED and instant.requested_time == instant_time:
+                    for stat in self._timeline.read_commit_metadata(instant).write_stats:
+                        if stat.path:
+                            stat_group = HoodieFileGroupId(stat.partition_path, stat.file_id)
+                            names[stat_group] = stat.path.rsplit("/", 1)[-1]
+            self._committed_names[instant_time] = names
+        return self._committed_names[instant_time].get(group_id)
