@@ -344,6 +344,17 @@ def test_evolving_writes_a_wider_type_in_the_place_of_the_old_one() -> None:
     assert fields["l"] == {"type": "array", "items": ["long", "null"]}
 
 
+def test_evolving_keeps_the_text_of_types_that_only_other_writers_make() -> None:
+    old = record_of(
+        {"name": "a", "type": {"type": "string", "avro.java.string": "String"}},
+        {"name": "b", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "c", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}]},
+        {"name": "d", "type": {"type": "enum", "name": "e", "symbols": ["X"]}},
+    )
+    evolved = json.loads(evolve(old, pa.schema([*to_arrow(old), pa.field("z", pa.string())])))
+    assert evolved["fields"][:-1] == json.loads(old)["fields"]
+
+
 def test_evolving_by_nothing_new_gives_the_very_same_text() -> None:
     spaced = json.dumps(json.loads(OLD), indent=3)
     assert evolve(spaced, to_arrow(spaced)) == spaced

@@ -112,6 +112,18 @@ def test_a_torn_block_is_left_out_and_the_next_whole_one_kept() -> None:
         assert blocks[1].offset_bytes == length
 
 
+def test_a_block_that_no_magic_follows_is_torn() -> None:
+    whole = block(avro_content("x"))
+    blocks = read(whole + b"rest of something" + whole)
+    assert [part.block_type for part in blocks] == [HoodieLogBlockType.CORRUPT, HoodieLogBlockType.AVRO_DATA]
+    assert blocks[1].offset_bytes == len(whole) + 17
+
+
+def test_a_negative_size_makes_a_torn_block() -> None:
+    data = MAGIC + struct.pack(">q", -20) + b"\0" * 12 + struct.pack(">q", -14) + b"\0" * 6
+    assert [part.block_type for part in read(data)] == [HoodieLogBlockType.CORRUPT]
+
+
 def test_the_magic_within_a_content_does_not_end_a_whole_block() -> None:
     blocks = read(block(MAGIC + b"rest", HoodieLogBlockType.PARQUET_DATA) + block(avro_content("x")))
     assert [part.content for part in blocks] == [MAGIC + b"rest", avro_content("x")]

@@ -42,12 +42,12 @@ def load(table: Path) -> HoodieArchivedTimeline:
     return HoodieArchivedTimeline.load(open_storage(str(table)), f"{table}/.hoodie", "archived")
 
 
-def archive(table: Path, name: str, *entries: tuple[str | None, str | None, str | None]) -> None:
+def archive(table: Path, name: str, *entries: tuple[str | None, str | None, str | None], more: str = "") -> None:
     """Write an archive file with one block per entry (time, action, state)."""
     blocks = []
     for entry in entries:
         buffer = io.BytesIO()
-        record = dict(zip(("commitTime", "actionType", "actionState", "more"), (*entry, "x"), strict=True))
+        record = dict(zip(("commitTime", "actionType", "actionState", "more"), (*entry, more), strict=True))
         DatumWriter(parse(json.dumps(ENTRY))).write(record, BinaryEncoder(buffer))
         datum = buffer.getvalue()
         schema = json.dumps(ENTRY).encode()
@@ -115,6 +115,13 @@ def test_files_are_read_in_the_order_of_their_numbers_and_strangers_left_alone(t
         HoodieInstant("1", Action.COMMIT, State.COMPLETED),
         HoodieInstant("2", Action.COMPACTION, State.INFLIGHT),
     ]
+
+
+def test_of_two_entries_for_one_state_that_of_the_later_file_counts(tmp_path: Path) -> None:
+    archive(tmp_path, ".commits_.archive.10_1-0-1", ("1", "commit", "COMPLETED"), more="ten")
+    archive(tmp_path, ".commits_.archive.9_1-0-1", ("1", "commit", "COMPLETED"), more="nine")
+    timeline = load(tmp_path)
+    assert timeline.read_entry(timeline.instants[0])["more"] == "ten"
 
 
 def test_a_compaction_is_the_commit_that_completed_it(tmp_path: Path) -> None:
