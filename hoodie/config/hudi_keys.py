@@ -1,6 +1,7 @@
 """All of Hudi's property names, and what hoodie does when it is given one.
 
-The names are in ``hudi_keys.csv`` beside this module: those of Hudi 0.15.0 and 1.2.0. Each is in one class:
+The names are in ``hudi_keys.csv`` beside this module: those of Hudi 0.15 and of 1.x up to 1.2 and a little beyond.
+Each is in one class:
 
 - *used*: a field of a group (`hoodie.config.write_config.GROUPS`) reads it.
 - *harmless*: it changes nothing that hoodie stores or shows; it is ignored, and named in the log.
@@ -39,7 +40,7 @@ class HudiKey:
     Attributes:
         key: The name, or its beginning and ``*``.
         key_class: What hoodie does with it.
-        versions: The versions of Hudi that have it; ``next`` is the one after 1.2.0.
+        versions: The lines of Hudi that have it: ``0.15``, ``1.x``.
         harmless_values: Values (lower case) of a refused property that ask for nothing.
         note: Why, and what to do.
     """
@@ -57,9 +58,9 @@ class HudiKey:
             value: The value as it was given.
 
         Returns:
-            True when the property can be ignored.
+            True when the property can be ignored; text that is empty always can.
         """
-        return value.strip().lower() in self.harmless_values
+        return not value.strip() or value.strip().lower() in self.harmless_values
 
 
 @cache

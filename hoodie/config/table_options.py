@@ -185,7 +185,8 @@ class HoodieTableOptions:
             if _short_key_generator(self.key_generator_class) != actual:
                 found.append(
                     f"hoodie.datasource.write.keygenerator.class = '{self.key_generator_class}': the table's keys are "
-                    f"made by {actual} (hoodie.table.keygenerator.class); leave it out, or write to a table made with it"
+                    f"made by {actual} (hoodie.table.keygenerator.class); leave it out, or write to a table made "
+                    "with it"
                 )
         if self.payload_class is not None:
             payload = stored.get("hoodie.compaction.payload.class", _PAYLOAD_OF_OLD_TABLES)

@@ -65,7 +65,8 @@ class HoodieWriteConfig:
         compaction: How records are packed into files.
         index: How records are found.
 
-    Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong one is an error.
+    Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
+    one is an error.
     """
 
     base_path: str

@@ -1,0 +1,103 @@
+"""A writer's description of its table against what the table says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import pytest
+
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieConfigException
+
+
+@attrs.frozen
+class Table:
+    properties: Mapping[str, str]
+
+
+TRIPS = Table(
+    {
+        "hoodie.table.name": "trips",
+        "hoodie.table.type": "COPY_ON_WRITE",
+        "hoodie.table.recordkey.fields": "uuid",
+        "hoodie.table.partition.fields": "region,day",
+        "hoodie.table.precombine.field": "ts",
+        "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.ComplexAvroKeyGenerator",
+        "hoodie.compaction.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+    }
+)
+
+
+def config(properties: dict[str, object]) -> HoodieWriteConfig:
+    return HoodieWriteConfig.from_properties("/tables/trips", properties)
+
+
+def test_properties_that_agree_are_accepted() -> None:
+    config({}).check_against_table(TRIPS)
+    config(
+        {
+            "hoodie.table.name": "trips",
+            "hoodie.datasource.write.table.type": "copy_on_write",
+            "hoodie.datasource.write.recordkey.field": "uuid",
+            "hoodie.datasource.write.partitionpath.field": "region:SIMPLE, day:TIMESTAMP",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.keygenerator.type": "COMPLEX",
+            "hoodie.datasource.write.payload.class": "DefaultHoodieRecordPayload",
+            "hoodie.datasource.write.hive_style_partitioning": True,
+            "hoodie.datasource.write.partitionpath.urlencode": "false",
+        }
+    ).check_against_table(TRIPS)
+
+
+def test_all_contradictions_are_told_at_once_with_the_way_out() -> None:
+    with pytest.raises(HoodieConfigException) as caught:
+        config(
+            {
+                "hoodie.table.name": "rides",
+                "hoodie.datasource.write.recordkey.field": "uuid,region",
+                "hoodie.datasource.write.partitionpath.field": "",
+                "hoodie.datasource.write.precombine.field": "other",
+                "hoodie.datasource.write.keygenerator.class": "SimpleKeyGenerator",
+                "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+                "hoodie.datasource.write.hive_style_partitioning": "false",
+            }
+        ).check_against_table(TRIPS)
+    lines = str(caught.value).split("\n  - ")
+    assert lines[0] == "The properties of this writer contradict those of the table at '/tables/trips':"
+    assert lines[1] == (
+        "hoodie.table.name = 'rides': the table has 'trips' (hoodie.table.name); leave it out, or write to a table "
+        "made with it"
+    )
+    assert [line.partition(" ")[0].rpartition(".")[2] for line in lines[1:]] == [
+        "name",
+        "field",
+        "field",
+        "field",
+        "class",
+        "class",
+        "hive_style_partitioning",
+    ]
+    assert all("leave it out, or write to a table made with it" in line for line in lines[1:])
+
+
+def test_an_old_table_without_payload_and_generator_has_those_of_its_time() -> None:
+    old = Table({"hoodie.table.name": "t", "hoodie.table.recordkey.fields": "k"})
+    config(
+        {
+            "hoodie.datasource.write.payload.class": "OverwriteWithLatestAvroPayload",
+            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+        }
+    ).check_against_table(old)
+    with pytest.raises(HoodieConfigException, match="DefaultHoodieRecordPayload"):
+        config({"hoodie.datasource.write.payload.class": "DefaultHoodieRecordPayload"}).check_against_table(old)
+    with pytest.raises(HoodieConfigException, match="made by NonpartitionedKeyGenerator"):
+        config({"hoodie.datasource.write.keygenerator.type": "simple"}).check_against_table(old)
+
+
+def test_names_of_one_thing_must_agree_among_themselves() -> None:
+    with pytest.raises(HoodieConfigException, match="mean the same property"):
+        config({"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "b"})
+    with pytest.raises(HoodieConfigException, match="hoodie does not support it yet"):
+        config({"hoodie.datasource.write.table.type": "MERGE_ON_READ"})

@@ -1,0 +1,274 @@
+"""The writer's configuration: typed groups, and all problems in one message."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+
+import attrs
+import pytest
+
+from hoodie.common.config.storage_config import ParquetCompression
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.config.index_config import IndexType
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import FailedWritesPolicy, MarkerType, WriteConcurrencyMode
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+
+# What people copy from Hudi's documentation for a Spark job.
+PASTED = {
+    "path": "s3://bucket/trips",
+    "mergeSchema": "true",
+    "hoodie.table.name": "trips",
+    "hoodie.database.name": "default",
+    "hoodie.datasource.write.table.name": "trips",
+    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.datasource.write.recordkey.field": "uuid",
+    "hoodie.datasource.write.partitionpath.field": "partitionpath",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.datasource.write.row.writer.enable": "true",
+    "hoodie.datasource.write.reconcile.schema": "false",
+    "hoodie.upsert.shuffle.parallelism": 200,
+    "hoodie.insert.shuffle.parallelism": "200",
+    "hoodie.bulkinsert.shuffle.parallelism": "200",
+    "hoodie.datasource.hive_sync.enable": "true",
+    "hoodie.datasource.hive_sync.mode": "hms",
+    "hoodie.datasource.hive_sync.database": "default",
+    "hoodie.datasource.hive_sync.table": "trips",
+    "hoodie.datasource.hive_sync.partition_fields": "partitionpath",
+    "hoodie.datasource.hive_sync.partition_extractor_class": "org.apache.hudi.hive.MultiPartKeysValueExtractor",
+    "hoodie.datasource.hive_sync.password": "s3cr3t",
+    "hoodie.datasource.meta.sync.enable": "true",
+    "hoodie.metrics.on": "true",
+    "hoodie.metrics.reporter.type": "PROMETHEUS_PUSHGATEWAY",
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.embed.timeline.server": "true",
+    "hoodie.write.markers.type": "timeline_server_based",
+    "hoodie.clean.automatic": "true",
+    "hoodie.cleaner.policy": "KEEP_LATEST_COMMITS",
+    "hoodie.cleaner.commits.retained": "10",
+    "hoodie.cleaner.policy.failed.writes": "EAGER",
+    "hoodie.keep.min.commits": "20",
+    "hoodie.keep.max.commits": "30",
+    "hoodie.clustering.inline": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.parquet.max.file.size": "125829120",
+    "hoodie.parquet.small.file.limit": "104857600",
+    "hoodie.parquet.compression.codec": "snappy",
+    "hoodie.write.table.version": "6",
+    "hoodie.write.auto.upgrade": "false",
+    "hoodie.streamer.ingestion.db.table.configFile": "x",
+}
+
+
+def from_properties(**properties: object) -> HoodieWriteConfig:
+    return HoodieWriteConfig.from_properties(
+        "/tables/trips", {key.replace("__", "."): value for key, value in properties.items()}
+    )
+
+
+def problems_of(properties: dict[str, object]) -> list[str]:
+    with pytest.raises(HoodieConfigException) as caught:
+        HoodieWriteConfig.from_properties("/tables/trips", properties)
+    return str(caught.value).split("\n  - ")[1:]
+
+
+def test_without_properties_everything_has_its_default() -> None:
+    config = HoodieWriteConfig.from_properties("/tables/trips")
+    assert config.storage.parquet_max_file_size == 125829120
+    assert config.storage.parquet_compression_codec is ParquetCompression.SNAPPY
+    assert config.compaction.parquet_small_file_limit == 104857600
+    assert config.index.index_type is IndexType.SIMPLE
+    assert config.write.auto_commit
+    assert config.write.combine_before_upsert
+    assert not config.write.combine_before_insert
+    assert config.write.metadata_enable is None
+    assert config.table.record_key_fields is None
+
+
+def test_a_pasted_hudi_configuration_works() -> None:
+    config = HoodieWriteConfig.from_properties("/tables/trips", PASTED)
+    assert config.write.operation is WriteOperationType.UPSERT
+    assert config.write.upsert_shuffle_parallelism == 200
+    assert config.write.markers_type is MarkerType.DIRECT
+    assert config.write.metadata_enable is True
+    assert config.table.record_key_fields == ("uuid",)
+    assert config.table.table_name == "trips"
+    assert config.table.hive_style_partitioning is True
+    assert config.properties["path"] == "s3://bucket/trips"
+    assert config.properties["hoodie.upsert.shuffle.parallelism"] == "200"
+
+
+def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="hoodie"):
+        HoodieWriteConfig.from_properties("/tables/trips", PASTED)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("These properties change nothing in hoodie and are ignored: hoodie.clean.automatic, ")
+    assert "hoodie.write.markers.type" in line
+    assert "hoodie.datasource.hive_sync.password" in line
+    assert "hoodie.parquet.max.file.size" not in line
+    assert "s3cr3t" not in line
+
+
+def test_nothing_is_logged_when_nothing_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        from_properties(hoodie__auto__commit=False)
+    assert caplog.records == []
+
+
+def test_python_values_mean_what_hudis_strings_mean() -> None:
+    typed = from_properties(hoodie__auto__commit=False, hoodie__parquet__max__file__size=2**30)
+    texts = from_properties(hoodie__auto__commit="false", hoodie__parquet__max__file__size="1073741824")
+    assert typed == texts
+    fields = HoodieWriteConfig.from_properties("/t", {"hoodie.datasource.write.recordkey.field": ["a", "b"]})
+    assert fields.table.record_key_fields == ("a", "b")
+
+
+def test_a_config_crosses_to_other_processes() -> None:
+    config = HoodieWriteConfig.from_properties("/tables/trips", PASTED, {"key": "k"})
+    copy = pickle.loads(pickle.dumps(config))
+    assert copy == config
+    assert copy.storage_options == {"key": "k"}
+
+
+def test_a_config_cannot_be_changed() -> None:
+    config = HoodieWriteConfig.from_properties("/tables/trips")
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        config.write = config.write  # type: ignore[misc]
+
+
+def test_secrets_are_not_printed() -> None:
+    config = HoodieWriteConfig.from_properties("/tables/trips", PASTED, {"secret": "very-s3cr3t"})
+    assert "s3cr3t" not in repr(config)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(HoodieConfigException) as caught:
+        HoodieWriteConfig.from_properties(
+            "/tables/trips",
+            {
+                "hoodie.auto.commit": "yes",
+                "hoodie.index.type": "BLOOM",
+                "hoodie.index.bloom.fpp": "2",
+                "hoodie.parquet.max.file.sise": "1",
+                "hoodie.table.cdc.enabled": "true",
+                "hoodie.parquet.small.file.limit": 200_000_000,
+                "hoodie.clean.parallelism": None,
+            },
+        )
+    assert str(caught.value) == (
+        "Configuration of the table at '/tables/trips', 7 problems:\n"
+        "  - hoodie.clean.parallelism = None: must be text, a number, a boolean or a list of texts, not NoneType\n"
+        "  - hoodie.auto.commit = 'yes': must be true or false\n"
+        "  - hoodie.index.type = 'BLOOM': Hudi has it, hoodie does not support it yet; supported: SIMPLE or INMEMORY\n"
+        "  - hoodie.index.bloom.fpp = '2': must be a number above 0, below 1\n"
+        "  - hoodie.parquet.max.file.sise = '1': Hudi has no such property; nearest: hoodie.parquet.max.file.size\n"
+        "  - hoodie.table.cdc.enabled = 'true': not supported yet; change data capture is not written: give false\n"
+        "  - hoodie.parquet.small.file.limit = 200000000 is larger than hoodie.parquet.max.file.size = 125829120: "
+        "files of full size would count as small; lower the first or raise the second"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("hoodie.upsert.shuffle.paralelism", "hoodie.upsert.shuffle.parallelism"),
+        ("hoodie.Auto.Commit", "hoodie.auto.commit"),
+        ("hodie.auto.commit", "hoodie.auto.commit"),
+        ("hudi.metadata.enable", "hoodie.metadata.enable"),
+        ("hoodie.datasource.write.recordkey.fields", "hoodie.datasource.write.recordkey.field"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_nearest(written: str, meant: str) -> None:
+    (problem,) = problems_of({written: "1"})
+    assert problem == f"{written} = '1': Hudi has no such property; nearest: {meant}"
+
+
+def test_names_of_others_are_kept_and_not_looked_at() -> None:
+    given = {"path": "/x", "auto.offset.reset": "earliest", "fs.s3a.access.key": "k", "parquet.block.size": "1"}
+    assert HoodieWriteConfig.from_properties("/t", given).properties == given
+
+
+@pytest.mark.parametrize(
+    ("key", "harmless", "refused"),
+    [
+        ("hoodie.populate.meta.fields", "true", "false"),
+        ("hoodie.clustering.inline", "False", "true"),
+        ("hoodie.parquet.bloom.filter.enabled", True, False),
+        ("hoodie.table.version", 6, 8),
+        ("hoodie.bulkinsert.sort.mode", "none", "GLOBAL_SORT"),
+        ("hoodie.precommit.validators", "", "com.example.Validator"),
+    ],
+)
+def test_a_refused_property_is_accepted_with_the_value_that_asks_for_nothing(
+    key: str, harmless: object, refused: object
+) -> None:
+    HoodieWriteConfig.from_properties("/t", {key: harmless})
+    (problem,) = problems_of({key: refused})
+    assert problem.startswith(f"{key} = ")
+    assert "not supported yet; " in problem
+
+
+def test_a_small_maximum_alone_is_no_contradiction() -> None:
+    assert from_properties(hoodie__parquet__max__file__size=1000).storage.parquet_max_file_size == 1000
+
+
+def test_another_base_path_is_refused() -> None:
+    HoodieWriteConfig.from_properties("/tables/trips", {"hoodie.base.path": "/tables/trips/"})
+    (problem,) = problems_of({"hoodie.base.path": "/tables/other"})
+    assert problem.startswith("hoodie.base.path = '/tables/other' is not the base path")
+
+
+@pytest.mark.parametrize("base_path", ["", "  ", None, 3])
+def test_a_base_path_is_needed(base_path: object) -> None:
+    with pytest.raises(HoodieConfigException, match="must be the path or URL of the table's folder"):
+        HoodieWriteConfig.from_properties(base_path)  # type: ignore[arg-type]
+
+
+def test_a_filter_cannot_start_above_its_end() -> None:
+    (problem,) = problems_of({"hoodie.index.bloom.num_entries": 200_000})
+    assert problem.endswith("raise the second")
+    assert (
+        from_properties(
+            hoodie__index__bloom__num_entries=200_000, hoodie__bloom__index__filter__type="SIMPLE"
+        ).index.bloom_num_entries
+        == 200_000
+    )
+
+
+def test_more_than_one_writer_and_lazy_rollback_cannot_start_a_commit() -> None:
+    HoodieWriteConfig.from_properties("/t").write.check_single_writer()
+    options = HoodieWriteConfig.from_properties(
+        "/t",
+        {
+            "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+            "hoodie.clean.failed.writes.policy": "LAZY",
+            "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+        },
+    ).write
+    assert options.concurrency_mode is WriteConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
+    assert options.failed_writes_policy is FailedWritesPolicy.LAZY
+    with pytest.raises(
+        HoodieNotSupportedException, match=r"hoodie\.write\.concurrency\.mode.*hoodie\.cleaner\.policy\.failed\.writes"
+    ):
+        options.check_single_writer()
+
+
+def test_properties_with_the_prefix_go_to_the_commit() -> None:
+    given = {"_source": "kafka", "_hoodie.time.generator.reuse.enable": "true", "note": "x"}
+    assert HoodieWriteConfig.from_properties("/t", given).extra_metadata == {"_source": "kafka"}
+    prefixed = {"hoodie.datasource.write.commitmeta.key.prefix": "hoodie.note.", "hoodie.note.who": "me"}
+    assert HoodieWriteConfig.from_properties("/t", prefixed).extra_metadata == {"hoodie.note.who": "me"}
+
+
+def test_a_schema_must_be_the_json_of_a_record() -> None:
+    schema = '{"type": "record", "name": "r", "fields": []}'
+    assert from_properties(hoodie__avro__schema=schema).write.avro_schema == schema
+    (problem,) = problems_of({"hoodie.avro.schema": "{"})
+    assert "must be the JSON of an Avro record: Expecting" in problem
+    (problem,) = problems_of({"hoodie.avro.schema": '"string"'})
+    assert problem.endswith("must be the JSON of an Avro record")
