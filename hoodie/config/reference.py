@@ -26,7 +26,8 @@ What happens to each name:
 
 - **used**: the tables below.
 - **harmless**: Hudi's settings of things that hoodie does not have and that change nothing in a table (catalogs,
-  metrics, timeline server, table services that do not run yet, tuning). They are ignored; one line of the log names them.
+  metrics, timeline server, table services that do not run yet, tuning). They are ignored; one line of the log names
+  them.
 - **refused**: settings that change what is stored or seen, and that are not supported yet. They are accepted with the
   values that ask for nothing; the last table lists them.
 - Names that do not begin with `hoodie.` are not looked at, unless they look like a misspelt `hoodie.` name: a pasted
