@@ -64,7 +64,9 @@ def test_any_other_word_is_no_boolean(value: str) -> None:
         boolean().parse(value)
 
 
-@pytest.mark.parametrize("value", ["", "1 GB", "1.5", "0x10", "1_000", "٣", "99999999999999999999999", "-1"])
+@pytest.mark.parametrize(
+    "value", ["", "1 GB", "1.5", "0x10", "1_000", "٣", "99999999999999999999999", "9223372036854775808", "-1"]
+)
 def test_text_that_is_no_whole_number_of_at_least_zero_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match=r"^$"):
         integer(minimum=0).parse(value)
