@@ -1,0 +1,50 @@
+"""hoodie: Apache Hudi tables written from Python, with PySpark or in-process, without a Hudi jar."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hoodie.client.local_write_client import HoodieLocalWriteClient
+from hoodie.client.table_writer import write_table
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.table.table_scan import read_table, scan_table
+
+if TYPE_CHECKING:
+    from hoodie.client.common.spark_engine_context import HoodieSparkEngineContext
+    from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "HoodieKey",
+    "HoodieLocalWriteClient",
+    "HoodieRecord",
+    "HoodieRecordLocation",
+    "HoodieSparkEngineContext",
+    "HoodieTableMetaClient",
+    "HoodieTableType",
+    "HoodieWriteConfig",
+    "HoodieWriteResult",
+    "SparkRDDWriteClient",
+    "WriteOperationType",
+    "WriteStatus",
+    "read_table",
+    "scan_table",
+    "write_table",
+]
+
+_NEEDS_PYSPARK = {
+    "HoodieSparkEngineContext": "hoodie.client.common.spark_engine_context",
+    "SparkRDDWriteClient": "hoodie.client.spark_rdd_write_client",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs pyspark when it is asked for: the local client works where pyspark is absent."""
+    if name in _NEEDS_PYSPARK:
+        return getattr(import_module(_NEEDS_PYSPARK[name]), name)
+    raise AttributeError(f"module 'hoodie' has no attribute {name!r}")

@@ -62,11 +62,13 @@ class TaskFailure:
 
     Attributes:
         error_class: Name of the class in `hoodie.exception` that the client raises.
-        message: The whole message.
+        message: The whole message; of several failures of one kind the client shows the first.
+        count: How many rows are concerned.
     """
 
     error_class: str
     message: str
+    count: int = 1
 
 
 def pack(values: list[WriteStatus | TaskFailure]) -> pa.RecordBatch:

@@ -1,0 +1,591 @@
+"""The write client of every engine, and the one commit path.
+
+Hudi: org.apache.hudi.client.BaseHoodieWriteClient.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import attrs
+import pyarrow as pa
+
+from hoodie import exception
+from hoodie.avro.schema_converters import add_meta_columns, evolve, to_avro
+from hoodie.client.rollback_service import RollbackService
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.data.data import HoodieData
+from hoodie.common.data.normalise import check_schema
+from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.record import HoodieKey
+from hoodie.common.model.record_columns import META_COLUMN_SET, PARTITION_PATH, RECORD_KEY
+from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.instant import Action, State
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import WriteConcurrencyMode
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieException,
+    HoodieIOException,
+    HoodieNotSupportedException,
+)
+from hoodie.index.index import HoodieIndex
+from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
+from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from hoodie.keygen.key_generator import create_key_generator
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_path import join
+from hoodie.table.action.commit.commit_action_executor import (
+    BaseCommitActionExecutor,
+    BulkInsertCommitActionExecutor,
+    DeleteCommitActionExecutor,
+    HoodieWriteMetadata,
+    InsertCommitActionExecutor,
+    UpsertCommitActionExecutor,
+)
+from hoodie.table.action.commit.record_preparer import RecordPreparer
+from hoodie.table.table import HoodieTable
+
+__all__ = ["BaseHoodieWriteClient"]
+
+logger = logging.getLogger(__name__)
+
+_EXECUTORS: dict[WriteOperationType, type[BaseCommitActionExecutor]] = {
+    WriteOperationType.UPSERT: UpsertCommitActionExecutor,
+    WriteOperationType.INSERT: InsertCommitActionExecutor,
+    WriteOperationType.BULK_INSERT: BulkInsertCommitActionExecutor,
+    WriteOperationType.DELETE: DeleteCommitActionExecutor,
+}
+_ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
+    WriteOperationType.UPSERT: exception.HoodieUpsertException,
+    WriteOperationType.INSERT: exception.HoodieInsertException,
+    WriteOperationType.BULK_INSERT: exception.HoodieInsertException,
+    WriteOperationType.DELETE: exception.HoodieDeleteException,
+}
+_INDEXES: dict[str, Callable[[HoodieWriteConfig], HoodieIndex]] = {
+    "SIMPLE": HoodieSimpleIndex,
+    "INMEMORY": HoodieInMemoryHashIndex,
+}
+SHOWN_ERRORS = 3
+
+
+@attrs.frozen
+class _WriteSchemas:
+    """The schemas of one write: columns, and their Avro text without and with meta columns."""
+
+    columns: pa.Schema
+    avro: str
+    avro_with_meta: str
+
+
+class BaseHoodieWriteClient(ABC):
+    """Writes one table; a context manager.
+
+    Leaving by an error rolls back the instants that this client started and did not complete. A client is for one
+    thread.
+
+    Args:
+        context: The engine.
+        config: The writer's configuration.
+
+    Hudi: org.apache.hudi.client.BaseHoodieWriteClient. Differs: one commit path, here; executors never commit.
+    """
+
+    supported_indexes: ClassVar[frozenset[str]] = frozenset(_INDEXES)
+
+    def __init__(self, context: HoodieEngineContext, config: HoodieWriteConfig) -> None:
+        self._context = context
+        self._config = config
+        index_type = str(config.index.index_type)
+        if index_type not in self.supported_indexes:
+            raise exception.HoodieConfigException(
+                f"hoodie.index.type={index_type} is not for {type(self).__name__}: use one of "
+                + ", ".join(sorted(self.supported_indexes))
+            )
+        self._index = _INDEXES[index_type](config)
+        self._open_instants: dict[str, Action] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            for instant_time in list(self._open_instants):
+                self._try_rollback(instant_time)
+        self.close()
+
+    def close(self) -> None:
+        """Release what the client holds. Instants that were started by hand and not completed stay pending."""
+
+    @property
+    def config(self) -> HoodieWriteConfig:
+        """The writer's configuration."""
+        return self._config
+
+    # --- starting -----------------------------------------------------------------------------------------------
+
+    def start_commit(self, operation: WriteOperationType | str | None = None) -> str:
+        """Start an instant: roll back what failed writers left, then take a time that nothing in the table has.
+
+        Args:
+            operation: What will be written; all operations of today take a ``commit``.
+
+        Returns:
+            The instant time, for `upsert` and the others, and for `commit`.
+
+        Raises:
+            TableNotFoundException: There is no table at the base path.
+            HoodieNotSupportedException: The table needs a feature that hoodie does not have.
+            HoodieHeartbeatException: Another writer is alive.
+            HoodieCommitException: Failed writes are there that this configuration may not roll back.
+        """
+        meta_client = self._prepare_table()
+        instant_time = meta_client.active_timeline.create_new_instant_time(self._action_of(operation))
+        self._open_instants[instant_time] = self._action_of(operation)
+        return instant_time
+
+    def start_commit_with_time(self, instant_time: str, operation: WriteOperationType | str | None = None) -> None:
+        """Start an instant of a given time; as `start_commit` otherwise.
+
+        Args:
+            instant_time: ``yyyyMMddHHmmssSSS``, later than every instant of the table.
+            operation: As of `start_commit`.
+
+        Raises:
+            HoodieCommitException: The time is not later than every instant of the table, active or archived.
+        """
+        meta_client = self._prepare_table()
+        action = self._action_of(operation)
+        if not meta_client.active_timeline.create_requested_at(instant_time, action):
+            raise HoodieCommitException(f"instant {instant_time} of {meta_client.base_path} is taken; use start_commit()")
+        self._open_instants[instant_time] = action
+
+    def _prepare_table(self) -> HoodieTableMetaClient:
+        """The table, checked and cleared of failed writes."""
+        meta_client = self._load_table()
+        write = self._config.write
+        if write.concurrency_mode is not WriteConcurrencyMode.SINGLE_WRITER:
+            raise HoodieNotSupportedException(
+                f"hoodie.write.concurrency.mode={write.concurrency_mode} is not supported yet: several writers need locks. "
+                "Use SINGLE_WRITER, with one writer at a time"
+            )
+        RollbackService(meta_client, self._config).rollback_failed_writes()
+        self._switch_off_metadata_table(meta_client)
+        return meta_client
+
+    def _load_table(self) -> HoodieTableMetaClient:
+        meta_client = HoodieTableMetaClient.load(self._config.base_path, self._config.storage_options)
+        meta_client.table_config.check_writable()
+        self._config.check_against_table(meta_client.table_config)
+        return meta_client
+
+    def _action_of(self, operation: WriteOperationType | str | None) -> Action:
+        if operation is not None and WriteOperationType(str(operation).upper()) not in _EXECUTORS:
+            raise HoodieNotSupportedException(
+                f"operation {operation} is not supported: {', '.join(sorted(o.value for o in _EXECUTORS))} are"
+            )
+        return Action.COMMIT
+
+    def _switch_off_metadata_table(self, meta_client: HoodieTableMetaClient) -> None:
+        """Stop a metadata table that this write would leave behind: properties first, then its folder."""
+        table_config = meta_client.table_config
+        partitions = sorted({*table_config.metadata_partitions, *table_config.metadata_partitions_inflight})
+        if not partitions:
+            return
+        if partitions != ["files"] and self._config.write.metadata_enable is not False:
+            raise HoodieNotSupportedException(
+                f"{meta_client.base_path} has a metadata table with hoodie.table.metadata.partitions={','.join(partitions)}, "
+                "which hoodie does not keep up to date yet. Writing would switch it off and drop those indexes: set "
+                "hoodie.metadata.enable=false to do so"
+            )
+        pending = meta_client.active_timeline.filter_pending()
+        if len(pending):
+            raise HoodieCommitException(
+                f"the metadata table of {meta_client.base_path} must be switched off before writing, but "
+                f"{pending.instants[0].action} {pending.instants[0].requested_time} is pending: finish it first"
+            )
+        logger.warning(
+            "switching off the metadata table of %s (partitions %s): hoodie does not keep it up to date; Hudi builds it "
+            "again at its next write", meta_client.base_path, ",".join(partitions),
+        )  # fmt: skip
+        meta_client.switch_off_metadata_table()
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def upsert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
+        """Update the records whose key is in the table, insert the others.
+
+        The input is held for the length of the call (Spark: persisted). Of several records of one key the one with
+        the larger ordering value is kept, of equal ones the later; see ``hoodie.combine.before.upsert``.
+
+        Args:
+            records: What the engine takes; see the class.
+            instant_time: Of `start_commit`; None starts one.
+
+        Returns:
+            The outcome; committed with ``hoodie.auto.commit`` (the default).
+
+        Raises:
+            HoodieKeyException: Records without a usable key; nothing was written.
+            SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
+            HoodieUpsertException: Records failed; rolled back (auto-commit).
+        """
+        return self._write(WriteOperationType.UPSERT, records, instant_time)
+
+    def insert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
+        """Insert records without looking their keys up; small files are filled first.
+
+        A key that is in the table already lives twice afterwards. As `upsert` otherwise (`HoodieInsertException`).
+        """
+        return self._write(WriteOperationType.INSERT, records, instant_time)
+
+    def bulk_insert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
+        """Insert records into new files, reading the input once as a stream: for first loads.
+
+        As `insert` otherwise.
+        """
+        return self._write(WriteOperationType.BULK_INSERT, records, instant_time)
+
+    def delete(self, keys: Any = None, instant_time: str | None = None) -> HoodieWriteResult:
+        """Delete the records of keys; keys that are not in the table are passed over.
+
+        Args:
+            keys: `HoodieKey`s, or rows with the record key and partition columns; other columns are not looked at.
+            instant_time: As of `upsert`.
+
+        Raises:
+            HoodieKeyException: Keys that are null or empty, or columns that are missing.
+        """
+        return self._write(WriteOperationType.DELETE, keys, instant_time)
+
+    def _write(self, operation: WriteOperationType, records: Any, instant_time: str | None) -> HoodieWriteResult:
+        started_here = instant_time is None
+        if instant_time is None:
+            instant_time = self.start_commit(operation)
+        metrics = HoodieMetrics(self._context.job)
+        try:
+            meta_client = self._load_table()
+            self._check_requested(meta_client, instant_time)
+            table = HoodieTable(self._context, self._config, meta_client, self._index, metrics)
+            metadata, schemas = self._execute(table, operation, records, instant_time)
+        except BaseException as error:
+            if started_here or self._is_inflight(instant_time):
+                self._try_rollback(instant_time, error)
+            raise
+        result = self._result(instant_time, metadata, schemas, metrics)
+        if not self._config.write.auto_commit:
+            return result
+        try:
+            self._refuse_errors(result)
+            with metrics.step("commit"):
+                self._commit(instant_time, result, {})
+        except BaseException as error:
+            self._try_rollback(instant_time, error)
+            raise
+        with metrics.step("post-commit"):
+            self.post_commit(instant_time)
+        return attrs.evolve(result, is_committed=True, steps=tuple(metrics.steps))
+
+    def _execute(
+        self, table: HoodieTable, operation: WriteOperationType, records: Any, instant_time: str
+    ) -> tuple[HoodieWriteMetadata, _WriteSchemas]:
+        table_config = table.meta_client.table_config
+        key_generator = create_key_generator(table_config)
+        if operation is WriteOperationType.DELETE:
+            schemas = self._table_schemas(table.meta_client)
+            data = self._keys_to_data(records, table_config)
+            has_keys = RECORD_KEY in data.schema.names
+            preparer = RecordPreparer(
+                None, None if has_keys else key_generator.bind(data.schema), None, RecordOperation.DELETE
+            )
+        else:
+            data = self._records_to_data(records, table.meta_client)
+            schemas = self._write_schemas(table.meta_client, data.schema)
+            has_keys = RECORD_KEY in data.schema.names
+            preparer = RecordPreparer(
+                schemas.columns,
+                None if has_keys else key_generator.bind(schemas.columns),
+                table.merge_spec.ordering_field,
+                requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
+                fill_missing=self._config.write.set_null_for_missing_columns,
+            )
+        prepared = data.map_batches(preparer, preparer.output_schema())
+        write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
+        executor = _EXECUTORS[operation](table, write_context, preparer.key_generator)
+        return executor.execute(prepared), schemas
+
+    def _records_to_data(self, records: Any, meta_client: HoodieTableMetaClient) -> HoodieData:
+        data = self._context.to_data(records)
+        return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
+
+    def _keys_to_data(self, keys: Any, table_config: Any) -> HoodieData:
+        if isinstance(keys, HoodieKey):
+            keys = [keys]
+        if isinstance(keys, list) and keys and all(isinstance(key, HoodieKey) for key in keys):
+            keys = pa.table(
+                {
+                    RECORD_KEY: pa.array([key.record_key for key in keys], pa.string()),
+                    PARTITION_PATH: pa.array([key.partition_path for key in keys], pa.string()),
+                }
+            )
+            return self._context.to_data(keys)
+        data = self._context.to_data(keys)
+        wanted = {*table_config.record_key_fields, *table_config.partition_fields, RECORD_KEY, PARTITION_PATH}
+        tops = {name.split(".")[0] for name in wanted}
+        return data.select([name for name in data.schema.names if name in tops])
+
+    def _table_schemas(self, meta_client: HoodieTableMetaClient) -> _WriteSchemas:
+        avro = meta_client.load_avro_schema()
+        if avro is None:
+            return _WriteSchemas(pa.schema([]), "", "")
+        return _WriteSchemas(meta_client.load_schema(), avro, add_meta_columns(avro))
+
+    def _write_schemas(self, meta_client: HoodieTableMetaClient, input_schema: pa.Schema) -> _WriteSchemas:
+        """The table's columns and the input's new ones; the first write of a table takes the input's."""
+        config = meta_client.table_config
+        table_avro = meta_client.load_avro_schema()
+        table_schema = meta_client.load_schema() if table_avro is not None else None
+        columns = check_schema(table_schema, input_schema, self._config.write.set_null_for_missing_columns)
+        if table_avro is not None and table_schema is not None:
+            avro = table_avro if columns == table_schema else evolve(table_avro, columns)
+        else:
+            avro = to_avro(columns, f"{config.table_name}_record", f"hoodie.{config.table_name}")
+        return _WriteSchemas(columns, avro, add_meta_columns(avro))
+
+
+    def _result(
+        self, instant_time: str, metadata: HoodieWriteMetadata, schemas: _WriteSchemas, metrics: HoodieMetrics
+    ) -> HoodieWriteResult:
+        stats: dict[str, list[HoodieWriteStat]] = {}
+        for status in metadata.statuses:
+            stats.setdefault(status.partition_path, []).append(status.stat)
+        commit_metadata = HoodieCommitMetadata(
+            partition_to_write_stats={path: tuple(group) for path, group in sorted(stats.items())},
+            extra_metadata={"schema": schemas.avro, **self._config.extra_metadata},
+            operation_type=metadata.operation,
+        )
+        return HoodieWriteResult(
+            instant_time=instant_time,
+            operation=metadata.operation,
+            statuses=tuple(metadata.statuses),
+            commit_metadata=commit_metadata,
+            partition_to_replace_file_ids=metadata.partition_to_replace_file_ids,
+            steps=tuple(metrics.steps),
+        )
+
+    # --- committing ---------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        instant_time: str,
+        result: HoodieWriteResult,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        allow_errors: bool = False,
+    ) -> bool:
+        """Complete an instant that was written with ``hoodie.auto.commit=false``.
+
+        Args:
+            instant_time: The instant.
+            result: What the write returned.
+            extra_metadata: Strings to store in the commit.
+            allow_errors: Commit the good records though others failed.
+
+        Returns:
+            True: the records can be read now.
+
+        Raises:
+            HoodieCommitException: The instant was rolled back, completed, or never started, or the table changed so
+                that it must not be completed.
+            HoodieUpsertException: (or its sister) records failed and ``allow_errors`` is not set.
+        """
+        if result.instant_time != instant_time:
+            raise HoodieCommitException(
+                f"the result is of instant {result.instant_time}, not of {instant_time}: commit it as that"
+            )
+        if not allow_errors:
+            self._refuse_errors(result, way_out="; commit(..., allow_errors=True) commits the others")
+        self._commit(instant_time, result, dict(extra_metadata or {}))
+        self.post_commit(instant_time)
+        return True
+
+    def _commit(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> None:
+        """The list of steps that completes an instant: the only place where one is completed."""
+        meta_client = self._load_table()
+        self._check_inflight(meta_client, instant_time)
+        self._reconcile_with_markers(meta_client, instant_time, result)
+        # Validators, the lock and the conflict check belong here, before the timeline is read again.
+        self._check_table_unchanged(meta_client)
+        timeline = self._check_inflight(meta_client, instant_time)
+        metadata = attrs.evolve(
+            result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
+        )
+        if result.statuses or self._config.write.allow_empty_commit:
+            if not timeline.save_as_complete(instant_time, Action.COMMIT, metadata.to_json()):
+                raise HoodieCommitException(
+                    f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
+                )
+            logger.info("committed %s %s to %s: %r", result.operation.value, instant_time, meta_client.base_path, result)
+        else:
+            RollbackService(meta_client, self._config).rollback(instant_time)
+        self._open_instants.pop(instant_time, None)
+        try:
+            WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).delete_all()
+        except HoodieIOException as error:
+            # The instant is completed: the caller must not hear of a failed write.
+            logger.warning("markers of completed instant %s were not deleted: %s", instant_time, error)
+
+    def post_commit(self, instant_time: str) -> None:
+        """What follows a commit; table services hang here.
+
+        Args:
+            instant_time: The instant that was completed.
+        """
+
+    def _reconcile_with_markers(
+        self, meta_client: HoodieTableMetaClient, instant_time: str, result: HoodieWriteResult
+    ) -> None:
+        """Delete files of task attempts that lost; make sure that every file that counts was announced."""
+        markers = WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time)
+        announced = {(marker.partition_path, marker.file_name): marker for marker in markers.list_markers()}
+        written = {
+            (status.partition_path, str(status.stat.path).rsplit("/", 1)[-1]): status for status in result.statuses
+        }
+        unannounced = written.keys() - announced.keys()
+        if unannounced:
+            raise HoodieCommitException(
+                f"{len(unannounced)} files of instant {instant_time} have no marker, such as {sorted(unannounced)[0]}: "
+                "the instant was rolled back, or its marker folder was removed; write again on a new instant"
+            )
+        for key in sorted(announced.keys() - written.keys()):
+            partition_path, file_name = key
+            # The marker goes first: a task that is still writing this file finds it gone at its end, and deletes its file.
+            markers.delete(partition_path, file_name, announced[key].io_type)
+            path = join(meta_client.base_path, partition_path, file_name)
+            if meta_client.storage.delete_file(path):
+                logger.info("deleted %s: left by a task attempt that lost", path)
+
+    def _check_table_unchanged(self, meta_client: HoodieTableMetaClient) -> None:
+        """Version, layout and metadata table as they were when the write began; else nothing is completed."""
+        before = meta_client.table_config
+        after = meta_client.reload_table_config()
+        try:
+            after.check_writable()
+        except HoodieNotSupportedException as error:
+            raise HoodieNotSupportedException(
+                f"the table {meta_client.base_path} changed while it was being written; nothing was committed: {error}"
+            ) from error
+        if after.metadata_partitions or after.metadata_partitions_inflight:
+            raise HoodieCommitException(
+                f"a metadata table was built on {meta_client.base_path} while it was being written; committing would make "
+                "it wrong. Nothing was committed: write again"
+            )
+        if (before.table_version, before.timeline_layout_version) != (
+            after.table_version,
+            after.timeline_layout_version,
+        ):
+            raise HoodieCommitException(f"the version of {meta_client.base_path} changed while it was being written")
+
+    def _check_requested(self, meta_client: HoodieTableMetaClient, instant_time: str) -> None:
+        instant = meta_client.reload_active_timeline().find(instant_time, Action.COMMIT)
+        if instant is None or instant.state is not State.REQUESTED:
+            raise HoodieCommitException(self._why_not(meta_client, instant_time, "be written to"))
+
+    def _check_inflight(self, meta_client: HoodieTableMetaClient, instant_time: str) -> Any:
+        timeline = meta_client.reload_active_timeline()
+        instant = timeline.find(instant_time, Action.COMMIT)
+        if instant is None or instant.state is not State.INFLIGHT:
+            raise HoodieCommitException(self._why_not(meta_client, instant_time, "be committed"))
+        return timeline
+
+    def _why_not(self, meta_client: HoodieTableMetaClient, instant_time: str, wish: str) -> str:
+        timeline = meta_client.active_timeline
+        instant = timeline.find(instant_time)
+        subject = f"instant {instant_time} of {meta_client.base_path} cannot {wish}: "
+        if instant is None:
+            rolled_back = any(
+                instant_time in RollbackService(meta_client, self._config).rolled_back_by(rollback)
+                for rollback in timeline.filter_actions(Action.ROLLBACK).filter_completed_instants()
+            )
+            if rolled_back:
+                return subject + "it was rolled back. Start a new one with start_commit() and write again"
+            return subject + "it was never started. Start one with start_commit()"
+        if instant.state is State.COMPLETED:
+            return subject + "it is completed already"
+        if instant.action is not Action.COMMIT:
+            return subject + f"it is a {instant.action}"
+        if instant.state is State.INFLIGHT:
+            return subject + "it was written to already. Start a new one with start_commit()"
+        return subject + "nothing was written to it yet"
+
+    def _refuse_errors(self, result: HoodieWriteResult, way_out: str | None = None) -> None:
+        if not result.has_errors or (way_out is None and self._config.write.commit_on_errors):
+            return
+        shown = "; ".join(f"{error.record_key}: {error.reason}" for error in result.errors[:SHOWN_ERRORS])
+        if way_out is None:
+            way_out = "; the instant is rolled back. hoodie.write.commit.on.errors=true commits the others"
+        raise _ERRORS[result.operation](
+            f"{result.error_count} records of instant {result.instant_time} failed ({shown}){way_out}"
+        )
+
+    # --- rolling back -------------------------------------------------------------------------------------------
+
+    def rollback(self, instant_time: str) -> bool:
+        """Undo an instant: a pending one, or the newest completed commit.
+
+        Args:
+            instant_time: The instant.
+
+        Returns:
+            True when it was rolled back, False when there is no such instant.
+
+        Raises:
+            HoodieRollbackException: It is completed and cannot be undone: there are later ones, a savepoint holds it,
+                or the files before it were cleaned.
+        """
+        meta_client = self._load_table()
+        done = RollbackService(meta_client, self._config).rollback(instant_time)
+        self._open_instants.pop(instant_time, None)
+        self._index.rollback_commit(instant_time)
+        return done
+
+    def rollback_failed_writes(self) -> list[str]:
+        """Roll back what failed writers left, as `start_commit` does.
+
+        Returns:
+            The instant times that were rolled back.
+        """
+        rolled_back = RollbackService(self._load_table(), self._config).rollback_failed_writes()
+        for instant_time in rolled_back:
+            self._open_instants.pop(instant_time, None)
+        return rolled_back
+
+    def _is_inflight(self, instant_time: str) -> bool:
+        try:
+            meta_client = HoodieTableMetaClient.load(self._config.base_path, self._config.storage_options)
+        except HoodieException:
+            return False
+        instant = meta_client.active_timeline.find(instant_time, Action.COMMIT)
+        return instant is not None and instant.state is State.INFLIGHT
+
+    def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
+        """Roll back a pending instant after an error, which matters more than one of the rollback itself."""
+        try:
+            RollbackService(self._load_table(), self._config).rollback(instant_time, only_pending=True)
+            self._open_instants.pop(instant_time, None)
+            self._index.rollback_commit(instant_time)
+        except Exception as second:
+            text = f"instant {instant_time} could not be rolled back ({second}); the next start_commit() does it"
+            logger.warning("%s", text)
+            if error is not None:
+                error.add_note(text)

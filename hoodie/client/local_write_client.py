@@ -1,0 +1,30 @@
+"""The in-process write client: no Spark, no JVM.
+
+Hudi: org.apache.hudi.client.HoodieJavaWriteClient.
+"""
+
+from __future__ import annotations
+
+from hoodie.client.base_write_client import BaseHoodieWriteClient
+from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.config.write_config import HoodieWriteConfig
+
+__all__ = ["HoodieLocalWriteClient"]
+
+
+class HoodieLocalWriteClient(BaseHoodieWriteClient):
+    """Writes one table from this process, on all its cores.
+
+    ``records`` may be anything with ``__arrow_c_stream__`` (pyarrow, pandas, polars, DuckDB), a `pyarrow.dataset.Dataset`, an
+    iterator of record batches, a list of dicts, or a list of `HoodieRecord`. ``bulk_insert`` reads an iterator as a stream and holds
+    a few batches; the other operations hold the input.
+
+    Args:
+        config: The writer's configuration.
+        context: The engine; one with all cores is made when it is None.
+
+    Hudi: org.apache.hudi.client.HoodieJavaWriteClient.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, context: LocalEngineContext | None = None) -> None:
+        super().__init__(context or LocalEngineContext(), config)

@@ -1,0 +1,145 @@
+"""Roll back instants: those that failed writers left, and those that a caller names.
+
+Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient (rollback, rollbackFailedWrites).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, HoodieRollbackMetadata, HoodieRollbackPlan, decode
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import FailedWritesPolicy
+from hoodie.exception import HoodieCommitException, HoodieHeartbeatException
+from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+
+__all__ = ["RollbackService"]
+
+logger = logging.getLogger(__name__)
+
+INGESTION_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+
+
+class RollbackService:
+    """Decides what may be rolled back, and has it done.
+
+    Args:
+        meta_client: The table.
+        config: Policy and heartbeat of the writer.
+    """
+
+    def __init__(self, meta_client: HoodieTableMetaClient, config: HoodieWriteConfig) -> None:
+        self._meta_client = meta_client
+        self._config = config
+
+    def rollback_failed_writes(self) -> list[str]:
+        """Finish pending rollbacks, then roll back every failed ingestion, the newest first.
+
+        Compactions, clusterings, cleans and indexings that are pending are left alone.
+
+        Returns:
+            The instant times that were rolled back.
+
+        Raises:
+            HoodieHeartbeatException: The heartbeat of a pending instant is fresh: its writer is alive.
+            HoodieCommitException: The policy leaves failed writes to somebody else, or a restore is pending.
+        """
+        timeline = self._meta_client.reload_active_timeline()
+        restoring = timeline.filter_actions(Action.RESTORE).filter_pending()
+        if len(restoring):
+            raise HoodieCommitException(
+                f"restore {restoring.instants[0].requested_time} of {self._meta_client.base_path} is pending: "
+                "the table takes no writes until it is finished"
+            )
+        rolled_back = self._finish_pending_rollbacks()
+        failed = self.failed_writes()
+        if not failed:
+            return rolled_back
+        if self._config.write.failed_writes_policy is not FailedWritesPolicy.EAGER:
+            raise HoodieCommitException(
+                f"{failed[0].action} {failed[0].requested_time} of {self._meta_client.base_path} is pending, and "
+                f"hoodie.cleaner.policy.failed.writes={self._config.write.failed_writes_policy} leaves it to the cleaner: "
+                "use EAGER when no other writer is running"
+            )
+        for instant in failed:
+            self._check_heartbeat(instant)
+        for instant in reversed(failed):
+            logger.warning("rolling back failed %s %s of %s", instant.action, instant.requested_time, self._meta_client.base_path)
+            self._roll_back(instant)
+            rolled_back.append(instant.requested_time)
+        return rolled_back
+
+    def failed_writes(self) -> list[HoodieInstant]:
+        """Pending ingestion instants, the oldest first."""
+        pending = self._meta_client.active_timeline.filter_pending()
+        return [i for i in pending if i.action in INGESTION_ACTIONS and not self._is_clustering(i)]
+
+    def rollback(self, instant_time: str, only_pending: bool = False) -> bool:
+        """Roll back one instant.
+
+        Args:
+            instant_time: The instant.
+            only_pending: Leave it alone when it is completed.
+
+        Returns:
+            False when there is no such instant.
+        """
+        self._meta_client.reload_active_timeline()
+        self._finish_pending_rollbacks()
+        timeline = self._meta_client.active_timeline
+        instant = next((i for i in timeline if i.requested_time == instant_time and i.action in INGESTION_ACTIONS), None)
+        if instant is None or (only_pending and instant.state is State.COMPLETED):
+            return False
+        self._roll_back(instant)
+        return True
+
+    def rolled_back_by(self, rollback: HoodieInstant) -> tuple[str, ...]:
+        """The instant times that a completed rollback undid."""
+        content = self._meta_client.active_timeline.read_details(rollback)
+        metadata: HoodieRollbackMetadata = decode(content, HoodieRollbackMetadata)
+        return metadata.commits_rollback
+
+    def _finish_pending_rollbacks(self) -> list[str]:
+        """Execute again what a writer planned and did not finish, under its own instant."""
+        finished = []
+        for rollback in self._meta_client.active_timeline.filter_actions(Action.ROLLBACK).filter_pending():
+            requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
+            plan: HoodieRollbackPlan = decode(self._meta_client.active_timeline.read_details(requested), HoodieRollbackPlan)
+            info = plan.instant_to_rollback
+            if info is not None and Action(info.action) not in INGESTION_ACTIONS:
+                continue
+            logger.warning("finishing rollback %s of %s", rollback.requested_time, self._meta_client.base_path)
+            RollbackActionExecutor(self._meta_client).execute(rollback.requested_time)
+            if info is not None:
+                finished.append(info.commit_time)
+        return finished
+
+    def _roll_back(self, instant: HoodieInstant) -> None:
+        executor = RollbackActionExecutor(self._meta_client, self._config.write.rollback_using_markers)
+        executor.execute(executor.schedule(instant))
+
+    def _is_clustering(self, instant: HoodieInstant) -> bool:
+        if instant.action is not Action.REPLACE_COMMIT:
+            return False
+        requested = HoodieInstant(instant.requested_time, Action.REPLACE_COMMIT, State.REQUESTED)
+        content = self._meta_client.active_timeline.read_details(requested)
+        if not content:
+            return False
+        metadata: HoodieRequestedReplaceMetadata = decode(content, HoodieRequestedReplaceMetadata)
+        return metadata.clustering_plan is not None
+
+    def _check_heartbeat(self, instant: HoodieInstant) -> None:
+        path = self._meta_client.heartbeat_path(instant.requested_time)
+        status = self._meta_client.storage.file_status(path)
+        if status is None:
+            return
+        write = self._config.write
+        age_ms = time.time() * 1000 - status.modification_time_ms
+        if age_ms <= write.heartbeat_interval_ms * max(1, write.heartbeat_tolerable_misses):
+            raise HoodieHeartbeatException(
+                f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is being written: its heartbeat "
+                f"{path} is {age_ms / 1000:.0f} s old. Let its writer finish, or wait until the heartbeat expires"
+            )

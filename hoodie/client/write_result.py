@@ -1,0 +1,110 @@
+"""What a write came to.
+
+Hudi: org.apache.hudi.client.HoodieWriteResult.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+import attrs
+
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_status import RecordError, WriteStatus
+from hoodie.metrics.metrics import StepDuration
+
+__all__ = ["HoodieWriteResult"]
+
+
+@attrs.frozen(repr=False)
+class HoodieWriteResult:
+    """The outcome of one write; iterates as its `WriteStatus`es, one for each written file.
+
+    Attributes:
+        instant_time: The instant.
+        operation: What was done.
+        statuses: One for each written file.
+        commit_metadata: What the commit stores, or would.
+        is_committed: Whether the instant is completed: True with auto-commit.
+        partition_to_replace_file_ids: File groups that the commit replaces.
+        steps: The steps of the write and what they took.
+    """
+
+    instant_time: str
+    operation: WriteOperationType
+    statuses: tuple[WriteStatus, ...]
+    commit_metadata: HoodieCommitMetadata
+    is_committed: bool = False
+    partition_to_replace_file_ids: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
+    steps: tuple[StepDuration, ...] = ()
+
+    def __iter__(self) -> Iterator[WriteStatus]:
+        return iter(self.statuses)
+
+    def __len__(self) -> int:
+        return len(self.statuses)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def error_count(self) -> int:
+        """Records that failed."""
+        return sum(status.error_count for status in self.statuses)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a record failed."""
+        return self.error_count > 0
+
+    @property
+    def errors(self) -> list[RecordError]:
+        """Failed records, at most 100 of each file."""
+        return [error for status in self.statuses for error in status.errors]
+
+    @property
+    def written_count(self) -> int:
+        """Records that were inserted or updated."""
+        return self.inserted_count + self.updated_count
+
+    @property
+    def inserted_count(self) -> int:
+        """Records that are new."""
+        return sum(status.stat.num_inserts for status in self.statuses)
+
+    @property
+    def updated_count(self) -> int:
+        """Records that replaced a stored one."""
+        return sum(status.stat.num_update_writes for status in self.statuses)
+
+    @property
+    def deleted_count(self) -> int:
+        """Stored records that are gone."""
+        return sum(status.stat.num_deletes for status in self.statuses)
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of the written files."""
+        return sum(status.stat.total_write_bytes for status in self.statuses)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{value:,} {name}" for name, value in self._figures() if value or name == "inserted")
+        state = "committed" if self.is_committed else "not committed"
+        return f"<HoodieWriteResult {self.operation.value} {self.instant_time}: {parts} ({state})>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{escape(name)}</td><td>{value:,}</td></tr>" for name, value in self._figures())
+        state = "committed" if self.is_committed else "not committed"
+        return f"<table><caption>{self.operation.value} {self.instant_time}, {state}</caption>{rows}</table>"
+
+    def _figures(self) -> list[tuple[str, int]]:
+        return [
+            ("inserted", self.inserted_count),
+            ("updated", self.updated_count),
+            ("deleted", self.deleted_count),
+            ("failed", self.error_count),
+            ("files", len(self.statuses)),
+            ("bytes", self.written_bytes),
+        ]

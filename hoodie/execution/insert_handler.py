@@ -1,0 +1,118 @@
+"""New records on their way to create handles.
+
+Hudi: org.apache.hudi.execution.CopyOnWriteInsertHandler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
+from hoodie.common.model.record_columns import PARTITION_PATH
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.io.create_handle import HoodieCreateHandle
+from hoodie.io.write_context import WriteContext
+from hoodie.io.write_handle import RowCounter
+
+__all__ = ["CopyOnWriteInsertHandler"]
+
+MAX_BUFFERED_BYTES = 256 << 20
+"""Arrow bytes that the open files of one task may hold together; beyond, the largest writes its row group early."""
+
+
+class CopyOnWriteInsertHandler:
+    """Writes new records to new file groups: one open file a partition, a further one when it is full.
+
+    Memory: the row groups being gathered, together at most `MAX_BUFFERED_BYTES` and one batch.
+
+    Args:
+        context: The write.
+        task: Who writes.
+        file_id_prefix: Of the new groups of a bucket; None makes one for each partition.
+
+    Hudi: org.apache.hudi.execution.CopyOnWriteInsertHandler.
+    """
+
+    def __init__(self, context: WriteContext, task: TaskIdentity, file_id_prefix: str | None = None) -> None:
+        self._context = context
+        self._task = task
+        self._file_id_prefix = file_id_prefix
+        self._row_counter = RowCounter()
+        self._handles: dict[str, HoodieCreateHandle] = {}
+        self._files_made: dict[str, tuple[str, int]] = {}
+        self._statuses: list[WriteStatus] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for handle in self._handles.values():
+            handle.__exit__(kind, error, traceback)
+
+    def consume(self, batches: Iterator[pa.RecordBatch]) -> list[WriteStatus]:
+        """Write all rows of all batches.
+
+        Args:
+            batches: User columns, record key and partition path; nothing but upserts.
+
+        Returns:
+            One status a file.
+        """
+        for batch in batches:
+            for partition_path, rows in split_by_partition(batch):
+                self._write(partition_path, rows)
+            self._bound_memory()
+        for handle in self._handles.values():
+            self._statuses.append(handle.close())
+        self._handles.clear()
+        return self._statuses
+
+    def _write(self, partition_path: str, rows: pa.RecordBatch) -> None:
+        handle = self._handles.get(partition_path)
+        if handle is not None and not handle.can_write:
+            self._statuses.append(handle.close())
+            handle = None
+        if handle is None:
+            handle = HoodieCreateHandle(
+                self._context, partition_path, self._next_file_id(partition_path), self._task, self._row_counter
+            )
+            handle.open()
+            self._handles[partition_path] = handle
+        handle.write(rows)
+
+    def _next_file_id(self, partition_path: str) -> str:
+        prefix, count = self._files_made.get(partition_path) or (self._file_id_prefix or new_file_id_prefix(), 0)
+        self._files_made[partition_path] = (prefix, count + 1)
+        return make_file_id(prefix, count)
+
+    def _bound_memory(self) -> None:
+        writers = [handle.writer for handle in self._handles.values()]
+        held = sum(writer.buffered_bytes for writer in writers)
+        while held > MAX_BUFFERED_BYTES:
+            largest = max(writers, key=lambda writer: writer.buffered_bytes)
+            held -= largest.buffered_bytes
+            largest.flush()
+
+
+def split_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batch's rows by partition path, each in their order."""
+    if batch.num_rows == 0:
+        return
+    partitions = batch.column(PARTITION_PATH).dictionary_encode()
+    values = partitions.dictionary.to_pylist()
+    if len(values) == 1:
+        yield values[0], batch
+        return
+    codes = partitions.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
+    for code, value in enumerate(values):
+        yield value, batch.take(pa.array(order[bounds[code] : bounds[code + 1]]))

@@ -1,0 +1,198 @@
+"""From keys to locations: what every index does.
+
+Hudi: org.apache.hudi.index.HoodieIndex.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_INSTANT_TIME,
+    CURRENT_ROW_POSITION,
+    PARTITION_PATH,
+    RECORD_KEY,
+    reserved_field,
+)
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["HoodieIndex", "IndexedTable", "KeyLocations", "tag_with_locations", "with_location_columns"]
+
+
+@attrs.frozen
+class IndexedTable:
+    """What an index knows of the table: its storage and the latest base files.
+
+    Attributes:
+        storage: Where the files are; picklable.
+        base_files: Partition path to its latest base files: of the partitions of the incoming records, or for a global
+            index of all.
+    """
+
+    storage: HoodieStorage
+    base_files: Mapping[str, Sequence[HoodieBaseFile]]
+
+
+class HoodieIndex(ABC):
+    """Finds where the keys of incoming records live.
+
+    Hudi: org.apache.hudi.index.HoodieIndex.
+    """
+
+    def __init__(self, config: HoodieWriteConfig) -> None:
+        self._config = config
+
+    @property
+    @abstractmethod
+    def is_global(self) -> bool:
+        """Whether a record key is unique in the whole table; otherwise it is within its partition."""
+
+    @abstractmethod
+    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        """Say of each record where its key lives now.
+
+        Args:
+            records: With record key and partition path; keys are distinct unless the caller did not combine them.
+            context: The engine.
+            table: The table's files.
+
+        Returns:
+            The same rows with current instant time, file id and row position: one row for each live location of a key, and one
+            row of nulls for a key that is not in the table. A pure function of records and table: computed again it gives the same.
+        """
+
+    @abstractmethod
+    def update_location(self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable) -> None:
+        """Take note of what was written, before the commit; safe to do twice, undone by `rollback_commit`.
+
+        Indexes that read locations from the table's files have nothing to do.
+        """
+
+    @abstractmethod
+    def rollback_commit(self, instant_time: str) -> None:
+        """Forget what `update_location` noted for an instant."""
+
+
+@attrs.frozen
+class KeyLocations:
+    """Locations of keys, as one value that tasks share.
+
+    Attributes:
+        tables: Partition path to a table of record key (string), file (int32, index into ``files``) and position (int64),
+            sorted by nothing; a key may occur several times.
+        files: The base files.
+    """
+
+    tables: Mapping[str, pa.Table]
+    files: Sequence[HoodieBaseFile]
+
+    @property
+    def nbytes(self) -> int:
+        """Arrow bytes of all tables."""
+        return sum(table.nbytes for table in self.tables.values())
+
+
+def with_location_columns(schema: pa.Schema) -> pa.Schema:
+    """The schema with the three CURRENT columns."""
+    for name in (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION):
+        schema = schema.append(reserved_field(name))
+    return schema
+
+
+def tag_with_locations(records: HoodieData, locations: Shared) -> HoodieData:
+    """Attach locations to rows by their key.
+
+    Args:
+        records: With record key and partition path.
+        locations: Of a `KeyLocations`.
+    """
+    return records.map_batches(_Tagger(locations), with_location_columns(records.schema))
+
+
+@attrs.frozen
+class _Tagger:
+    locations: Shared
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        shared: KeyLocations = self.locations.value
+        rows, entries, files = [], [], []
+        for partition_path, positions, keys in _keys_by_partition(batch):
+            table = shared.tables.get(partition_path)
+            if table is None or table.num_rows == 0:
+                rows.append(positions)
+                entries.append(np.full(len(positions), -1, dtype=np.int64))
+                files.append(np.full(len(positions), -1, dtype=np.int32))
+                continue
+            row, entry = _match(keys, table["key"].combine_chunks())
+            file = table["file"].to_numpy()
+            position = table["position"].to_numpy()
+            rows.append(positions[row])
+            entries.append(np.where(entry >= 0, position[entry], -1))
+            files.append(np.where(entry >= 0, file[entry], -1).astype(np.int32))
+        row_numbers = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+        file_numbers = np.concatenate(files) if files else np.zeros(0, dtype=np.int32)
+        row_positions = np.concatenate(entries) if entries else np.zeros(0, dtype=np.int64)
+        order = np.argsort(row_numbers, kind="stable")
+        unchanged = len(order) == batch.num_rows
+        tagged = batch if unchanged else batch.take(pa.array(row_numbers[order]))
+        return _append_locations(tagged, shared.files, file_numbers[order], row_positions[order])
+
+
+def _append_locations(
+    batch: pa.RecordBatch, files: Sequence[HoodieBaseFile], file_numbers: np.ndarray, positions: np.ndarray
+) -> pa.RecordBatch:
+    missing = file_numbers < 0
+    indices = pa.array(file_numbers, mask=missing)
+    instants = pa.array([base_file.instant_time for base_file in files], pa.string())
+    ids = pa.array([base_file.file_id for base_file in files], pa.string())
+    columns = [instants.take(indices), ids.take(indices), pa.array(positions, mask=missing)]
+    for name, column in zip((CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION), columns, strict=True):
+        batch = batch.append_column(reserved_field(name), column)
+    return batch
+
+
+def _match(keys: pa.Array, table_keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (row of ``keys``, entry of ``table_keys`` or -1), each row at least once, in the order of the rows."""
+    first = pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy()
+    encoded = table_keys.dictionary_encode()
+    if len(encoded.dictionary) == len(table_keys):
+        return np.arange(len(keys)), first.astype(np.int64)
+    # A key at several locations: group the entries by key, then repeat the row for each entry of its key.
+    codes = encoded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
+    code = pc.fill_null(pc.index_in(keys, value_set=encoded.dictionary), -1).to_numpy()
+    counts = np.where(code >= 0, starts[np.maximum(code, 0) + 1] - starts[np.maximum(code, 0)], 1)
+    rows = np.repeat(np.arange(len(keys)), counts)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    found = code[rows] >= 0
+    entries = np.full(len(rows), -1, dtype=np.int64)
+    entries[found] = order[starts[code[rows[found]]] + within[found]]
+    return rows, entries
+
+
+def _keys_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray, pa.Array]]:
+    keys = batch.column(RECORD_KEY)
+    partitions = batch.column(PARTITION_PATH).dictionary_encode()
+    values = partitions.dictionary.to_pylist()
+    if len(values) == 1:
+        yield values[0], np.arange(batch.num_rows), keys
+        return
+    codes = partitions.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
+    for code, value in enumerate(values):
+        positions = order[bounds[code] : bounds[code + 1]]
+        yield value, positions, keys.take(pa.array(positions))

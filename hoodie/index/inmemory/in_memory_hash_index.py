@@ -1,0 +1,90 @@
+"""The index that keeps the keys of the table in memory, for a long-lived in-process client.
+
+Hudi: org.apache.hudi.index.inmemory.HoodieInMemoryHashIndex.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.index.index import HoodieIndex, IndexedTable, tag_with_locations
+from hoodie.index.simple.simple_index import gather_locations, keys_by_partition
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+
+__all__ = ["HoodieInMemoryHashIndex"]
+
+
+class HoodieInMemoryHashIndex(HoodieIndex):
+    """Keeps the key column of every base file that it has looked into.
+
+    A base file never changes, so what is kept is right for as long as the file is among the latest ones, whoever wrote it; keys
+    of files that are not any more are dropped. Memory: the record keys of the partitions that were written.
+
+    Hudi: org.apache.hudi.index.inmemory.HoodieInMemoryHashIndex. Differs: reads the table at its first use instead of knowing only
+    what this process wrote; a key is looked for in its partition.
+    """
+
+    def __init__(self, config: HoodieWriteConfig) -> None:
+        super().__init__(config)
+        self._keys: dict[str, pa.ChunkedArray] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def is_global(self) -> bool:
+        return False
+
+    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        files = [
+            (partition_path, base_file) for partition_path, files in table.base_files.items() for base_file in files
+        ]
+        self._drop_replaced(table)
+        keys = records.select([RECORD_KEY, PARTITION_PATH]).collect()
+        by_partition = keys_by_partition(keys) if keys is not None and keys.num_rows else {}
+
+        def lookup(task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Array, np.ndarray]:
+            partition_path, base_file = item
+            incoming = by_partition.get(partition_path)
+            if incoming is None:
+                return pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
+            found = pc.index_in(self._load(table, base_file), value_set=incoming)
+            found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+            positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
+            return incoming.take(found.drop_null()), positions
+
+        return tag_with_locations(records, context.share(gather_locations(files, context.run_tasks(files, lookup))))
+
+    def update_location(self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable) -> None:
+        """Nothing: keys of new files are read when they are first looked for."""
+
+    def rollback_commit(self, instant_time: str) -> None:
+        """Nothing: files of an instant that was rolled back are not among the latest ones."""
+
+    def _load(self, table: IndexedTable, base_file: HoodieBaseFile) -> pa.ChunkedArray:
+        with self._lock:
+            keys = self._keys.get(base_file.path)
+        if keys is None:
+            with HoodieParquetReader(table.storage, base_file.path) as reader:
+                keys = reader.read_record_keys()
+            with self._lock:
+                self._keys[base_file.path] = keys
+        return keys
+
+    def _drop_replaced(self, table: IndexedTable) -> None:
+        """Forget files of the given partitions that are not among their latest ones."""
+        live = {base_file.path for files in table.base_files.values() for base_file in files}
+        folders = {path.rsplit("/", 1)[0] for path in live}
+        with self._lock:
+            for path in [p for p in self._keys if p not in live and p.rsplit("/", 1)[0] in folders]:
+                del self._keys[path]

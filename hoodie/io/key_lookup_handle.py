@@ -1,0 +1,62 @@
+"""Find keys in one base file.
+
+Hudi: org.apache.hudi.io.HoodieKeyLookupHandle.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["HoodieKeyLookupHandle", "KeyMatches"]
+
+
+@attrs.frozen
+class KeyMatches:
+    """Where keys were found: pairs at equal positions of two arrays.
+
+    Attributes:
+        key_indices: int32, index into the keys that were looked up.
+        row_positions: int64, row of the base file, from 0. A key that occurs twice in the file has two pairs.
+    """
+
+    key_indices: np.ndarray
+    row_positions: np.ndarray
+
+
+class HoodieKeyLookupHandle:
+    """Looks keys up in the key column of a base file; reads that column only.
+
+    Args:
+        storage: Where the file is.
+        path: Full path of the base file.
+
+    Hudi: org.apache.hudi.io.HoodieKeyLookupHandle. Differs: says at which rows, so that a merge need not look again.
+    """
+
+    def __init__(self, storage: HoodieStorage, path: str) -> None:
+        self._storage = storage
+        self._path = path
+
+    def lookup(self, keys: pa.Array) -> KeyMatches:
+        """Rows whose key is among ``keys``.
+
+        Args:
+            keys: Distinct record keys (string).
+
+        Raises:
+            HoodieIOException: The file is missing.
+            HoodieCorruptedDataException: It cannot be read.
+        """
+        with HoodieParquetReader(self._storage, self._path) as reader:
+            stored = reader.read_record_keys()
+        found = pc.index_in(stored, value_set=keys)
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+        return KeyMatches(found.drop_null().to_numpy(), positions.astype(np.int64))

@@ -1,0 +1,265 @@
+"""Write the next version of a base file.
+
+Hudi: org.apache.hudi.io.{HoodieMergeHandle, HoodieConcatHandle}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.merge_spec import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
+from hoodie.common.model.record_columns import (
+    COMMIT_SEQNO_META,
+    COMMIT_TIME_META,
+    CURRENT_ROW_POSITION,
+    FILE_NAME_META,
+    OPERATION,
+    ORDERING_VALUE,
+    PARTITION_PATH_META,
+    RECORD_KEY,
+    RECORD_KEY_META,
+    ROW_NUMBER,
+)
+from hoodie.common.model.write_operation_type import IOType, RecordOperation
+from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.write_context import WriteContext
+from hoodie.io.write_handle import HoodieWriteHandle, RowCounter, constant_column
+
+__all__ = ["HoodieConcatHandle", "HoodieMergeHandle"]
+
+MERGE_BATCH_ROWS = 1 << 16
+"""Rows of the old file that are merged at a time."""
+
+
+class HoodieMergeHandle(HoodieWriteHandle):
+    """Write the next version of one base file: its records merged with the incoming ones.
+
+    Every record of the old file is written again unless an incoming record has its place; then the merge spec
+    decides. Incoming records that matched nothing are appended.
+
+        old file   incoming   new file
+        a1 b1 c1   b2 d1      a1 b2 c1 d1
+
+    The index says where an incoming record's key lives by the row's position in the old file, which never changes,
+    so no key is looked up again. A key that lives at two positions has two incoming rows, and both are merged.
+
+    The old file is never changed. Memory: the bucket's incoming records and one batch of the old file's rows, and the row
+    group that is being written.
+
+    Args:
+        context: The write.
+        partition_path: The partition.
+        base_file: The version to start from.
+        task: Who writes.
+        row_counter: As of `HoodieWriteHandle`.
+
+    Hudi: org.apache.hudi.io.HoodieMergeHandle. Differs: works on batches and positions; no spillable map.
+    """
+
+    io_type = IOType.MERGE
+
+    def __init__(
+        self,
+        context: WriteContext,
+        partition_path: str,
+        base_file: HoodieBaseFile,
+        task: TaskIdentity,
+        row_counter: RowCounter | None = None,
+    ) -> None:
+        super().__init__(context, partition_path, base_file.file_id, task, row_counter)
+        self.base_file = base_file
+        self._reader: HoodieParquetReader | None = None
+
+    def open(self) -> None:
+        self._reader = HoodieParquetReader(self.context.storage, self.base_file.path).open()
+        try:
+            super().open()
+        except BaseException:
+            self._close_reader()
+            raise
+
+    def __exit__(self, kind, error, traceback) -> None:  # type: ignore[no-untyped-def]
+        super().__exit__(kind, error, traceback)
+        self._close_reader()
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def write(self, incoming: pa.Table) -> None:
+        """Merge all incoming rows of the bucket; called once.
+
+        Args:
+            incoming: User columns and reserved columns, the row position among them: null for a row whose key is not
+                in the old file. When every row is a delete the user columns may be absent.
+        """
+        self._records += incoming.num_rows
+        rows = incoming.combine_chunks().to_batches()
+        batch = rows[0] if rows else None
+        updates, inserts = self._updates_and_inserts(batch) if batch is not None else (None, None)
+        merge = _Merge(self, updates)
+        BoundedInMemoryExecutor(
+            [self._old_batches()],
+            merge.consume,
+            limit_bytes=self.context.config.write.write_buffer_limit_bytes,
+            size_of=lambda item: item[1].nbytes,
+        ).execute()
+        if merge.rows_seen <= merge.last_position:
+            raise HoodieCorruptedDataException(
+                f"{self.base_file.path} has {merge.rows_seen} rows, but the index found a key at row {merge.last_position}"
+            )
+        if inserts is not None and inserts.num_rows:
+            self._inserts += inserts.num_rows
+            self._append(self._new_rows(inserts), inserts.column(RECORD_KEY))
+
+    def _updates_and_inserts(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch | None, pa.RecordBatch]:
+        """Rows with a position, sorted by it, one per position; and rows to append."""
+        positions = batch.column(CURRENT_ROW_POSITION)
+        has_place = positions.is_valid()
+        updates = batch.filter(has_place)
+        values = updates.column(CURRENT_ROW_POSITION).to_numpy()
+        if ROW_NUMBER in updates.schema.names:
+            order = np.lexsort((updates.column(ROW_NUMBER).to_numpy(), values))
+        else:
+            order = np.argsort(values, kind="stable")
+        values = values[order]
+        if len(values) > 1:
+            # Without combining, one key may come twice: the last one counts, as in Hudi's map of incoming records.
+            order = order[np.append(values[1:] != values[:-1], True)]
+        updates = updates.take(pa.array(order))
+        inserts = batch.filter(pc.invert(has_place))
+        operations = inserts.column(OPERATION).to_numpy() if inserts.num_rows else np.zeros(0, dtype=np.int8)
+        inserts = inserts.filter(pa.array(operations == RecordOperation.UPSERT))
+        return updates, self._without_bad_records(inserts) if inserts.num_rows else inserts
+
+    def _old_batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """(position of the first row, rows) of the old file; the file name and partition path are not read."""
+        reader = self._reader
+        assert reader is not None
+        columns = [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self.context.schema.names]
+        start = 0
+        for batch in reader.iter_batches(columns, self.context.schema_with_meta, batch_rows=MERGE_BATCH_ROWS):
+            yield start, batch
+            start += batch.num_rows
+
+    def _append(self, columns: list[pa.Array], new_keys: pa.Array | None) -> None:
+        batch = pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names)
+        self.writer.write(batch, keys=new_keys)
+
+    def _stored_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """Columns of old rows as they are written again: all kept but the file's name."""
+        count = batch.num_rows
+        return [
+            batch.column(COMMIT_TIME_META),
+            batch.column(COMMIT_SEQNO_META),
+            batch.column(RECORD_KEY_META),
+            constant_column(self.partition_path, count),
+            constant_column(self.file_name, count),
+            *(batch.column(name) for name in self.context.schema.names),
+        ]
+
+    def _new_bloom_filter(self) -> BloomFilter:
+        footer = self._open_reader.footer()
+        return footer.bloom_filter or super()._new_bloom_filter()
+
+    @property
+    def _open_reader(self) -> HoodieParquetReader:
+        assert self._reader is not None
+        return self._reader
+
+    def _previous_commit(self) -> str:
+        return self.base_file.instant_time
+
+
+class HoodieConcatHandle(HoodieMergeHandle):
+    """Append incoming records to the old file's, whatever their keys: inserts that fill a small file.
+
+    Hudi: org.apache.hudi.io.HoodieConcatHandle.
+    """
+
+    def _updates_and_inserts(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch | None, pa.RecordBatch]:
+        return None, self._without_bad_records(batch)
+
+
+class _Merge:
+    """The consumer: merges one batch of old rows after the other with the updates that fall into it."""
+
+    def __init__(self, handle: HoodieMergeHandle, updates: pa.RecordBatch | None) -> None:
+        self._handle = handle
+        self._spec = handle.context.merge_spec
+        self._updates = updates if updates is not None and updates.num_rows else None
+        self._positions = (
+            self._updates.column(CURRENT_ROW_POSITION).to_numpy() if self._updates else np.zeros(0, dtype=np.int64)
+        )
+        self.last_position = int(self._positions[-1]) if len(self._positions) else -1
+        self.rows_seen = 0
+
+    def consume(self, batches: Iterator[tuple[int, pa.RecordBatch]]) -> None:
+        for start, batch in batches:
+            self.rows_seen = start + batch.num_rows
+            low, high = np.searchsorted(self._positions, [start, self.rows_seen])
+            stored = self._handle._stored_columns(batch)
+            if low == high:
+                self._handle._append(stored, None)
+            else:
+                assert self._updates is not None
+                self._merge(batch, stored, self._updates.slice(low, high - low), self._positions[low:high] - start)
+
+    def _merge(
+        self, batch: pa.RecordBatch, stored: list[pa.Array], updates: pa.RecordBatch, positions: np.ndarray
+    ) -> None:
+        handle = self._handle
+        codes = self._codes(batch, updates, positions)
+        taken = np.flatnonzero(codes == TAKE_INCOMING)
+        if len(taken):
+            incoming = updates.take(pa.array(taken)) if len(taken) < updates.num_rows else updates
+            good = handle._without_bad_records(incoming)
+            if good.num_rows < incoming.num_rows:
+                # A record that does not fit is reported; the stored one stays.
+                kept = pc.is_in(incoming.column(CURRENT_ROW_POSITION), good.column(CURRENT_ROW_POSITION)).to_numpy(False)
+                codes[taken[~kept]] = KEEP_STORED
+                taken = taken[kept]
+            incoming = good
+        rows = np.arange(batch.num_rows)
+        if len(taken):
+            rows[positions[taken]] = batch.num_rows + np.arange(len(taken))
+        deleted = positions[codes == DELETE_STORED]
+        if len(deleted):
+            rows = np.delete(rows, deleted)
+        handle._updates += len(taken)
+        handle._deletes += len(deleted)
+        indices = pa.array(rows)
+        new = handle._new_rows(incoming) if len(taken) else None
+        merged = []
+        for number, column in enumerate(stored):
+            if pa.types.is_dictionary(column.type) and number > 0:
+                merged.append(constant_column(column.dictionary[0].as_py(), len(rows)))
+            elif new is None:
+                merged.append(column.take(indices))
+            else:
+                addition = new[number]
+                if pa.types.is_dictionary(addition.type):
+                    addition = addition.cast(column.type)
+                merged.append(pa.concat_arrays([column, addition]).take(indices))
+        handle._append(merged, None)
+
+    def _codes(self, batch: pa.RecordBatch, updates: pa.RecordBatch, positions: np.ndarray) -> np.ndarray:
+        stored_ordering = incoming_ordering = None
+        if self._spec.needs_stored_ordering and self._spec.ordering_field is not None:
+            stored_ordering = batch.column(self._spec.ordering_field).take(pa.array(positions))
+            if ORDERING_VALUE in updates.schema.names:
+                incoming_ordering = updates.column(ORDERING_VALUE)
+        codes: np.ndarray = self._spec.resolve(stored_ordering, incoming_ordering, updates.column(OPERATION).to_numpy())
+        return codes.copy()
+
+

@@ -1,0 +1,231 @@
+"""What every handle that writes a base file does: marker, file, meta columns, status.
+
+Hudi: org.apache.hudi.io.HoodieWriteHandle.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.bloom.bloom_filter import BloomFilter, create_bloom_filter
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.fs.file_names import make_base_file_name
+from hoodie.common.model.partition_metadata import ensure_partition_metadata
+from hoodie.common.model.record_columns import RECORD_KEY
+from hoodie.common.model.write_operation_type import IOType
+from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
+from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WriteStatus
+from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.exception import HoodieCommitException, HoodieException
+from hoodie.io.storage.parquet_writer import HoodieParquetWriter, ParquetSettings
+from hoodie.io.write_context import WriteContext
+from hoodie.storage.storage_path import join
+
+__all__ = ["HoodieWriteHandle", "RowCounter", "constant_column"]
+
+logger = logging.getLogger(__name__)
+
+
+class RowCounter:
+    """Counts the rows that one task writes, over all its files: the last part of ``_hoodie_commit_seqno``."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def take(self, count: int) -> int:
+        """The first of ``count`` numbers that nobody else of the task gets."""
+        first = self._next
+        self._next += count
+        return first
+
+
+class HoodieWriteHandle:
+    """One base file being written by one task; a context manager.
+
+    `open` (or entering) makes the partition's metadata file, then the marker, then the file. `close` finishes the file
+    and gives its `WriteStatus`. Leaving by an error drops the file unfinished and leaves its marker for the rollback.
+
+    Args:
+        context: The write.
+        partition_path: Where the file goes.
+        file_id: The file group.
+        task: Who writes.
+        row_counter: The task's counter; a task that writes several files hands the same one to all their handles.
+
+    Hudi: org.apache.hudi.io.HoodieWriteHandle. Differs: takes a `WriteContext` instead of the table; no I/O in the
+    constructor; batches instead of records.
+    """
+
+    io_type = IOType.CREATE
+
+    def __init__(
+        self,
+        context: WriteContext,
+        partition_path: str,
+        file_id: str,
+        task: TaskIdentity,
+        row_counter: RowCounter | None = None,
+    ) -> None:
+        self.context = context
+        self.partition_path = partition_path
+        self.file_id = file_id
+        self.task = task
+        self.file_name = make_base_file_name(file_id, task.write_token, context.instant_time)
+        self.path = join(context.base_path, partition_path, self.file_name)
+        self._writer: HoodieParquetWriter | None = None
+        self._row_counter = row_counter or RowCounter()
+        self._inserts = 0
+        self._updates = 0
+        self._deletes = 0
+        self._records = 0
+        self._error_count = 0
+        self._errors: list[RecordError] = []
+        self._started = 0.0
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.abort()
+
+    def open(self) -> None:
+        """Announce the file by its marker and start it.
+
+        Raises:
+            HoodieIOException: Storage refused.
+        """
+        self._started = time.monotonic()
+        storage = self.context.storage
+        ensure_partition_metadata(storage, self.context.base_path, self.partition_path, self.context.instant_time)
+        self._markers().create(self.partition_path, self.file_name, self.io_type)
+        stream = storage.open_output_stream(self.path)
+        self._writer = HoodieParquetWriter(
+            stream,
+            self.context.schema_with_meta,
+            ParquetSettings.from_config(self.context.config.storage),
+            bloom_filter=self._new_bloom_filter(),
+            avro_schema=self.context.avro_schema,
+        )
+
+    @property
+    def writer(self) -> HoodieParquetWriter:
+        """The open file."""
+        if self._writer is None:
+            raise HoodieException(f"{type(self).__name__} for {self.path} is not open")
+        return self._writer
+
+    def close(self) -> WriteStatus:
+        """Finish the file.
+
+        Returns:
+            Its status, with statistics for the commit.
+
+        Raises:
+            HoodieCommitException: The marker is gone: the driver has rolled this instant back or completed it without
+                this attempt. The file is deleted again.
+        """
+        writer = self.writer
+        summary = writer.close()
+        self._writer = None
+        if not self._markers().exists(self.partition_path, self.file_name, self.io_type):
+            self.context.storage.delete_file(self.path)
+            raise HoodieCommitException(
+                f"the marker of {self.path} is gone: instant {self.context.instant_time} was rolled back or completed "
+                "while this task was writing; its file was deleted and nothing of it counts"
+            )
+        elapsed_ms = int((time.monotonic() - self._started) * 1000)
+        created = self.io_type is IOType.CREATE
+        stat = HoodieWriteStat(
+            file_id=self.file_id,
+            partition_path=self.partition_path,
+            path=join(self.partition_path, self.file_name) if self.partition_path else self.file_name,
+            prev_commit=self._previous_commit(),
+            num_writes=summary.rows,
+            num_deletes=self._deletes,
+            num_update_writes=self._updates,
+            num_inserts=self._inserts,
+            total_write_bytes=summary.size_bytes,
+            total_write_errors=self._error_count,
+            file_size_bytes=summary.size_bytes,
+            runtime_stats=RuntimeStats(
+                total_create_time=elapsed_ms if created else 0, total_upsert_time=0 if created else elapsed_ms
+            ),
+        )
+        logger.debug("wrote %s: %d rows, %d bytes in %d ms", self.path, summary.rows, summary.size_bytes, elapsed_ms)
+        return WriteStatus(
+            file_id=self.file_id,
+            partition_path=self.partition_path,
+            stat=stat,
+            total_record_count=self._records,
+            error_count=self._error_count,
+            errors=tuple(self._errors),
+        )
+
+    def _new_bloom_filter(self) -> BloomFilter:
+        index = self.context.config.index
+        return create_bloom_filter(
+            index.bloom_filter_type, index.bloom_num_entries, index.bloom_fpp, index.bloom_dynamic_max_entries
+        )
+
+    def _previous_commit(self) -> str:
+        return NULL_COMMIT
+
+    def _markers(self) -> WriteMarkers:
+        return WriteMarkers(self.context.storage, join(self.context.base_path, ".hoodie"), self.context.instant_time)
+
+    def _without_bad_records(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that fit the schema; the others are counted and reported as record errors."""
+        bad: np.ndarray | None = None
+        reasons: list[tuple[str, np.ndarray]] = []
+        for field in self.context.schema:
+            if field.nullable:
+                continue
+            column = rows.column(field.name)
+            if column.null_count:
+                nulls = column.is_null().to_numpy(zero_copy_only=False)
+                reasons.append((f"column {field.name} is null, but the table says it never is", nulls))
+                bad = nulls if bad is None else bad | nulls
+        if bad is None:
+            return rows
+        self._error_count += int(bad.sum())
+        keys = rows.column(RECORD_KEY)
+        for position in np.flatnonzero(bad)[: MAX_REPORTED_ERRORS - len(self._errors)]:
+            reason = next(text for text, nulls in reasons if nulls[position])
+            self._errors.append(RecordError(keys[position].as_py(), self.partition_path, reason))
+        return rows.filter(pa.array(~bad))
+
+    def _new_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of incoming rows as they are stored, meta columns first."""
+        count = rows.num_rows
+        return [
+            constant_column(self.context.instant_time, count),
+            self._sequence_numbers(count),
+            rows.column(RECORD_KEY),
+            constant_column(self.partition_path, count),
+            constant_column(self.file_name, count),
+            *(rows.column(name) for name in self.context.schema.names),
+        ]
+
+    def _sequence_numbers(self, count: int) -> pa.Array:
+        """``<instant>_<task partition>_<row>``, unique within the commit."""
+        first = self._row_counter.take(count)
+        numbers = pa.array(np.arange(first, first + count, dtype=np.int64)).cast(pa.string())
+        prefix = f"{self.context.instant_time}_{self.task.partition_index}_"
+        return pc.binary_join_element_wise(pa.scalar(prefix), numbers, "")
+
+
+def constant_column(value: str, count: int) -> pa.DictionaryArray:
+    """One string ``count`` times, without writing it out."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([value], pa.string()))

@@ -1,0 +1,139 @@
+"""What a task does with the rows of its bucket: functions that cross to tasks.
+
+Hudi: BaseSparkCommitActionExecutor.handleUpsertPartition and BulkInsertMapFunction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.record_columns import BUCKET, CURRENT_ROW_POSITION, OPERATION, PARTITION_PATH, RECORD_KEY, reserved_field
+from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
+from hoodie.exception import HoodieException
+from hoodie.execution.insert_handler import CopyOnWriteInsertHandler
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
+from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
+from hoodie.io.write_context import WriteContext
+from hoodie.keygen.key_generator import KeyGenerator
+from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
+from hoodie.table.action.commit.record_preparer import failure_of
+
+__all__ = ["BulkInsertHandler", "CopyOnWriteBucketHandler"]
+
+
+@attrs.frozen
+class CopyOnWriteBucketHandler:
+    """Writes the rows of one bucket: UPDATE by a merge handle, INSERT by create handles.
+
+    Attributes:
+        context: The write.
+        buckets: What each bucket number does.
+    """
+
+    context: WriteContext
+    buckets: tuple[BucketInfo, ...]
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write a partition of routed rows; yields rows of `STATUS_SCHEMA`.
+
+        The bucket is read from the rows' own bucket column.
+        """
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        number = first.column(BUCKET)[0].as_py()
+        rows = (_of_bucket(batch, number) for batch in chain([first], batches) if batch.num_rows)
+        bucket = self.buckets[number]
+        if bucket.bucket_type is BucketType.INSERT:
+            yield pack(self._handle_insert(task, bucket, rows))
+        else:
+            yield pack([self._handle_update(task, bucket, rows)])
+
+    def _handle_insert(
+        self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
+    ) -> list[WriteStatus | TaskFailure]:
+        with CopyOnWriteInsertHandler(self.context, task, bucket.file_id) as handler:
+            return [*handler.consume(upserts_only(batch) for batch in batches)]
+
+    def _handle_update(self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]) -> WriteStatus:
+        assert bucket.base_file is not None
+        incoming = pa.Table.from_batches(batches)
+        handle_class = HoodieMergeHandle
+        if self.context.operation in (WriteOperationType.INSERT, WriteOperationType.INSERT_PREPPED):
+            if self.context.config.write.merge_allow_duplicate_on_inserts:
+                handle_class = HoodieConcatHandle
+            else:
+                incoming = self._find_positions(bucket, incoming)
+        with handle_class(self.context, bucket.partition_path, bucket.base_file, task) as handle:
+            handle.write(incoming)
+            return handle.close()
+
+    def _find_positions(self, bucket: BucketInfo, incoming: pa.Table) -> pa.Table:
+        """Inserts whose key is in the small file after all become updates of it."""
+        assert bucket.base_file is not None
+        record_keys = incoming[RECORD_KEY].combine_chunks()
+        keys = record_keys.unique()
+        matches = HoodieKeyLookupHandle(self.context.storage, bucket.base_file.path).lookup(keys)
+        # Every pair (incoming row, position): a key may stand several times on either side.
+        pairs = pa.table({"key": pa.array(matches.key_indices, pa.int32()), "position": matches.row_positions})
+        rows = pa.table({"key": pc.index_in(record_keys, value_set=keys), "row": np.arange(len(record_keys))})
+        joined = rows.join(pairs, "key", join_type="left outer").sort_by("row")
+        incoming = incoming.take(joined["row"].combine_chunks())
+        return incoming.append_column(reserved_field(CURRENT_ROW_POSITION), joined["position"].cast(pa.int64()))
+
+
+@attrs.frozen
+class BulkInsertHandler:
+    """Writes the rows of one partition of the input to new file groups, one open file for each partition path.
+
+    Attributes:
+        context: The write.
+        key_generator: Explains rows without a key; None when the input brought its keys.
+    """
+
+    context: WriteContext
+    key_generator: KeyGenerator | None
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses, or a failure when keys are missing."""
+        failures: list[TaskFailure] = []
+        with CopyOnWriteInsertHandler(self.context, task) as handler:
+            statuses = handler.consume(self._checked(batches, failures))
+        yield pack([*failures, *statuses])
+
+    def _checked(self, batches: Iterator[pa.RecordBatch], failures: list[TaskFailure]) -> Iterator[pa.RecordBatch]:
+        """Batches until one has a row without a key; from there on rows are only counted."""
+        for batch in batches:
+            if batch.column(PARTITION_PATH).null_count:
+                failures.append(self._failure(batch.filter(batch.column(PARTITION_PATH).is_null())))
+            if not failures:
+                yield upserts_only(batch)
+
+    def _failure(self, bad: pa.RecordBatch) -> TaskFailure:
+        failure = failure_of(bad)
+        if failure is not None:
+            return TaskFailure(type(failure).__name__, str(failure), bad.num_rows)
+        message = self.key_generator.explain_bad_rows(bad) if self.key_generator else "Keys are null or empty."
+        return TaskFailure("HoodieKeyException", message, bad.num_rows)
+
+
+def upserts_only(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without rows that ask for a delete: there is nothing to delete where a record is new."""
+    operations = batch.column(OPERATION).to_numpy()
+    if (operations == RecordOperation.UPSERT).all():
+        return batch
+    return batch.filter(pa.array(operations == RecordOperation.UPSERT))
+
+
+def _of_bucket(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    if not (batch.column(BUCKET).to_numpy() == number).all():
+        raise HoodieException(f"rows of other buckets than {number} came to one task: the engine routed them wrong")
+    return batch

@@ -1,0 +1,38 @@
+"""A bucket: what one task of a write does.
+
+Hudi: org.apache.hudi.table.action.commit.{BucketInfo, BucketType}.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import attrs
+
+from hoodie.common.model.file_slice import HoodieBaseFile
+
+__all__ = ["BucketInfo", "BucketType"]
+
+
+class BucketType(StrEnum):
+    """Whether a bucket's rows go to an existing file group or to new ones."""
+
+    UPDATE = "UPDATE"
+    INSERT = "INSERT"
+
+
+@attrs.frozen
+class BucketInfo:
+    """Where the rows of one bucket go.
+
+    Attributes:
+        bucket_type: Existing file group or new ones.
+        file_id: UPDATE: the file group's id. INSERT: the prefix of the ids of the new groups.
+        partition_path: The partition.
+        base_file: UPDATE: the version to start from.
+    """
+
+    bucket_type: BucketType
+    file_id: str
+    partition_path: str
+    base_file: HoodieBaseFile | None = None

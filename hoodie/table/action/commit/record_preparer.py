@@ -1,0 +1,129 @@
+"""Input rows as the pipeline wants them: the table's columns and types, then key, partition, ordering value, operation.
+
+Hudi: HoodieCreateRecordUtils.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie import exception
+from hoodie.common.data.normalise import normalise_batch
+from hoodie.common.model.merge_spec import null_ordering_count, null_ordering_message
+from hoodie.common.model.record_columns import (
+    IS_DELETED_FIELD,
+    OPERATION,
+    ORDERING_VALUE,
+    PARTITION_PATH,
+    RECORD_KEY,
+    reserved_field,
+)
+from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.exception import HoodieException, HoodieWriteException
+from hoodie.keygen.key_generator import KeyGenerator
+
+__all__ = ["RecordPreparer", "failure_of"]
+
+
+@attrs.frozen
+class RecordPreparer:
+    """Makes a batch of input into a batch in flight; a pure function that crosses to tasks.
+
+    A row whose key or partition path cannot be made has null for both. A batch that cannot be converted becomes one row
+    without partition path whose record key says why (see `failure_of`): an engine would retry what is raised.
+
+    Attributes:
+        schema: The columns that are written; only record key and partition path are kept when it is None (a delete).
+        key_generator: Makes keys and partition paths; None when the input brings its own reserved columns.
+        ordering_field: The column whose value decides between records of one key.
+        operation: What every row asks for; a row with ``_hoodie_is_deleted`` asks for a delete all the same.
+        requires_ordering: Whether a null ordering value is an error.
+        fill_missing: Whether columns that the input lacks are null.
+    """
+
+    schema: pa.Schema | None
+    key_generator: KeyGenerator | None
+    ordering_field: str | None = None
+    operation: RecordOperation = RecordOperation.UPSERT
+    requires_ordering: bool = False
+    fill_missing: bool = False
+
+    def output_schema(self) -> pa.Schema:
+        """The schema of a batch in flight; every column is nullable, the writer checks what the table demands."""
+        fields = [field.with_nullable(True) for field in self.schema] if self.schema is not None else []
+        fields += [reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)]
+        if self._orders and self.schema is not None and self.ordering_field is not None:
+            fields.append(reserved_field(ORDERING_VALUE, self.schema.field(self.ordering_field).type))
+        return pa.schema([*fields, reserved_field(OPERATION)])
+
+    @property
+    def _orders(self) -> bool:
+        return self.schema is not None and self.ordering_field is not None and self.ordering_field in self.schema.names
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the columns of `output_schema`."""
+        try:
+            return self._prepare(batch)
+        except HoodieException as error:
+            return self._failure(error)
+
+    def _prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = batch
+        if self.schema is not None:
+            relaxed = pa.schema([field.with_nullable(True) for field in self.schema])
+            rows = normalise_batch(batch, relaxed, self.fill_missing)
+        if self.key_generator is None:
+            keys, partitions = batch.column(RECORD_KEY), batch.column(PARTITION_PATH)
+        else:
+            keys, partitions = self.key_generator.record_keys(rows), self.key_generator.partition_paths(rows)
+        if keys.null_count or partitions.null_count:
+            usable = pc.and_(keys.is_valid(), partitions.is_valid())
+            nothing = pa.scalar(None, pa.string())
+            keys, partitions = pc.if_else(usable, keys, nothing), pc.if_else(usable, partitions, nothing)
+        columns = list(rows.columns) if self.schema is not None else []
+        columns += [keys, partitions]
+        operations = self._operations(batch, rows)
+        if self._orders:
+            columns.append(self._ordering_values(batch, rows, operations))
+        columns.append(operations)
+        return pa.RecordBatch.from_arrays(columns, schema=self.output_schema())
+
+    def _ordering_values(self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: pa.Array) -> pa.Array:
+        values = rows.column(self.ordering_field)
+        if self.key_generator is None and ORDERING_VALUE in batch.schema.names:
+            values = pc.coalesce(batch.column(ORDERING_VALUE).cast(values.type), values)
+        if self.requires_ordering and self.ordering_field is not None:
+            missing = null_ordering_count(values, operations)
+            if missing:
+                raise HoodieWriteException(null_ordering_message(self.ordering_field, missing))
+        return values
+
+    def _operations(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> pa.Array:
+        if self.key_generator is None and OPERATION in batch.schema.names:
+            return batch.column(OPERATION)
+        operations = np.full(rows.num_rows, int(self.operation), dtype=np.int8)
+        if self.operation is RecordOperation.UPSERT and IS_DELETED_FIELD in rows.schema.names:
+            flagged = pc.fill_null(rows.column(IS_DELETED_FIELD), False).to_numpy(zero_copy_only=False)
+            operations[flagged] = RecordOperation.DELETE_FLAGGED
+        return pa.array(operations)
+
+    def _failure(self, error: HoodieException) -> pa.RecordBatch:
+        schema = self.output_schema()
+        text = f"{type(error).__name__}\n{error}"
+        columns = [
+            pa.array([text], pa.string()) if field.name == RECORD_KEY else pa.nulls(1, field.type) for field in schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def failure_of(rows: pa.Table | pa.RecordBatch) -> HoodieException | None:
+    """The error that stands for a batch that could not be prepared, if one is among rows without partition path."""
+    for text in rows.column(RECORD_KEY).to_pylist():
+        if text is not None:
+            name, _, message = text.partition("\n")
+            error: HoodieException = getattr(exception, name, HoodieException)(message)
+            return error
+    return None

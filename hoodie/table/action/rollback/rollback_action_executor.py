@@ -1,0 +1,215 @@
+"""Undo an instant: delete its files, then its place in the timeline. Plan first, then execute; both can be resumed.
+
+Hudi: org.apache.hudi.table.action.rollback.{BaseRollbackPlanActionExecutor, CopyOnWriteRollbackActionExecutor,
+MarkerBasedRollbackStrategy, ListingBasedRollbackStrategy}.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from hoodie.avro.timeline_metadata import (
+    HoodieInstantInfo,
+    HoodieRollbackMetadata,
+    HoodieRollbackPartitionMetadata,
+    HoodieRollbackPlan,
+    HoodieRollbackRequest,
+    decode,
+    encode,
+)
+from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.model.write_operation_type import IOType
+from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
+from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
+from hoodie.storage.storage_path import join, normalise_path, relative_to
+
+__all__ = ["RollbackActionExecutor"]
+
+logger = logging.getLogger(__name__)
+
+
+class RollbackActionExecutor:
+    """Rolls back one instant of a copy-on-write table.
+
+    Whatever step it dies at, `execute` of a new one finishes what is left: every step may be done twice.
+
+    Args:
+        meta_client: The table, its timeline freshly loaded.
+        using_markers: Find the files of a pending instant by its markers; otherwise by listing the table.
+
+    Hudi: org.apache.hudi.table.action.rollback.CopyOnWriteRollbackActionExecutor.
+    """
+
+    def __init__(self, meta_client: HoodieTableMetaClient, using_markers: bool = True) -> None:
+        self._meta_client = meta_client
+        self._using_markers = using_markers
+        self._storage = meta_client.storage
+
+    def schedule(self, instant: HoodieInstant) -> str:
+        """Write the plan.
+
+        Args:
+            instant: A pending instant, or the newest completed one.
+
+        Returns:
+            The rollback's own instant time.
+
+        Raises:
+            HoodieRollbackException: The instant is completed and cannot be undone any more.
+        """
+        if instant.state is State.COMPLETED:
+            self._check_completed(instant)
+        files = self._files_of(instant)
+        requests = tuple(
+            HoodieRollbackRequest(partition_path, file_id, base_instant, (path,))
+            for partition_path, file_id, base_instant, path in files
+        )
+        plan = HoodieRollbackPlan(HoodieInstantInfo(instant.requested_time, str(instant.action)), requests)
+        return self._meta_client.active_timeline.create_new_instant_time(Action.ROLLBACK, encode(plan))
+
+    def execute(self, rollback_time: str) -> HoodieRollbackMetadata:
+        """Carry out a plan, from wherever an earlier attempt stopped.
+
+        Args:
+            rollback_time: Instant time of the requested or inflight rollback.
+
+        Raises:
+            HoodieRollbackException: The plan names files outside the table.
+            HoodieIOException: Storage failed; call again.
+        """
+        started = time.monotonic()
+        timeline = self._meta_client.reload_active_timeline()
+        rollback = timeline.find(rollback_time, Action.ROLLBACK)
+        if rollback is None or rollback.state is State.COMPLETED:
+            raise HoodieRollbackException(f"there is no pending rollback {rollback_time} in {self._meta_client.base_path}")
+        plan = self._read_plan(rollback)
+        info = plan.instant_to_rollback
+        assert info is not None
+        if rollback.state is State.REQUESTED:
+            timeline.transition_requested_to_inflight(rollback_time, Action.ROLLBACK, b"")
+        action = Action(info.action)
+        completed = timeline.find(info.commit_time, action)
+        if completed is not None and completed.state is State.COMPLETED:
+            timeline.revert_completed_to_inflight(info.commit_time, action)
+        metadata = self._delete_files(rollback_time, plan, started)
+        timeline = self._meta_client.reload_active_timeline()
+        timeline.delete_pending(info.commit_time, action)
+        timeline.save_as_complete(rollback_time, Action.ROLLBACK, encode(metadata))
+        WriteMarkers(self._storage, self._meta_client.meta_path, info.commit_time).delete_all()
+        self._storage.delete_file(self._meta_client.heartbeat_path(info.commit_time))
+        self._meta_client.reload_active_timeline()
+        logger.info(
+            "rolled back %s %s of %s at %s: %d files deleted",
+            info.action, info.commit_time, self._meta_client.base_path, rollback_time, metadata.total_files_deleted,
+        )  # fmt: skip
+        return metadata
+
+    def _read_plan(self, rollback: HoodieInstant) -> HoodieRollbackPlan:
+        requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
+        content = self._meta_client.active_timeline.read_details(requested)
+        plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan)
+        if plan.instant_to_rollback is None:
+            raise HoodieCorruptedDataException(f"the plan of rollback {rollback.requested_time} names no instant")
+        return plan
+
+    def _delete_files(self, rollback_time: str, plan: HoodieRollbackPlan, started: float) -> HoodieRollbackMetadata:
+        base_path = self._meta_client.base_path
+        deleted: dict[str, list[str]] = {}
+        for request in plan.rollback_requests:
+            if request.log_blocks_to_be_deleted:
+                raise HoodieRollbackException(
+                    f"rollback {rollback_time} of {base_path} undoes log blocks, which hoodie does not do yet: "
+                    "finish it with the writer that planned it"
+                )
+            for planned in request.files_to_be_deleted:
+                path = self._inside(planned, rollback_time)
+                self._storage.delete_file(path)
+                deleted.setdefault(request.partition_path, []).append(path)
+        assert plan.instant_to_rollback is not None
+        return HoodieRollbackMetadata(
+            start_rollback_time=rollback_time,
+            time_taken_ms=int((time.monotonic() - started) * 1000),
+            total_files_deleted=sum(len(paths) for paths in deleted.values()),
+            commits_rollback=(plan.instant_to_rollback.commit_time,),
+            partition_metadata={
+                partition_path: HoodieRollbackPartitionMetadata(partition_path, tuple(paths))
+                for partition_path, paths in deleted.items()
+            },
+            instants_rollback=(plan.instant_to_rollback,),
+        )
+
+    def _inside(self, planned: str, rollback_time: str) -> str:
+        """A planned path, which must lie below the table's folder."""
+        path = normalise_path(planned)
+        try:
+            inner = relative_to(self._meta_client.base_path, path)
+        except ValueError:
+            inner = ".."
+        parts = inner.split("/")
+        if ".." in parts or parts[0] == ".hoodie" or parse_base_file_name(parts[-1]) is None:
+            raise HoodieRollbackException(
+                f"the plan of rollback {rollback_time} asks to delete {planned!r}, which is no data file of "
+                f"{self._meta_client.base_path}; nothing more was deleted: check .hoodie/{rollback_time}.rollback.requested"
+            )
+        return path
+
+    def _files_of(self, instant: HoodieInstant) -> list[tuple[str, str, str, str]]:
+        """(partition path, file id, base instant, full path) of every base file that the instant wrote."""
+        if instant.state is State.REQUESTED:
+            return []
+        markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant.requested_time)
+        if instant.state is State.INFLIGHT and self._using_markers and self._storage.exists(markers.folder):
+            found = []
+            for marker in markers.list_markers():
+                if marker.io_type is IOType.APPEND:
+                    raise HoodieRollbackException(
+                        f"{instant.requested_time} of {self._meta_client.base_path} appended to log files, which hoodie "
+                        "does not roll back yet: do it with the writer that began it"
+                    )
+                name = parse_base_file_name(marker.file_name)
+                file_id = name.file_id if name is not None else ""
+                path = join(self._meta_client.base_path, marker.partition_path, marker.file_name)
+                found.append((marker.partition_path, file_id, instant.requested_time, path))
+            return sorted(found, key=lambda entry: entry[3])
+        return self._listed_files_of(instant.requested_time)
+
+    def _listed_files_of(self, instant_time: str) -> list[tuple[str, str, str, str]]:
+        metadata = FileSystemBackedTableMetadata(self._storage, self._meta_client.base_path)
+        found = []
+        for partition_path in metadata.list_partitions():
+            for status in metadata.list_files(partition_path):
+                name = parse_base_file_name(status.name)
+                if name is not None and name.instant_time == instant_time:
+                    found.append((partition_path, "", "", status.path))
+        return found
+
+    def _check_completed(self, instant: HoodieInstant) -> None:
+        """Refuse what Hudi refuses, and a rollback to files that are gone."""
+        timeline = self._meta_client.active_timeline
+        time_ = instant.requested_time
+        where = f"{instant.action} {time_} of {self._meta_client.base_path} cannot be rolled back"
+        later = [i.requested_time for i in timeline.commits_timeline() if i.requested_time > time_]
+        if later:
+            raise HoodieRollbackException(f"{where}: later ones exist ({', '.join(later)}); roll those back first, newest first")
+        if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
+            raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
+        if instant.action is not Action.COMMIT:
+            raise HoodieRollbackException(f"{where}: only commits can be, after they completed")
+        stats = timeline.read_commit_metadata(instant).partition_to_write_stats
+        missing = [stat.file_id for group in stats.values() for stat in group if not self._has_previous_version(stat)]
+        if missing:
+            raise HoodieRollbackException(
+                f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0]}"
+            )
+
+    def _has_previous_version(self, stat: HoodieWriteStat) -> bool:
+        if stat.prev_commit in (NULL_COMMIT, "", None):
+            return True
+        listing = self._storage.list_directory(join(self._meta_client.base_path, stat.partition_path))
+        names = [parse_base_file_name(status.name) for status in listing]
+        return any(n is not None and n.file_id == stat.file_id and n.instant_time == stat.prev_commit for n in names)

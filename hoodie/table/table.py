@@ -1,0 +1,85 @@
+"""A table as a write sees it: its files, its configuration and its index, at one moment.
+
+Hudi: org.apache.hudi.table.HoodieTable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.merge_spec import MergeSpec
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.index.index import HoodieIndex
+from hoodie.io.write_context import WriteContext
+from hoodie.metrics.metrics import HoodieMetrics
+
+__all__ = ["HoodieTable"]
+
+
+class HoodieTable:
+    """What the executors of one write share; it lives on the driver and never crosses to tasks.
+
+    Args:
+        context: The engine.
+        config: The writer's configuration.
+        meta_client: The table, its timeline loaded for this write.
+        index: Where keys live.
+        metrics: Times the steps.
+
+    Hudi: org.apache.hudi.table.HoodieTable. Differs: holds no operations; executors take it.
+    """
+
+    def __init__(
+        self,
+        context: HoodieEngineContext,
+        config: HoodieWriteConfig,
+        meta_client: HoodieTableMetaClient,
+        index: HoodieIndex,
+        metrics: HoodieMetrics,
+    ) -> None:
+        self.context = context
+        self.config = config
+        self.meta_client = meta_client
+        self.index = index
+        self.metrics = metrics
+        self.merge_spec = MergeSpec.from_table_config(meta_client.table_config)
+        self.view: HoodieTableFileSystemView = meta_client.view()
+
+    def latest_base_files(self, partition_paths: Iterable[str]) -> dict[str, Sequence[HoodieBaseFile]]:
+        """Partition path to its latest committed base files; partitions that do not exist yet have none."""
+        return {partition_path: self.view.latest_base_files(partition_path) for partition_path in partition_paths}
+
+    def completed_commits_newest_first(self) -> Iterator[HoodieCommitMetadata]:
+        """Metadata of the completed commits of the active timeline, read one by one."""
+        timeline = self.meta_client.active_timeline
+        for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):
+            yield timeline.read_commit_metadata(instant)
+
+    def write_context(
+        self, instant_time: str, operation: WriteOperationType, schema: pa.Schema, avro_schema_with_meta: str
+    ) -> WriteContext:
+        """What the tasks of a write need."""
+        return WriteContext(
+            base_path=self.meta_client.base_path,
+            instant_time=instant_time,
+            operation=operation,
+            config=self.config,
+            table_config=self.meta_client.table_config,
+            schema=schema,
+            avro_schema=avro_schema_with_meta,
+            merge_spec=self.merge_spec,
+            storage_options=self.storage_options,
+        )
+
+    @property
+    def storage_options(self) -> Mapping[str, object] | None:
+        """Options of the table's storage."""
+        return self.meta_client.storage_options

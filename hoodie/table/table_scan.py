@@ -1,0 +1,116 @@
+"""Read a table as Arrow, in this process.
+
+Hudi: the snapshot query of its engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.exception import HoodieException, HoodieSchemaException
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.keygen.partition_values import partition_expression
+
+__all__ = ["read_table", "scan_table"]
+
+Filters = pc.Expression | Sequence[Any] | None
+
+
+def read_table(
+    base_path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filters: Filters = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> pa.Table:
+    """The table's newest committed rows.
+
+    Args:
+        base_path: The table's folder.
+        columns: Names, in the order of the result; None for all, Hudi's meta columns first.
+        filters: Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them. Partitions and row groups that
+            cannot hold such rows are not read.
+        storage_options: Options of the storage.
+
+    Returns:
+        The rows in memory; see `scan_table` for tables that do not fit.
+
+    Raises:
+        TableNotFoundException: There is no table at that path.
+        HoodieSchemaException: A column is not in the table.
+        HoodieNotSupportedException: The table has a feature that hoodie does not read.
+
+        >>> import hoodie
+        >>> hoodie.read_table("/data/trips", columns=["rider", "fare"], filters=[("fare", ">", 50)])  # doctest: +SKIP
+    """
+    with scan_table(base_path, columns=columns, filters=filters, storage_options=storage_options) as reader:
+        return reader.read_all()
+
+
+def scan_table(
+    base_path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filters: Filters = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> pa.RecordBatchReader:
+    """The table's newest committed rows as a stream; memory does not grow with the table.
+
+    Arguments and errors are those of `read_table`. The set of files is fixed when the call returns.
+    """
+    meta_client = HoodieTableMetaClient.load(base_path, storage_options)
+    meta_client.table_config.check_readable()
+    schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *meta_client.load_schema()])
+    wanted = list(columns) if columns is not None else schema.names
+    unknown = [name for name in wanted if name not in schema.names]
+    if unknown:
+        raise HoodieSchemaException(
+            f"{meta_client.base_path} has no column {', '.join(unknown)}; it has {', '.join(schema.names)}"
+        )
+    expression = pq.filters_to_expression(filters) if isinstance(filters, list | tuple) else filters
+    slices = _file_slices(meta_client, schema, expression)
+    result_schema = pa.schema([schema.field(name) for name in wanted])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file_slice in slices:
+            reader = HoodieFileGroupReader(meta_client.storage, file_slice, schema)
+            for batch in reader.iter_batches(wanted, expression):
+                yield batch.cast(result_schema) if batch.schema != result_schema else batch
+
+    return pa.RecordBatchReader.from_batches(result_schema, batches())
+
+
+def _file_slices(
+    meta_client: HoodieTableMetaClient, schema: pa.Schema, expression: pc.Expression | None
+) -> list[FileSlice]:
+    """Latest slices of the partitions that can hold rows of the filter."""
+    view = meta_client.view()
+    partitions = view.list_partitions()
+    if expression is not None:
+        partitions = _prune(partitions, meta_client, schema, expression)
+    return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
+
+
+def _prune(
+    partitions: list[str], meta_client: HoodieTableMetaClient, schema: pa.Schema, expression: pc.Expression
+) -> list[str]:
+    guarantees = [partition_expression(partition, meta_client.table_config, schema) for partition in partitions]
+    # A dataset of names only: pyarrow decides by the guarantees which of them the filter can meet.
+    names = [str(number) for number in range(len(partitions))]
+    dataset = ds.FileSystemDataset.from_paths(
+        names, schema, ds.ParquetFileFormat(), fs.LocalFileSystem(), partitions=guarantees
+    )
+    try:
+        return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(expression)]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise HoodieException(f"the filter {expression} does not fit the table {meta_client.base_path}: {error}") from error

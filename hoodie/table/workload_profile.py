@@ -1,0 +1,118 @@
+"""How many records of a write go where: known before the first file is written.
+
+Hudi: org.apache.hudi.table.{WorkloadProfile, WorkloadStat}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.record import HoodieRecordLocation
+from hoodie.common.model.record_columns import CURRENT_FILE_ID, CURRENT_INSTANT_TIME, PARTITION_PATH
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_stat import HoodieWriteStat
+
+__all__ = ["WorkloadProfile", "WorkloadStat"]
+
+
+@attrs.frozen
+class WorkloadStat:
+    """Records of one partition.
+
+    Attributes:
+        num_inserts: Records whose key is not in the table.
+        updates: Location to the number of records whose key lives there.
+    """
+
+    num_inserts: int = 0
+    updates: Mapping[HoodieRecordLocation, int] = attrs.field(factory=dict)
+
+    @property
+    def num_updates(self) -> int:
+        """Records whose key is in the table."""
+        return sum(self.updates.values())
+
+
+@attrs.frozen
+class WorkloadProfile:
+    """Inserts per partition and updates per file group.
+
+    Attributes:
+        operation: What is being done.
+        stats: Partition path to its `WorkloadStat`, sorted by partition path.
+    """
+
+    operation: WriteOperationType
+    stats: Mapping[str, WorkloadStat]
+
+    @classmethod
+    def from_counts(cls, operation: WriteOperationType, counts: pa.Table) -> WorkloadProfile:
+        """Make a profile of counted rows.
+
+        Args:
+            operation: What is being done.
+            counts: Columns partition path, current file id, current instant time (both null for inserts) and ``count``.
+                Without the two location columns every row is an insert.
+        """
+        names = counts.column_names
+        located = CURRENT_FILE_ID in names
+        nothing = [None] * counts.num_rows
+        inserts: dict[str, int] = {}
+        updates: dict[str, dict[HoodieRecordLocation, int]] = {}
+        for partition_path, file_id, instant_time, count in zip(
+            counts[PARTITION_PATH].to_pylist(),
+            counts[CURRENT_FILE_ID].to_pylist() if located else nothing,
+            counts[CURRENT_INSTANT_TIME].to_pylist() if located else nothing,
+            counts["count"].to_pylist(),
+            strict=True,
+        ):
+            if file_id is None or instant_time is None:
+                inserts[partition_path] = inserts.get(partition_path, 0) + count
+            else:
+                updates.setdefault(partition_path, {})[HoodieRecordLocation(instant_time, file_id)] = count
+        stats = {
+            partition_path: WorkloadStat(inserts.get(partition_path, 0), updates.get(partition_path, {}))
+            for partition_path in sorted(inserts.keys() | updates.keys())
+        }
+        return cls(operation, stats)
+
+    @property
+    def num_inserts(self) -> int:
+        """Inserts of all partitions."""
+        return sum(stat.num_inserts for stat in self.stats.values())
+
+    @property
+    def num_updates(self) -> int:
+        """Updates of all partitions."""
+        return sum(stat.num_updates for stat in self.stats.values())
+
+    def to_commit_metadata(self, inserts_into: Mapping[str, Mapping[HoodieRecordLocation, int]]) -> HoodieCommitMetadata:
+        """The profile as Hudi saves it in the inflight file: other writers see which file groups are being written.
+
+        Args:
+            inserts_into: Partition path to the inserts that fill existing file groups.
+        """
+        stats: dict[str, tuple[HoodieWriteStat, ...]] = {}
+        for partition_path, stat in self.stats.items():
+            filling = inserts_into.get(partition_path, {})
+            new_groups = HoodieWriteStat(
+                file_id="", partition_path="", num_inserts=stat.num_inserts - sum(filling.values())
+            )
+            touched = [
+                HoodieWriteStat(
+                    file_id=location.file_id,
+                    partition_path="",
+                    prev_commit=location.instant_time,
+                    num_inserts=filling.get(location, 0),
+                    num_update_writes=stat.updates.get(location, 0),
+                )
+                for location in {**stat.updates, **filling}
+            ]
+            stats[partition_path] = (new_groups, *touched)
+        return HoodieCommitMetadata(
+            partition_to_write_stats=stats, extra_metadata={}, operation_type=self.operation, compacted=False
+        )

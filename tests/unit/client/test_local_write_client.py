@@ -1,0 +1,401 @@
+"""The in-process client, end to end on local files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieConfigException,
+    HoodieHeartbeatException,
+    HoodieKeyException,
+    HoodieRollbackException,
+    HoodieUpsertException,
+    MissingSchemaFieldException,
+    SchemaCompatibilityException,
+    TableNotFoundException,
+)
+
+Rows = list[tuple[str, str, int, float]]
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
+MakeClient = Callable[..., HoodieLocalWriteClient]
+
+
+def rows(*entries: tuple[Any, ...]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
+
+
+def read(base_path: Path) -> Rows:
+    table = hoodie.read_table(str(base_path), columns=SCHEMA.names)
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+@pytest.fixture
+def base_path(tmp_path: Path) -> Path:
+    path = tmp_path / "trips"
+    HoodieTableMetaClient.init_table(
+        str(path), table_name="trips", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
+    )
+    return path
+
+
+@pytest.fixture
+def client(base_path: Path) -> MakeClient:
+    def make(**properties: Any) -> HoodieLocalWriteClient:
+        given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
+        return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), given))
+
+    return make
+
+
+def test_upsert_updates_keys_of_the_table_and_inserts_the_others(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0)))
+        result = c.upsert(rows(("b", "x", 2, 20.0), ("d", "y", 1, 4.0)))
+    assert read(base_path) == [("a", "x", 1, 1.0), ("b", "x", 2, 20.0), ("c", "y", 1, 3.0), ("d", "y", 1, 4.0)]
+    assert (result.inserted_count, result.updated_count, result.deleted_count) == (1, 1, 0)
+    assert result.is_committed
+
+
+def test_late_row_loses_and_a_tie_is_won_by_the_incoming_row(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("late", "x", 5, 1.0), ("tie", "x", 5, 1.0)))
+        result = c.upsert(rows(("late", "x", 4, 2.0), ("tie", "x", 5, 2.0)))
+    assert read(base_path) == [("late", "x", 5, 1.0), ("tie", "x", 5, 2.0)]
+    assert result.updated_count == 1
+
+
+def test_a_row_that_lost_keeps_its_commit_time_but_names_the_new_file(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        first = c.upsert(rows(("late", "x", 5, 1.0), ("new", "x", 5, 1.0)))
+        second = c.upsert(rows(("late", "x", 4, 2.0), ("new", "x", 6, 2.0)))
+    table = hoodie.read_table(str(base_path)).sort_by("id")
+    assert table["_hoodie_commit_time"].to_pylist() == [first.instant_time, second.instant_time]
+    assert set(table["_hoodie_file_name"].to_pylist()) == {second.statuses[0].stat.path.rsplit("/", 1)[-1]}
+    assert table["_hoodie_record_key"].to_pylist() == ["late", "new"]
+    assert table["_hoodie_partition_path"].to_pylist() == ["x", "x"]
+
+
+def test_duplicates_of_the_input_are_combined_by_ordering_value(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 2, 1.0), ("a", "x", 3, 2.0), ("a", "x", 1, 3.0), ("a", "y", 1, 4.0)))
+    assert read(base_path) == [("a", "x", 3, 2.0), ("a", "y", 1, 4.0)]
+
+
+def test_insert_does_not_look_keys_up_and_an_upsert_then_changes_both(base_path: Path, client: MakeClient) -> None:
+    with client(parquet_small_file_limit=0) as c:
+        c.insert(rows(("a", "x", 1, 1.0)))
+        c.insert(rows(("a", "x", 1, 2.0)))
+        assert read(base_path) == [("a", "x", 1, 1.0), ("a", "x", 1, 2.0)]
+        result = c.upsert(rows(("a", "x", 2, 9.0)))
+    assert read(base_path) == [("a", "x", 2, 9.0), ("a", "x", 2, 9.0)]
+    assert result.updated_count == 2
+
+
+def test_a_key_that_lives_twice_in_one_file_is_changed_at_both_places(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.insert(rows(("a", "x", 1, 1.0), ("a", "x", 1, 2.0), ("b", "x", 1, 3.0)))
+        c.upsert(rows(("a", "x", 2, 9.0)))
+    assert read(base_path) == [("a", "x", 2, 9.0), ("a", "x", 2, 9.0), ("b", "x", 1, 3.0)]
+
+
+def test_upsert_finds_keys_without_the_help_of_small_files(base_path: Path, client: MakeClient) -> None:
+    with client(parquet_small_file_limit=0) as c:
+        for number in range(3):
+            c.upsert(rows((f"k{number}", "x", 1, 1.0)))
+        result = c.upsert(rows(*((f"k{number}", "x", 2, 2.0) for number in range(4))))
+    assert read(base_path) == [(f"k{number}", "x", 2, 2.0) for number in range(4)]
+    assert (result.updated_count, result.inserted_count) == (3, 1)
+
+
+def test_insert_into_a_small_file_grows_that_file(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        first = c.insert(rows(("a", "x", 1, 1.0)))
+        second = c.insert(rows(("b", "x", 1, 1.0), ("a", "x", 1, 2.0)))
+    assert first.statuses[0].file_id == second.statuses[0].file_id
+    assert second.statuses[0].stat.prev_commit == first.instant_time
+    assert read(base_path) == [("a", "x", 1, 1.0), ("a", "x", 1, 2.0), ("b", "x", 1, 1.0)]
+
+
+def test_insert_into_a_small_file_replaces_its_key_when_duplicates_are_not_allowed(
+    base_path: Path, client: MakeClient
+) -> None:
+    with client(merge_allow_duplicate_on_inserts=False) as c:
+        c.insert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+        c.insert(rows(("a", "x", 2, 2.0), ("c", "x", 1, 1.0)))
+    assert read(base_path) == [("a", "x", 2, 2.0), ("b", "x", 1, 1.0), ("c", "x", 1, 1.0)]
+
+
+def test_bulk_insert_writes_new_files_from_a_stream(base_path: Path, client: MakeClient) -> None:
+    batches = (rows((f"k{number}", "xyz"[number % 3], 1, 1.0)).to_batches()[0] for number in range(30))
+    with client() as c:
+        result = c.bulk_insert(pa.RecordBatchReader.from_batches(SCHEMA, batches))
+    assert result.inserted_count == 30
+    assert len(read(base_path)) == 30
+
+
+def test_delete_takes_keys_or_columns_and_passes_over_unknown_keys(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
+        assert c.delete([HoodieKey("a", "x"), HoodieKey("nobody", "x")]).deleted_count == 1
+        assert c.delete(pa.table({"id": ["c"], "region": ["y"]})).deleted_count == 1
+        assert c.delete(pa.table({"id": ["b"], "region": ["y"]})).deleted_count == 0
+    assert read(base_path) == [("b", "x", 1, 1.0)]
+
+
+def test_a_file_group_whose_rows_were_all_deleted_can_be_written_again(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0)))
+        c.delete([HoodieKey("a", "x")])
+        assert read(base_path) == []
+        c.upsert(rows(("a", "x", 1, 2.0)))
+    assert read(base_path) == [("a", "x", 1, 2.0)]
+
+
+def test_flagged_rows_are_deleted_unless_they_are_late(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+
+    def flagged(*entries: tuple[Any, ...]) -> pa.Table:
+        return pa.Table.from_pylist([dict(zip(schema.names, entry, strict=True)) for entry in entries], schema)
+
+    write = dict(record_key_fields="id", partition_fields="region", ordering_fields="ts")
+    hoodie.write_table(flagged(("a", "x", 5, 1.0, None), ("b", "x", 5, 1.0, False)), path, **write)
+    result = hoodie.write_table(
+        flagged(("a", "x", 4, 1.0, True), ("b", "x", 5, 1.0, True), ("c", "x", 1, 1.0, True)), path
+    )
+    assert hoodie.read_table(path, columns=["id"]).to_pylist() == [{"id": "a"}]
+    assert (result.deleted_count, result.inserted_count) == (1, 0)
+
+
+def test_manual_commit_makes_rows_visible_and_only_then(base_path: Path, client: MakeClient) -> None:
+    with client(auto_commit=False) as c:
+        instant_time = c.start_commit()
+        result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
+        assert not result.is_committed
+        assert read(base_path) == []
+        assert c.commit(instant_time, result, extra_metadata={"who": "test"}) is True
+    assert read(base_path) == [("a", "x", 1, 1.0)]
+    timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
+    metadata = timeline.read_commit_metadata(timeline.last_instant)
+    assert metadata.extra_metadata["who"] == "test"
+    assert not (base_path / ".hoodie" / ".temp" / instant_time).exists()
+
+
+def test_a_write_that_failed_is_rolled_back_by_the_next_start(base_path: Path, client: MakeClient) -> None:
+    dead = client(auto_commit=False)
+    instant_time = dead.start_commit()
+    left = dead.upsert(rows(("a", "x", 1, 1.0)), instant_time)
+    file = base_path / left.statuses[0].stat.path
+    assert file.exists()
+    with client() as c:
+        result = c.upsert(rows(("b", "x", 1, 1.0)))
+    assert not file.exists()
+    assert read(base_path) == [("b", "x", 1, 1.0)]
+    assert result.instant_time > instant_time
+    with pytest.raises(HoodieCommitException, match="rolled back"):
+        dead.commit(instant_time, left)
+    assert read(base_path) == [("b", "x", 1, 1.0)]
+
+
+def test_leaving_by_an_error_rolls_back_what_the_client_started(base_path: Path, client: MakeClient) -> None:
+    with pytest.raises(RuntimeError, match="mine"), client(auto_commit=False) as c:
+        instant_time = c.start_commit()
+        c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
+        raise RuntimeError("mine")
+    timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
+    assert [str(instant.action) for instant in timeline] == ["rollback"]
+    assert not list(base_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("state", ["never started", "completed already"])
+def test_commit_says_why_an_instant_cannot_be_completed(base_path: Path, client: MakeClient, state: str) -> None:
+    with client(auto_commit=False) as c:
+        instant_time = c.start_commit()
+        result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
+        c.commit(instant_time, result)
+        if state == "never started":
+            instant_time = "20200101000000000"
+            result = attrs.evolve(result, instant_time=instant_time)
+        with pytest.raises(HoodieCommitException, match=state):
+            c.commit(instant_time, result)
+
+
+def test_an_instant_is_written_once(base_path: Path, client: MakeClient) -> None:
+    with client(auto_commit=False) as c:
+        instant_time = c.start_commit()
+        c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
+        with pytest.raises(HoodieCommitException, match="written to already"):
+            c.upsert(rows(("b", "x", 1, 1.0)), instant_time)
+
+
+def test_fresh_heartbeat_keeps_another_writers_instant(base_path: Path, client: MakeClient) -> None:
+    other = client(auto_commit=False)
+    instant_time = other.start_commit()
+    heartbeat = base_path / ".hoodie" / ".heartbeat" / instant_time
+    heartbeat.parent.mkdir(exist_ok=True)
+    heartbeat.touch()
+    with client() as c, pytest.raises(HoodieHeartbeatException, match=instant_time):
+        c.start_commit()
+    heartbeat.unlink()
+    with client() as c:
+        c.upsert(rows(("b", "x", 1, 1.0)))
+
+
+def test_lazy_policy_leaves_failed_writes_and_says_so(base_path: Path, client: MakeClient) -> None:
+    client(auto_commit=False).start_commit()
+    with client(cleaner_policy_failed_writes="LAZY") as c, pytest.raises(HoodieCommitException, match="LAZY"):
+        c.start_commit()
+
+
+def test_rollback_of_the_newest_commit_brings_the_rows_before_it_back(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        first = c.upsert(rows(("a", "x", 1, 1.0)))
+        second = c.upsert(rows(("a", "x", 2, 2.0), ("b", "y", 1, 1.0)))
+        with pytest.raises(HoodieRollbackException, match=second.instant_time):
+            c.rollback(first.instant_time)
+        assert c.rollback(second.instant_time) is True
+        assert read(base_path) == [("a", "x", 1, 1.0)]
+        assert c.rollback(second.instant_time) is False
+        c.upsert(rows(("a", "x", 3, 3.0)))
+    assert read(base_path) == [("a", "x", 3, 3.0)]
+
+
+@pytest.mark.parametrize("operation", ["insert", "upsert", "bulk_insert"])
+@pytest.mark.parametrize("bad", [None, ""])
+def test_null_or_empty_keys_fail_the_write_and_leave_nothing(
+    base_path: Path, client: MakeClient, operation: str, bad: str | None
+) -> None:
+    with client() as c, pytest.raises(HoodieKeyException, match=r"2 .*id") as caught:
+        getattr(c, operation)(rows(("a", "x", 1, 1.0), (bad, "x", 1, 1.0), (bad, "y", 1, 1.0)))
+    assert "id" in str(caught.value)
+    assert not list(base_path.rglob("*.parquet"))
+    assert read(base_path) == []
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0)))
+    assert read(base_path) == [("a", "x", 1, 1.0)]
+
+
+def test_missing_columns_and_other_types_are_refused_by_name(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0)))
+        with pytest.raises(MissingSchemaFieldException, match="fare"):
+            c.upsert(rows(("a", "x", 1, 1.0)).drop(["fare"]))
+        with pytest.raises(HoodieKeyException, match="id"):
+            c.upsert(rows(("a", "x", 1, 1.0)).drop(["id"]))
+        wrong = rows(("a", "x", 1, 1.0)).set_column(3, "fare", pa.array(["much"]))
+        with pytest.raises(SchemaCompatibilityException, match=r"fare.*string|fare.*double"):
+            c.upsert(wrong)
+    assert read(base_path) == [("a", "x", 1, 1.0)]
+    timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
+    assert len(timeline.filter_pending()) == 0
+
+
+def test_a_new_nullable_column_is_added_and_old_rows_read_null(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+        c.upsert(rows(("b", "x", 2, 1.0), ("c", "y", 1, 1.0)).append_column("tip", pa.array([0.5, 0.7])))
+    table = hoodie.read_table(str(base_path), columns=["id", "tip"]).sort_by("id")
+    assert table.to_pylist() == [{"id": "a", "tip": None}, {"id": "b", "tip": 0.5}, {"id": "c", "tip": 0.7}]
+
+
+def test_null_in_a_column_that_is_never_null_is_a_record_error(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    schema = pa.schema([pa.field("id", pa.string()), pa.field("n", pa.int64(), nullable=False)])
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id", schema=schema)
+    nullable = pa.table({"id": ["a", "b", "c"], "n": pa.array([1, None, 3], pa.int64())})
+    config = HoodieWriteConfig.from_properties(path)
+    with HoodieLocalWriteClient(config) as client, pytest.raises(HoodieUpsertException, match=r"1 records .*b: column n"):
+        client.upsert(nullable)
+    assert hoodie.read_table(path).num_rows == 0
+    config = HoodieWriteConfig.from_properties(path, {"hoodie.write.commit.on.errors": True})
+    with HoodieLocalWriteClient(config) as client:
+        result = client.upsert(nullable)
+    assert result.has_errors
+    assert result.error_count == 1
+    assert result.errors[0].record_key == "b"
+    assert sorted(hoodie.read_table(path, columns=["id"])["id"].to_pylist()) == ["a", "c"]
+
+
+def test_an_empty_write_makes_an_empty_commit(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        result = c.upsert(SCHEMA.empty_table())
+    assert result.is_committed
+    assert len(result) == 0
+    assert read(base_path) == []
+
+
+def test_filters_reach_partitions_and_rows(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 60.0), ("c", "y", 1, 70.0)))
+    (base_path / "y").rename(base_path / "gone")
+    found = hoodie.read_table(str(base_path), columns=["id"], filters=[("region", "=", "x"), ("fare", ">", 50)])
+    assert found.to_pylist() == [{"id": "b"}]
+
+
+def test_a_base_file_cut_in_half_is_reported_by_path(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0)))
+    (file,) = base_path.rglob("*.parquet")
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(hoodie.exception.HoodieCorruptedDataException, match=file.name):
+        hoodie.read_table(str(base_path))
+    with client() as c, pytest.raises(hoodie.exception.HoodieCorruptedDataException, match=file.name):
+        c.upsert(rows(("a", "x", 2, 1.0)))
+    assert len(HoodieTableMetaClient.load(str(base_path)).active_timeline.filter_pending()) == 0
+
+
+def test_base_files_carry_keys_filter_and_schema_in_their_footer(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0), ("m", "x", 1, 1.0)))
+        c.upsert(rows(("z", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    newest = max(base_path.rglob("*.parquet"), key=lambda file: file.name.split("_")[2])
+    metadata = pq.read_metadata(newest).metadata
+    assert metadata[b"hoodie_min_record_key"] == b"a"
+    assert metadata[b"hoodie_max_record_key"] == b"z"
+    assert b"org.apache.hudi.bloomfilter" in metadata
+    assert b'"_hoodie_commit_time"' in metadata[b"parquet.avro.schema"]
+
+
+def test_no_table_is_named_with_the_way_to_make_one(tmp_path: Path) -> None:
+    config = HoodieWriteConfig.from_properties(str(tmp_path / "nothing"))
+    with HoodieLocalWriteClient(config) as client, pytest.raises(TableNotFoundException, match="init_table"):
+        client.upsert(rows(("a", "x", 1, 1.0)))
+
+
+def test_write_table_creates_the_table_and_asks_for_its_key(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    with pytest.raises(HoodieConfigException, match="record_key_fields"):
+        hoodie.write_table(rows(("a", "x", 1, 1.0)), path)
+    hoodie.write_table([{"id": "a", "n": 1}], path, record_key_fields="id")
+    hoodie.write_table([{"id": "a", "n": 2}], path)
+    assert hoodie.read_table(path, columns=["id", "n"]).to_pylist() == [{"id": "a", "n": 2}]
+
+
+@pytest.mark.parametrize("index_type", ["SIMPLE", "INMEMORY"])
+def test_both_indexes_see_what_another_client_wrote(base_path: Path, client: MakeClient, index_type: str) -> None:
+    with client(index_type=index_type, parquet_small_file_limit=0) as c, client() as other:
+        c.upsert(rows(("a", "x", 1, 1.0)))
+        other.upsert(rows(("a", "x", 2, 2.0), ("b", "x", 1, 1.0)))
+        c.upsert(rows(("a", "x", 3, 3.0), ("b", "x", 2, 2.0)))
+        c.delete([HoodieKey("b", "x")])
+        c.upsert(rows(("b", "x", 5, 5.0)))
+    assert read(base_path) == [("a", "x", 3, 3.0), ("b", "x", 5, 5.0)]
+
+
+def test_workload_profile_is_saved_before_files_are_written(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        first = c.upsert(rows(("a", "x", 1, 1.0)))
+        second = c.upsert(rows(("a", "x", 2, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
+    content = (base_path / ".hoodie" / f"{second.instant_time}.inflight").read_text()
+    assert first.statuses[0].file_id in content
+    assert '"numUpdateWrites" : 1' in content
