@@ -36,6 +36,7 @@ from hoodie.exception import HoodieSchemaException
 
 __all__ = [
     "add_meta_columns",
+    "check_writable",
     "evolve",
     "record_name",
     "record_namespace",
@@ -89,6 +90,7 @@ _PRIMITIVE_TO_ARROW: dict[tuple[str, str | None], pa.DataType] = {
     ("string", None): pa.string(),
     ("string", "uuid"): pa.string(),
 }
+_READ_ONLY_LOGICAL_TYPES = frozenset({"timestamp-millis", "local-timestamp-millis", "time-millis", "time-micros"})
 _PRIMITIVES = frozenset(name for name, _ in _PRIMITIVE_TO_ARROW) | {"null"}
 _WIDER = ({"int", "long"}, "long"), ({"float", "double"}, "double")
 
@@ -173,6 +175,18 @@ def remove_meta_columns(avro_schema: str) -> str:
     record = _parse_record(avro_schema)
     fields = [field for field in record["fields"] if field["name"] not in _META_COLUMN_SET]
     return avro_schema if len(fields) == len(record["fields"]) else _dump(record | {"fields": fields})
+
+
+def check_writable(avro_schema: str) -> None:
+    """Refuse a table's schema whose types hoodie reads, but would store in another form than the schema promises.
+
+    These are timestamps in milliseconds (hoodie writes microseconds), times, and decimals in more bytes than they need.
+
+    Raises:
+        HoodieSchemaException: There is such a field; the message names it.
+    """
+    for field in _parse_record(avro_schema)["fields"]:
+        _check_writable(field.get("type"), field["name"])
 
 
 def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
@@ -444,6 +458,28 @@ def _fixed_to_arrow(avro: dict[str, Any], path: str) -> pa.DataType:
 
 def _cannot_read(path: str, avro: Any, reason: str) -> HoodieSchemaException:
     return HoodieSchemaException(f"Field {path!r} of Avro type {str(avro)[:200]} cannot be read: {reason}.")
+
+
+def _check_writable(avro: Any, path: str) -> None:
+    if path.count(".") > _MAX_DEPTH:
+        raise HoodieSchemaException(f"Cannot read an Avro schema: {path.split('.')[0]!r} is nested too deeply")
+    if isinstance(avro, list):
+        for branch in avro:
+            _check_writable(branch, path)
+    if not isinstance(avro, dict):
+        return
+    logical, precision = avro.get("logicalType"), avro.get("precision")
+    is_padded = avro.get("type") == "fixed" and logical == "decimal" and isinstance(precision, int)
+    if logical in _READ_ONLY_LOGICAL_TYPES or (is_padded and avro.get("size") != _decimal_size_bytes(precision or 0)):
+        raise HoodieSchemaException(
+            f"Column {path!r} is stored as Avro {json.dumps(avro)}, which hoodie reads but does not write: "
+            "write this table with another writer, or rewrite the column."
+        )
+    for field in avro.get("fields", ()):
+        _check_writable(field.get("type"), _child(path, field["name"]))
+    _check_writable(avro.get("type"), path)
+    _check_writable(avro.get("items"), f"{path}.element")
+    _check_writable(avro.get("values"), f"{path}.value")
 
 
 def _evolve_record(

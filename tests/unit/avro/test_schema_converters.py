@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hoodie.avro import schema_converters
 from hoodie.avro.schema_converters import (
     add_meta_columns,
+    check_writable,
     evolve,
     record_name,
     record_namespace,
@@ -353,6 +354,27 @@ def test_evolving_keeps_the_text_of_types_that_only_other_writers_make() -> None
     )
     evolved = json.loads(evolve(old, pa.schema([*to_arrow(old), pa.field("z", pa.string())])))
     assert evolved["fields"][:-1] == json.loads(old)["fields"]
+
+
+@pytest.mark.parametrize(
+    "avro_type",
+    [
+        {"type": "long", "logicalType": "timestamp-millis"},
+        {"type": "long", "logicalType": "local-timestamp-millis"},
+        {"type": "long", "logicalType": "time-micros"},
+        {"type": "fixed", "name": "fixed", "size": 16, "logicalType": "decimal", "precision": 10, "scale": 2},
+    ],
+)
+def test_types_that_would_be_stored_in_another_form_are_refused_by_name(avro_type: Any) -> None:
+    inner = {"type": "record", "name": "s", "fields": [{"name": "b", "type": ["null", avro_type]}]}
+    schema = record_of({"name": "a", "type": {"type": "array", "items": {"type": "map", "values": inner}}})
+    with pytest.raises(HoodieSchemaException, match=r"'a\.element\.value\.b'"):
+        check_writable(schema)
+
+
+def test_schemas_of_real_commits_are_writable(shared_tables: Path) -> None:
+    for schema in schemas_of_real_commits(shared_tables):
+        check_writable(schema)
 
 
 def test_evolving_by_nothing_new_gives_the_very_same_text() -> None:
