@@ -274,24 +274,7 @@ class HoodieTableMetaClient:
         Raises:
             HoodieIOException: Storage failed.
         """
-        view = self.view()
-        view.load_partitions(view.list_partitions())
-        return SummaryTable(
-            FileSummary,
-            [
-                FileSummary(
-                    partition_path=partition_path,
-                    file_id=file_slice.file_id,
-                    instant_time=file_slice.base_instant_time,
-                    file_name=file_slice.base_file.file_name if file_slice.base_file is not None else None,
-                    size_bytes=(file_slice.base_file.size_bytes if file_slice.base_file is not None else 0)
-                    + sum(log_file.size_bytes for log_file in file_slice.log_files),
-                    log_file_count=len(file_slice.log_files),
-                )
-                for partition_path in view.list_partitions()
-                for file_slice in view.latest_file_slices(partition_path)
-            ],
-        )
+        return SummaryTable(FileSummary, _summarise_files(self._loaded_view()))
 
     def partitions(self) -> SummaryTable[PartitionSummary]:
         """The partitions, sorted, with what their newest slices come to.
@@ -299,9 +282,10 @@ class HoodieTableMetaClient:
         Raises:
             HoodieIOException: Storage failed.
         """
-        files: dict[str, list[FileSummary]] = {}
-        for file in self.files():
-            files.setdefault(file.partition_path, []).append(file)
+        view = self._loaded_view()
+        files: dict[str, list[FileSummary]] = {partition_path: [] for partition_path in view.list_partitions()}
+        for file in _summarise_files(view):
+            files[file.partition_path].append(file)
         return SummaryTable(
             PartitionSummary,
             [
@@ -311,13 +295,17 @@ class HoodieTableMetaClient:
                     size_bytes=sum(row.size_bytes for row in rows),
                     newest_instant_time=max((row.instant_time for row in rows), default=None),
                 )
-                for partition_path in FileSystemBackedTableMetadata(self.storage, self.base_path).list_partitions()
-                for rows in [files.get(partition_path, [])]
+                for partition_path, rows in files.items()
             ],
         )
 
     def __repr__(self) -> str:
         return f"HoodieTableMetaClient({self.base_path!r}, table_name={self.table_config.table_name!r})"
+
+    def _loaded_view(self) -> HoodieTableFileSystemView:
+        view = self.view()
+        view.load_partitions(view.list_partitions())
+        return view
 
     def _schema_resolver(self) -> TableSchemaResolver:
         return TableSchemaResolver(
@@ -340,6 +328,22 @@ class HoodieTableMetaClient:
             rows_deleted=metadata.total_deletes,
             bytes_written=metadata.total_bytes_written,
         )
+
+
+def _summarise_files(view: HoodieTableFileSystemView) -> list[FileSummary]:
+    return [
+        FileSummary(
+            partition_path=partition_path,
+            file_id=file_slice.file_id,
+            instant_time=file_slice.base_instant_time,
+            file_name=file_slice.base_file.file_name if file_slice.base_file is not None else None,
+            size_bytes=(file_slice.base_file.size_bytes if file_slice.base_file is not None else 0)
+            + sum(log_file.size_bytes for log_file in file_slice.log_files),
+            log_file_count=len(file_slice.log_files),
+        )
+        for partition_path in view.list_partitions()
+        for file_slice in view.latest_file_slices(partition_path)
+    ]
 
 
 def _is_table(storage: HoodieStorage, base_path: str) -> bool:
