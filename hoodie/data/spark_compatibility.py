@@ -1,0 +1,100 @@
+"""What differs between PySpark 3.5, PySpark 4 and Spark Connect: the only module that knows.
+
+Hudi: org.apache.spark.sql.adapter.BaseSparkAdapter, for the versions of Spark that Hudi supports.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import zipimport
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from hoodie.data.spark_hash import numbers_to_hash_inputs
+
+__all__ = ["collect_arrow", "described_job", "prepare_worker", "repartition_by_number", "spark_context"]
+
+JOB_DESCRIPTION = "spark.job.description"
+
+
+def spark_context(spark: SparkSession) -> SparkContext | None:
+    """The context of a classic session; None on Spark Connect, which has none."""
+    try:
+        return spark.sparkContext
+    except (PySparkException, NotImplementedError, AttributeError):
+        return None
+
+
+def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
+    """All rows of a frame on the driver; timestamps may carry the session's time zone.
+
+    PySpark 3.5 has no public way that stays in Arrow.
+    """
+    if hasattr(frame, "toArrow"):
+        batches: list[pa.RecordBatch] = frame.toArrow().to_batches()
+        return batches
+    return list(frame._collect_as_arrow())  # type: ignore[operator]
+
+
+def repartition_by_number(frame: DataFrame, number: Column, num_partitions: int) -> DataFrame:
+    """Move each row to a partition of its own number.
+
+    PySpark 4.1 takes the number as it is. Before, Spark places rows by hash only: each number is replaced by an integer
+    whose hash falls where the number wants to be. Adaptive execution keeps the number of partitions in both cases.
+
+    Args:
+        frame: The rows.
+        number: An int expression in [0, num_partitions) for every row.
+        num_partitions: How many partitions result.
+    """
+    if hasattr(frame, "repartitionById"):
+        return frame.repartitionById(num_partitions, number)
+    # One literal that Spark folds into an array: thousands of literals would cost planning time.
+    inputs = ",".join(map(str, numbers_to_hash_inputs(num_partitions).tolist()))
+    return frame.repartition(num_partitions, sf.get(sf.split(sf.lit(inputs), ",").cast("array<int>"), number))
+
+
+@contextmanager
+def described_job(spark: SparkSession, description: str) -> Iterator[None]:
+    """Show a description for the jobs of this thread; what stood there before comes back. Nothing on Spark Connect."""
+    context = spark_context(spark)
+    if context is None:
+        yield
+        return
+    before = context.getLocalProperty(JOB_DESCRIPTION)
+    context.setJobDescription(description)
+    try:
+        yield
+    finally:
+        # None removes the property; the stubs do not know.
+        context.setLocalProperty(JOB_DESCRIPTION, before)  # type: ignore[arg-type]
+
+
+def prepare_worker() -> None:
+    """Make the tasks that follow in this Python worker start faster; called in tasks.
+
+    Before each task PySpark drops the import caches, and Python reads the directory of ``pyspark.zip`` again, once for
+    each package imported from it; after each task it collects garbage over all modules. Both together took about
+    0.15 s a task. PySpark's own archive does not change while a worker lives: its importers keep their directory.
+    Modules loaded so far are no garbage either. Archives that users add are looked up as before.
+    """
+    fresh = False
+    for path, importer in sys.path_importer_cache.items():
+        if not isinstance(importer, zipimport.zipimporter) or "pyspark.zip" not in path:
+            continue
+        if "invalidate_caches" not in vars(importer):
+            importer.invalidate_caches = _keep_caches  # type: ignore[method-assign]
+            fresh = True
+    if fresh:
+        gc.freeze()
+
+
+def _keep_caches() -> None:
+    """Do nothing."""

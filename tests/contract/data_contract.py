@@ -1,0 +1,321 @@
+"""What every `HoodieEngineContext` and its `HoodieData` promise; a module subclasses `DataContract` once per engine."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieException, HoodieKeyException
+
+SCHEMA = pa.schema([("key", pa.string()), ("part", pa.string()), ("value", pa.int64()), ("bucket", pa.int32())])
+TASKS = pa.schema([("index", pa.int32()), ("stage", pa.int64()), ("attempt", pa.int64()), ("rows", pa.int64())])
+
+
+def rows_of(data: HoodieData) -> list[tuple[Any, ...]]:
+    """The rows of some data, sorted."""
+    table = data.collect()
+    assert table is not None
+    assert table.schema == data.schema
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+
+
+def table_of(rows: list[tuple[str | None, str | None, int, int | None]]) -> pa.Table:
+    return pa.table({name: [row[i] for row in rows] for i, name in enumerate(SCHEMA.names)}, schema=SCHEMA)
+
+
+def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    assert batch.num_rows > 0
+    value = pc.multiply(batch.column("value"), 2)
+    return batch.set_column(2, SCHEMA.field("value"), value)
+
+
+def described_task(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    count = sum(batch.num_rows for batch in batches)
+    columns = [[task.partition_index], [task.stage_id], [task.attempt_id], [count]]
+    yield pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, TASKS, strict=True)], schema=TASKS)
+
+
+def buckets_of_task(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    buckets = {bucket for batch in batches for bucket in batch.column("bucket").to_pylist()}
+    yield pa.RecordBatch.from_pydict(
+        {
+            "index": pa.array([task.partition_index], pa.int32()),
+            "buckets": pa.array([sorted(buckets)], pa.list_(pa.int32())),
+        }
+    )
+
+
+def nothing(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return iter(())
+
+
+def newest(table: pa.Table) -> pa.Table:
+    """For each key the row of the highest value; refuses rows that are alone."""
+    best: dict[Any, dict[str, Any]] = {}
+    counts: Counter[Any] = Counter()
+    for row in table.to_pylist():
+        key = (row["key"], row["part"])
+        counts[key] += 1
+        if key not in best or row["value"] > best[key]["value"]:
+            best[key] = row
+    assert min(counts.values()) > 1
+    return pa.Table.from_pylist(list(best.values()), schema=table.schema)
+
+
+def unwanted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    raise HoodieKeyException("column key: 3 rows have none")
+
+
+def square(task: TaskIdentity, item: int) -> int:
+    return item * item
+
+
+def refuse_odd(task: TaskIdentity, item: int) -> int:
+    if item % 2:
+        raise HoodieKeyException(f"{item} is odd")
+    return item
+
+
+def refuse_text(task: TaskIdentity, item: int) -> int:
+    return int(f"{item}x")
+
+
+def identity_of(task: TaskIdentity, item: int) -> TaskIdentity:
+    return task
+
+
+def made(task: TaskIdentity, item: tuple[str, int]) -> Iterator[pa.RecordBatch]:
+    name, count = item
+    columns = {"name": pa.array([name] * count, pa.string()), "number": pa.array(range(count), pa.int64())}
+    yield pa.RecordBatch.from_pydict(columns)
+
+
+@attrs.frozen
+class Lookup:
+    """A task that reads a shared value."""
+
+    shared: Shared
+
+    def __call__(self, task: TaskIdentity, item: str) -> int:
+        value: int = self.shared.value[item]
+        return value
+
+
+class DataContract:
+    """The suite; a subclass gives ``context`` and turns a table into data."""
+
+    @pytest.fixture
+    def context(self) -> HoodieEngineContext:
+        raise NotImplementedError
+
+    def data(self, context: HoodieEngineContext, table: pa.Table) -> HoodieData:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def rows(self) -> list[tuple[str | None, str | None, int, int | None]]:
+        return [(f"k{i}", f"p{i % 3}", i, i % 5) for i in range(100)]
+
+    @pytest.fixture
+    def records(self, context: HoodieEngineContext, rows: Any) -> HoodieData:
+        return self.data(context, table_of(rows))
+
+    def test_collected_rows_are_the_rows_given(self, records: HoodieData, rows: Any) -> None:
+        assert records.schema == SCHEMA
+        assert rows_of(records) == sorted(rows, key=repr)
+
+    def test_no_rows_are_collected_as_an_empty_table(self, context: HoodieEngineContext) -> None:
+        data = self.data(context, table_of([]))
+        assert rows_of(data) == []
+        assert data.count() == 0
+        assert rows_of(data.map_batches(doubled, SCHEMA).route("bucket", 3)) == []
+
+    def test_more_than_the_bytes_allowed_are_not_collected(self, records: HoodieData) -> None:
+        assert records.collect(max_bytes=10) is None
+        assert records.collect(max_bytes=1 << 20) is not None
+
+    def test_nested_columns_count_towards_the_bytes_allowed(self, context: HoodieEngineContext) -> None:
+        data = self.data(context, pa.table({"list": pa.array([[1] * 100] * 100, pa.list_(pa.int64()))}))
+        assert data.collect(max_bytes=70_000) is None
+        assert data.collect(max_bytes=90_000) is not None
+
+    def test_selected_columns_come_in_the_order_asked_for(self, records: HoodieData, rows: Any) -> None:
+        selected = records.select(["value", "key"])
+        assert selected.schema.names == ["value", "key"]
+        assert rows_of(selected) == sorted([(row[2], row[0]) for row in rows], key=repr)
+
+    def test_column_names_may_hold_any_character(self, context: HoodieEngineContext) -> None:
+        names = ["a.b", "`c`", "d e", "ä"]
+        data = self.data(context, pa.table({name: ["x", "y"] for name in names}))
+        assert rows_of(data.select(list(reversed(names)))) == [("x",) * 4, ("y",) * 4]
+        assert data.count_by(["a.b"]).num_rows == 2
+        assert data.combine_by_key(["`c`"], lambda table: table).count() == 2
+
+    def test_every_batch_is_mapped(self, records: HoodieData, rows: Any) -> None:
+        mapped = records.map_batches(doubled, SCHEMA).map_batches(doubled, SCHEMA)
+        assert rows_of(mapped) == sorted([(k, p, v * 4, b) for k, p, v, b in rows], key=repr)
+
+    def test_every_partition_is_mapped_once(self, records: HoodieData) -> None:
+        tasks = rows_of(records.map_partitions_with_index(described_task, TASKS))
+        assert sum(task[3] for task in tasks) == 100
+        assert [task[0] for task in tasks] == list(range(records.num_partitions))
+        assert len({task[2] for task in tasks}) == len(tasks)
+
+    def test_attempt_ids_are_never_used_again(self, records: HoodieData) -> None:
+        described = records.map_partitions_with_index(described_task, TASKS)
+        attempts = [task[2] for _ in range(2) for task in rows_of(described)]
+        assert len(set(attempts)) == len(attempts)
+
+    def test_a_partition_function_may_give_nothing(self, records: HoodieData) -> None:
+        assert rows_of(records.map_partitions_with_index(nothing, TASKS)) == []
+
+    def test_row_numbers_are_unique_and_grow(self, context: HoodieEngineContext) -> None:
+        data = self.data(context, table_of([(f"k{i}", "", i, 0) for i in range(5000)])).number_rows("number")
+        assert data.schema.field("number").type == pa.int64()
+        table = data.collect()
+        assert table is not None
+        by_value = table.sort_by("value")["number"].to_pylist()
+        assert len(set(by_value)) == 5000
+        assert by_value == sorted(by_value)
+
+    def test_rows_of_keys_that_repeat_are_combined(self, context: HoodieEngineContext, rows: Any) -> None:
+        repeated = [("k1", "p1", 1000, 7), ("k1", "p1", 500, 7), ("k2", "other", 3, 0), (None, "p", 1, 0)]
+        repeated += [(None, "p", 2, 0), ("k9", None, 1, 0), ("k9", None, 2, 0), (None, None, 5, 0)]
+        data = self.data(context, table_of([*rows, *repeated]))
+        combined = data.combine_by_key(["key", "part"], newest)
+        expected = [row for row in rows if row[0] != "k1"] + [("k1", "p1", 1000, 7), ("k2", "other", 3, 0)]
+        expected += [(None, "p", 2, 0), ("k9", None, 2, 0), (None, None, 5, 0)]
+        assert combined.schema == SCHEMA
+        assert rows_of(combined) == sorted(expected, key=repr)
+
+    def test_keys_that_never_repeat_are_not_handed_to_the_function(self, records: HoodieData, rows: Any) -> None:
+        assert rows_of(records.combine_by_key(["key", "part"], newest)) == sorted(rows, key=repr)
+
+    def test_data_whose_keys_all_repeat_is_combined(self, context: HoodieEngineContext) -> None:
+        data = self.data(context, table_of([(f"k{i % 50}", "", i, 0) for i in range(100)]))
+        assert [
+            row[2] for row in rows_of(data.combine_by_key(["key", "part"], newest).select(["key", "part", "value"]))
+        ] == [row[2] for row in sorted([(f"k{i % 50}", "", i) for i in range(50, 100)], key=repr)]
+
+    def test_rows_are_counted_by_value(self, context: HoodieEngineContext) -> None:
+        data = self.data(context, table_of([("a", "x", 1, 0), ("b", "x", 1, 0), ("a", None, 1, 0), ("a", "x", 2, 0)]))
+        counts = data.count_by(["key", "part"])
+        assert counts.schema == pa.schema([("key", pa.string()), ("part", pa.string()), ("count", pa.int64())])
+        found = {(row["key"], row["part"]): row["count"] for row in counts.to_pylist()}
+        assert found == {("a", "x"): 2, ("b", "x"): 1, ("a", None): 1}
+        assert data.count_by([]).to_pylist() == [{"count": 4}]
+        assert data.count() == 4
+
+    def test_an_inner_join_keeps_rows_with_a_match(self, context: HoodieEngineContext) -> None:
+        left = self.data(context, table_of([("a", "x", 1, 0), ("b", "x", 2, 0), (None, "x", 3, 0)]))
+        right = self.data(context, pa.table({"file": ["f1", "f2", "f3"], "part": ["x"] * 3, "key": ["a", "a", None]}))
+        joined = left.join(right, ["key", "part"], "inner")
+        assert joined.schema.names == ["key", "part", "value", "bucket", "file"]
+        assert rows_of(joined) == [("a", "x", 1, 0, "f1"), ("a", "x", 1, 0, "f2")]
+
+    def test_a_left_join_keeps_all_rows(self, context: HoodieEngineContext) -> None:
+        left = self.data(context, table_of([("a", "x", 1, 0), ("b", "x", 2, 0), (None, "x", 3, 0)]))
+        right = self.data(context, pa.table({"key": ["a", None], "file": ["f1", "f2"]}))
+        assert rows_of(left.join(right, ["key"], "left")) == [
+            ("a", "x", 1, 0, "f1"),
+            ("b", "x", 2, 0, None),
+            (None, "x", 3, 0, None),
+        ]
+
+    def test_data_joins_with_data_made_from_it(self, records: HoodieData) -> None:
+        joined = records.select(["key", "value"]).join(records.select(["key", "part"]), ["key"], "inner")
+        assert joined.schema.names == ["key", "value", "part"]
+        assert joined.count() == 100
+
+    def test_an_unknown_kind_of_join_is_refused(self, records: HoodieData) -> None:
+        with pytest.raises(HoodieException, match="outer"):
+            records.join(records.select(["key"]), ["key"], "outer")
+
+    def test_a_union_has_the_rows_of_both(self, records: HoodieData, rows: Any) -> None:
+        assert rows_of(records.union(records.map_batches(doubled, SCHEMA))) == sorted(
+            [*rows, *((k, p, v * 2, b) for k, p, v, b in rows)], key=repr
+        )
+
+    @pytest.mark.parametrize("num_partitions", [5, 6, 13])
+    def test_each_number_gets_a_partition_of_its_own(self, records: HoodieData, num_partitions: int) -> None:
+        routed = records.route("bucket", num_partitions)
+        assert routed.num_partitions == num_partitions
+        assert routed.schema == SCHEMA
+        schema = pa.schema([("index", pa.int32()), ("buckets", pa.list_(pa.int32()))])
+        tasks = rows_of(routed.map_partitions_with_index(buckets_of_task, schema))
+        assert [index for index, _ in tasks] == sorted(range(num_partitions), key=lambda i: repr((i,)))
+        assert sorted(buckets for _, buckets in tasks) == sorted([[i] for i in range(5)] + [[]] * (num_partitions - 5))
+
+    @pytest.mark.parametrize("number", [None, -1, 5])
+    def test_a_row_without_a_usable_number_fails_the_job_by_name(
+        self, context: HoodieEngineContext, number: Any
+    ) -> None:
+        data = self.data(context, table_of([("a", "x", 1, 0), ("b", "x", 2, number)]))
+        with pytest.raises(HoodieException, match="bucket") as caught:
+            data.route("bucket", 5).map_partitions_with_index(described_task, TASKS).collect()
+        assert type(caught.value) is HoodieException
+
+    def test_persisted_rows_are_computed_once(self, context: HoodieEngineContext, records: HoodieData) -> None:
+        numbered = records.map_partitions_with_index(described_task, TASKS).persist()
+        try:
+            assert rows_of(numbered) == rows_of(numbered)
+            assert rows_of(numbered.select(["attempt"])) == sorted([(row[2],) for row in rows_of(numbered)], key=repr)
+        finally:
+            numbered.unpersist()
+            numbered.unpersist()
+
+    def test_data_that_was_never_persisted_may_be_released(self, records: HoodieData) -> None:
+        records.unpersist()
+        assert records.count() == 100
+
+    def test_an_error_of_a_task_keeps_its_class_and_message(self, records: HoodieData) -> None:
+        with pytest.raises(HoodieKeyException, match=r"^column key: 3 rows have none$"):
+            records.map_batches(unwanted, SCHEMA).collect()
+
+    def test_data_refuses_to_be_pickled(self, records: HoodieData) -> None:
+        with pytest.raises(TypeError, match="driver"):
+            pickle.dumps(records)
+
+    def test_tasks_answer_in_the_order_of_their_items(self, context: HoodieEngineContext) -> None:
+        assert context.run_tasks(list(range(30)), square) == [i * i for i in range(30)]
+        assert context.run_tasks([7], square) == [49]
+        assert context.run_tasks([], square) == []
+
+    def test_an_error_of_an_item_is_raised_as_it_is(self, context: HoodieEngineContext) -> None:
+        with pytest.raises(HoodieKeyException, match="is odd"):
+            context.run_tasks([2, 3, 4], refuse_odd)
+        with pytest.raises(ValueError, match="invalid literal"):
+            context.run_tasks([2, 3, 4], refuse_text)
+
+    def test_tasks_know_who_they_are(self, context: HoodieEngineContext) -> None:
+        identities = context.run_tasks([1, 2], identity_of)
+        assert len({task.write_token for task in identities}) == 2
+
+    def test_tasks_read_shared_values(self, context: HoodieEngineContext) -> None:
+        shared = context.share({"a": 1, "b": 2})
+        assert shared.value == {"a": 1, "b": 2}
+        assert context.run_tasks(["a", "b", "a"], Lookup(shared)) == [1, 2, 1]
+        shared.release()
+
+    def test_generated_data_has_a_partition_for_each_item(self, context: HoodieEngineContext) -> None:
+        schema = pa.schema([("name", pa.string()), ("number", pa.int64())])
+        data = context.generate([("a", 2), ("b", 0), ("c", 1)], made, schema)
+        assert data.num_partitions == 3
+        assert rows_of(data) == [("a", 0), ("a", 1), ("c", 0)]
+        assert rows_of(context.generate([], made, schema)) == []
+
+    def test_jobs_may_be_described(self, context: HoodieEngineContext, records: HoodieData) -> None:
+        with context.job("count the records"):
+            assert records.count() == 100
+
+    def test_there_is_at_least_one_core(self, context: HoodieEngineContext) -> None:
+        assert context.default_parallelism >= 1
