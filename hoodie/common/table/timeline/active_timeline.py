@@ -1,0 +1,428 @@
+"""The instants that are not archived, and the only place that creates and completes them.
+
+An instant goes through three files: requested, inflight, completed. Each is created if absent, in this order, and an
+inflight file never stands without its requested one: Hudi's next write would fail on it. The creation of the completed
+file is the commit point.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import attrs
+
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import (
+    format_instant_time,
+    is_instant_time,
+    next_instant_time,
+)
+from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.timeline.timeline_layout import TimelineLayout
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieConfigException,
+    HoodieCorruptedDataException,
+    HoodieIOException,
+)
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import join
+
+__all__ = ["HoodieActiveTimeline"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_ATTEMPTS = 200
+# More than the hour that daylight saving repeats.
+_SUSPICIOUS_LEAD = timedelta(hours=2)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _no_archive() -> str | None:
+    return None
+
+
+@attrs.frozen(slots=False, repr=False, eq=False)
+class HoodieActiveTimeline(HoodieTimeline):
+    """The active timeline as it was listed, and the steps that change it on storage.
+
+    The instants are a value: a step does not change them, `reload` lists again. A lost race is an answer (False), not
+    an exception.
+
+    Attributes:
+        storage: Where the table is.
+        meta_path: The table's ``.hoodie`` folder.
+        layout: File names and serialisation.
+        timezone: ``hoodie.table.timeline.timezone``: ``UTC`` or ``LOCAL``.
+        clock: The present, as an aware datetime.
+        newest_archived_time: Gives the greatest instant time of the archived timeline, None of an empty one. Called for
+            every new instant.
+
+    Hudi: org.apache.hudi.common.table.timeline.HoodieActiveTimeline.
+    """
+
+    storage: HoodieStorage = attrs.field(kw_only=True)
+    meta_path: str = attrs.field(kw_only=True)
+    layout: TimelineLayout = attrs.field(kw_only=True)
+    timezone: str = attrs.field(kw_only=True, default="UTC")
+    clock: Callable[[], datetime] = attrs.field(kw_only=True, default=_utc_now)
+    newest_archived_time: Callable[[], str | None] = attrs.field(kw_only=True, default=_no_archive)
+
+    @classmethod
+    def load(
+        cls,
+        storage: HoodieStorage,
+        meta_path: str,
+        layout: TimelineLayout,
+        *,
+        timezone: str = "UTC",
+        newest_archived_time: Callable[[], str | None] = _no_archive,
+        clock: Callable[[], datetime] = _utc_now,
+    ) -> HoodieActiveTimeline:
+        """List the timeline: each instant once, in the highest state of its files.
+
+        Args:
+            storage: Where the table is.
+            meta_path: The table's ``.hoodie`` folder.
+            layout: The table's timeline layout.
+            timezone: The table's ``hoodie.table.timeline.timezone``.
+            newest_archived_time: Gives the greatest archived instant time; called when an instant is made.
+            clock: The present; for tests.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        return cls(
+            _effective(_list_states(storage, meta_path, layout)),
+            storage=storage,
+            meta_path=meta_path,
+            layout=layout,
+            timezone=timezone,
+            clock=clock,
+            newest_archived_time=newest_archived_time,
+        )
+
+    def reload(self) -> HoodieActiveTimeline:
+        """The timeline as it is now.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        return HoodieActiveTimeline.load(
+            self.storage,
+            self.meta_path,
+            self.layout,
+            timezone=self.timezone,
+            newest_archived_time=self.newest_archived_time,
+            clock=self.clock,
+        )
+
+    # --- making instants ------------------------------------------------------------------------------------------
+
+    def create_new_instant_time(self, action: Action, content: bytes = b"") -> str:
+        """Take a new instant time and make its requested file.
+
+        The time is greater than that of every instant, active or archived, of any action, also when the clock stands
+        behind them. Names of different actions differ, so creating the file if absent does not keep two writers from
+        one time: after creating it the timeline is listed again, and a writer that meets another instant of its time or
+        of a later one gives its own up and takes a new one. The writer with the greatest time always gets through.
+
+        Args:
+            action: What will be done.
+            content: The content of the requested file: a plan, or nothing.
+
+        Returns:
+            The instant time, 17 digits.
+
+        Raises:
+            InvalidTableException: An instant of the table has a time that cannot be counted on from.
+            HoodieCommitException: Other writers were faster, again and again.
+            HoodieIOException: Storage failed; a requested file may be left behind, which the next write rolls back.
+        """
+        for attempt in range(_MAX_ATTEMPTS):
+            newest = self._newest_time(self._list_states())
+            now = self.clock()
+            instant_time = next_instant_time(now, newest, self.timezone)
+            if newest is not None and newest[:17] >= format_instant_time(now + _SUSPICIOUS_LEAD, self.timezone):
+                logger.warning(
+                    "The newest instant of %s is %s, far in the future; new instants follow it by milliseconds. "
+                    "Check the clocks of the writers",
+                    self.meta_path,
+                    newest,
+                )
+            if self._claim(instant_time, action, content):
+                return instant_time
+            # Two writers that give up for each other must not meet again.
+            time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))
+        raise HoodieCommitException(
+            f"Taking an instant time for a {action} in {self.meta_path} failed {_MAX_ATTEMPTS} times: other "
+            "writers were faster each time; try again"
+        )
+
+    def create_requested_at(self, instant_time: str, action: Action, content: bytes = b"") -> bool:
+        """Make the requested file of an instant time that the caller chose; otherwise as `create_new_instant_time`.
+
+        Args:
+            instant_time: 17 digits, a date in the table's time zone, later than every instant, active or archived.
+            action: What will be done.
+            content: The content of the requested file.
+
+        Returns:
+            True when the instant is the caller's; False when another writer took the time, or a later one, meanwhile.
+
+        Raises:
+            HoodieConfigException: It is not an instant time.
+            HoodieCommitException: It is not later than every instant of the table.
+            HoodieIOException: Storage failed.
+        """
+        if len(instant_time) != 17 or not is_instant_time(instant_time):
+            raise HoodieConfigException(
+                f"The instant time {instant_time!r} is not of the form yyyyMMddHHmmssSSS, 17 digits that are a date; "
+                "let start_commit() choose it"
+            )
+        newest = self._newest_time(self._list_states())
+        if newest is not None and instant_time <= newest:
+            raise HoodieCommitException(
+                f"The instant time {instant_time} is not later than the newest instant {newest} of {self.meta_path}: "
+                "choose a later one, or let start_commit() choose"
+            )
+        return self._claim(instant_time, action, content)
+
+    def create_requested(self, instant_time: str, action: Action, content: bytes = b"") -> bool:
+        """Make the requested file of an instant, without looking at other instants.
+
+        Args:
+            instant_time: The instant time.
+            action: What will be done.
+            content: The content of the requested file: a plan, or nothing.
+
+        Returns:
+            False when that file exists.
+
+        Raises:
+            ValueError: The action has no requested file: a savepoint.
+            HoodieIOException: Storage failed.
+        """
+        return self.storage.create_if_absent(self._path(instant_time, action, State.REQUESTED), content)
+
+    def transition_requested_to_inflight(self, instant_time: str, action: Action, content: bytes = b"") -> bool:
+        """Make the inflight file of a requested instant; of a savepoint, which is never requested, its first file.
+
+        Args:
+            instant_time: The instant time.
+            action: What is being done.
+            content: The content: a workload profile, a plan, or nothing.
+
+        Returns:
+            False when that file exists: another writer has started the instant.
+
+        Raises:
+            HoodieCommitException: There is no requested file: the instant was never started, or was rolled back.
+            HoodieIOException: Storage failed.
+        """
+        inflight_path = self._path(instant_time, action, State.INFLIGHT)
+        if action is Action.SAVEPOINT:
+            return self.storage.create_if_absent(inflight_path, content)
+        requested_path = self._path(instant_time, action, State.REQUESTED)
+        if self.storage.exists(requested_path):
+            if not self.storage.create_if_absent(inflight_path, content):
+                return False
+            if self.storage.exists(requested_path):
+                return True
+            # It was rolled back in between: no inflight file without its requested one.
+            self.storage.delete_file(inflight_path)
+        raise HoodieCommitException(
+            f"Starting {action} {instant_time} failed: {requested_path} does not exist. The instant was never started, "
+            "or another writer has rolled it back; start a new one"
+        )
+
+    def save_as_complete(self, instant_time: str, action: Action, content: bytes) -> bool:
+        """Make the completed file of an inflight instant: the commit point.
+
+        Args:
+            instant_time: The instant time.
+            action: What was done; COMPACTION completes as a commit.
+            content: The metadata of what was done; never empty.
+
+        Returns:
+            False when that file exists: the instant is complete already.
+
+        Raises:
+            HoodieCommitException: There is no inflight file: the instant was never started, or was rolled back.
+            HoodieIOException: Storage failed; nothing was completed.
+            ValueError: The content is empty.
+        """
+        if not content:
+            raise ValueError(f"The completed file of {action} {instant_time} needs content")
+        completed_path = self._path(instant_time, action, State.COMPLETED)
+        inflight_path = self._path(instant_time, action, State.INFLIGHT)
+        if not self.storage.exists(inflight_path):
+            if self.storage.exists(completed_path):
+                return False
+            raise HoodieCommitException(
+                f"Completing {action} {instant_time} failed: {inflight_path} does not exist. The instant was never "
+                "started, or another writer has rolled it back; write again with a new one"
+            )
+        completed = self.storage.create_if_absent(completed_path, content)
+        if completed:
+            logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
+        return completed
+
+    # --- undoing instants -----------------------------------------------------------------------------------------
+
+    def delete_pending(self, instant_time: str, action: Action) -> None:
+        """Delete the files of a pending instant, inflight first; nothing happens to files that are gone.
+
+        Args:
+            instant_time: The instant time.
+            action: The pending action, such as COMPACTION.
+
+        Raises:
+            HoodieCommitException: The instant is complete: `revert_completed_to_inflight` comes first.
+            HoodieIOException: Storage failed; call again.
+        """
+        completed_path = self._path(instant_time, action, State.COMPLETED)
+        if self.storage.exists(completed_path):
+            raise HoodieCommitException(
+                f"{action} {instant_time} is complete ({completed_path} exists) and was not deleted; roll it "
+                "back, or restore"
+            )
+        self.storage.delete_file(self._path(instant_time, action, State.INFLIGHT))
+        if action is not Action.SAVEPOINT:
+            self.storage.delete_file(self._path(instant_time, action, State.REQUESTED))
+        logger.info("Deleted pending %s %s of %s", action, instant_time, self.meta_path)
+
+    def revert_completed_to_inflight(self, instant_time: str, action: Action) -> None:
+        """Make a completed instant pending again, the first step of undoing it; nothing happens to a pending one.
+
+        Missing requested and inflight files are made first, empty.
+
+        Args:
+            instant_time: The instant time.
+            action: What was done; of a compaction, COMPACTION.
+
+        Raises:
+            HoodieIOException: Storage failed; call again.
+        """
+        completed_path = self._path(instant_time, action, State.COMPLETED)
+        if not self.storage.exists(completed_path):
+            return
+        for state in (State.REQUESTED, State.INFLIGHT):
+            if action is Action.SAVEPOINT and state is State.REQUESTED:
+                continue
+            self.storage.create_if_absent(self._path(instant_time, action, state), b"")
+        self.storage.delete_file(completed_path)
+        logger.info("Made %s %s of %s pending again", action, instant_time, self.meta_path)
+
+    # --- reading instants -----------------------------------------------------------------------------------------
+
+    def read_details(self, instant: HoodieInstant) -> bytes:
+        """The content of the file of an instant in its state; may be empty.
+
+        Raises:
+            HoodieIOException: There is no such file (any more), or storage failed.
+        """
+        path = self.path_of(instant)
+        try:
+            return self.storage.read(path)
+        except FileNotFoundError as error:
+            raise HoodieIOException(
+                f"Reading {instant} failed: {path} does not exist. The instant was archived or rolled back since the "
+                "timeline was loaded; load it again"
+            ) from error
+
+    def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
+        """What a commit, deltacommit or replacecommit wrote; of an inflight one, its workload profile.
+
+        Args:
+            instant: Of these actions, COMPLETED or INFLIGHT.
+
+        Returns:
+            The metadata, a `HoodieReplaceCommitMetadata` for a replacecommit; empty for an empty inflight file.
+
+        Raises:
+            HoodieCorruptedDataException: The file is cut short or damaged, or completed and empty; it is named.
+            HoodieIOException: There is no such file, or storage failed.
+            ValueError: Instants of that action or state hold no commit metadata.
+        """
+        if instant.action.completed_action not in COMMIT_ACTIONS or instant.is_requested:
+            raise ValueError(f"{instant} holds no commit metadata")
+        data = self.read_details(instant)
+        path = self.path_of(instant)
+        if not data and instant.is_pending:
+            return HoodieCommitMetadata()
+        if not data:
+            raise HoodieCorruptedDataException(
+                f"Cannot read {path}: it is empty, so its writer died while completing {instant.action} "
+                f"{instant.requested_time}. Delete the file, which makes the instant pending, and roll it back"
+            )
+        try:
+            return self.layout.decode_commit_metadata(data, instant.action)
+        except HoodieCorruptedDataException as error:
+            raise HoodieCorruptedDataException(f"Cannot read {path}: {error}") from error
+
+    def path_of(self, instant: HoodieInstant) -> str:
+        """The path of the file that puts an instant into its state."""
+        return self._path(instant.requested_time, instant.action, instant.state, instant.completion_time)
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _claim(self, instant_time: str, action: Action, content: bytes) -> bool:
+        """Make the requested file, and give it up again when another writer took the same time or a later one."""
+        if not self.create_requested(instant_time, action, content):
+            return False
+        rival = max(
+            (
+                found.requested_time
+                for found in self._list_states()
+                if found.requested_time >= instant_time
+                and (found.requested_time, found.action) != (instant_time, action)
+            ),
+            default=None,
+        )
+        if rival is None:
+            return True
+        self.storage.delete_file(self._path(instant_time, action, State.REQUESTED))
+        logger.debug("Gave up %s %s for %s of another writer", action, instant_time, rival)
+        return False
+
+    def _newest_time(self, states: Iterable[HoodieInstant]) -> str | None:
+        times = [found.requested_time for found in states]
+        archived = self.newest_archived_time()
+        if archived is not None:
+            times.append(archived)
+        return max(times, default=None)
+
+    def _list_states(self) -> Iterator[HoodieInstant]:
+        return _list_states(self.storage, self.meta_path, self.layout)
+
+    def _path(self, instant_time: str, action: Action, state: State, completion_time: str | None = None) -> str:
+        name = self.layout.file_name(instant_time, action, state, completion_time)
+        return join(self.layout.active_path(self.meta_path), name)
+
+
+def _list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> Iterator[HoodieInstant]:
+    """One entry per file of the timeline."""
+    for status in storage.list_directory(layout.active_path(meta_path)):
+        instant = None if status.is_directory else layout.parse_file_name(status.name)
+        if instant is not None:
+            yield instant
+
+
+def _effective(states: Iterable[HoodieInstant]) -> list[HoodieInstant]:
+    """Each instant once, in its highest state; a compaction and the commit that completes it are one instant."""
+    highest: dict[tuple[str, Action], HoodieInstant] = {}
+    for found in states:
+        key = (found.requested_time, found.action.completed_action)
+        known = highest.get(key)
+        if known is None or found.state > known.state:
+            highest[key] = found
+    return list(highest.values())
