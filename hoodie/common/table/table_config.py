@@ -1,0 +1,413 @@
+"""The table's own properties: ``.hoodie/hoodie.properties``.
+
+Hudi replaces the file in steps (backup, delete, write, delete the backup), so a reader may meet it missing or
+half-written, and takes the backup then. hoodie replaces it in one atomic step and needs no backup of its own, but
+repairs what a writer left that died in between.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+import attrs
+
+from hoodie.common.config.java_properties import format_properties, parse_properties
+from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table import table_features
+from hoodie.exception import (
+    HoodieIOException,
+    HoodieNotSupportedException,
+    InvalidTableException,
+    TableExistsException,
+    TableNotFoundException,
+)
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import join
+
+__all__ = ["PROPERTIES_BACKUP_FILE_NAME", "PROPERTIES_FILE_NAME", "HoodieTableConfig"]
+
+logger = logging.getLogger(__name__)
+
+PROPERTIES_FILE_NAME = "hoodie.properties"
+PROPERTIES_BACKUP_FILE_NAME = "hoodie.properties.backup"
+
+_META_FOLDER_NAME = ".hoodie"
+_CHECKSUM = "hoodie.table.checksum"
+_METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
+_METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
+_READ_ATTEMPTS = 5
+_SECONDS_BETWEEN_ATTEMPTS = 0.2
+
+
+def _copy(properties: Mapping[str, str]) -> dict[str, str]:
+    return dict(properties)
+
+
+@attrs.frozen
+class HoodieTableConfig:
+    """The properties of a table, typed; a value that is read once and does not follow the file.
+
+    Attributes:
+        properties: All properties as stored, unknown ones included, in the order of the file.
+
+    Hudi: org.apache.hudi.common.table.HoodieTableConfig. Differs: immutable; defaults are those of table version 6.
+    """
+
+    properties: Mapping[str, str] = attrs.field(converter=_copy)
+
+    # --- on storage -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, storage: HoodieStorage, base_path: str) -> HoodieTableConfig:
+        """Read the properties of a table; nothing is changed on storage.
+
+        Args:
+            storage: Where the table is.
+            base_path: The table's folder.
+
+        Raises:
+            TableNotFoundException: There is neither the file nor its backup.
+            InvalidTableException: The file is damaged, and there is no backup that is not.
+            HoodieIOException: Storage failed.
+        """
+        path = _path(base_path, PROPERTIES_FILE_NAME)
+        backup_path = _path(base_path, PROPERTIES_BACKUP_FILE_NAME)
+        problem, missing_count = "", 0
+        for attempt in range(_READ_ATTEMPTS):
+            main, backup = _read(storage, path), _read(storage, backup_path)
+            for found in (main, backup):
+                # While a backup exists the file may be half-written: only its checksum, the last line, tells.
+                if isinstance(found, HoodieTableConfig) and (_CHECKSUM in found.properties or backup is None):
+                    return found
+            if main is None and backup is None:
+                # Both can be missing in turn while a writer replaces the file, but not again and again.
+                missing_count += 1
+                if missing_count == 3:
+                    break
+                continue
+            problem = next(text for text in (main, backup, "it has no checksum") if isinstance(text, str))
+            if attempt + 1 < _READ_ATTEMPTS:
+                time.sleep(_SECONDS_BETWEEN_ATTEMPTS)
+        if not problem:
+            raise TableNotFoundException(
+                f"There is no Hudi table at {base_path}: {path} does not exist. Check the path, or create the table "
+                "with HoodieTableMetaClient.init_table"
+            )
+        raise InvalidTableException(
+            f"The table properties {path} cannot be used: {problem}. Restore the file, for instance from a copy of "
+            f"{PROPERTIES_BACKUP_FILE_NAME}"
+        )
+
+    @classmethod
+    def create(cls, storage: HoodieStorage, base_path: str, properties: Mapping[str, str]) -> HoodieTableConfig:
+        """Make the properties file of a new table; of several processes that try, one succeeds.
+
+        Args:
+            storage: Where the table will be.
+            base_path: The table's folder.
+            properties: At least the table's name; the checksum is added.
+
+        Returns:
+            The properties as stored.
+
+        Raises:
+            TableExistsException: There is a table already.
+            InvalidTableException: The properties hold no table name.
+            HoodieIOException: Storage failed.
+        """
+        config = cls(_with_checksum(properties))
+        path = _path(base_path, PROPERTIES_FILE_NAME)
+        # The backup alone is a table whose properties a writer is just replacing.
+        if storage.exists(_path(base_path, PROPERTIES_BACKUP_FILE_NAME)) or not storage.create_if_absent(
+            path, config.to_bytes()
+        ):
+            raise TableExistsException(
+                f"There is a Hudi table at {base_path} already ({path} exists): open it with HoodieTableMetaClient.load, "
+                "or choose another path"
+            )
+        return config
+
+    @classmethod
+    def update(
+        cls, storage: HoodieStorage, base_path: str, updates: Mapping[str, str], removals: Iterable[str] = ()
+    ) -> HoodieTableConfig:
+        """Change properties of a table, atomically; what an earlier writer left half-done is repaired first.
+
+        Two writers that update at once are not kept apart: the caller holds the table's lock, or is the only writer.
+
+        Args:
+            storage: Where the table is.
+            base_path: The table's folder.
+            updates: Properties to set.
+            removals: Properties to remove; those that are not there are ignored.
+
+        Returns:
+            The properties as stored.
+
+        Raises:
+            TableNotFoundException: There is no table.
+            InvalidTableException: The properties are damaged, or would hold no table name.
+            HoodieIOException: Storage failed; the old or the new properties are there.
+        """
+        current = cls.load(storage, base_path)
+        _recover(storage, base_path, current)
+        removed = frozenset(removals)
+        kept = {key: value for key, value in current.properties.items() if key not in removed}
+        changed = cls(_with_checksum({**kept, **updates}))
+        if changed != current:
+            path = _path(base_path, PROPERTIES_FILE_NAME)
+            content = changed.to_bytes()
+            try:
+                storage.replace(path, content)
+            except HoodieIOException:
+                # The answer can be lost although the file was replaced.
+                if _read(storage, path) != changed:
+                    raise
+            logger.info("Changed properties of %s: %s", base_path, ", ".join(sorted({*updates, *removed})))
+        storage.delete_file(_path(base_path, PROPERTIES_BACKUP_FILE_NAME))
+        return changed
+
+    def to_bytes(self) -> bytes:
+        """The content of the properties file, as Java writes it."""
+        now = datetime.now(UTC)
+        comments = (
+            f"Updated at {now.isoformat(timespec='milliseconds').replace('+00:00', 'Z')}",
+            now.strftime("%a %b %d %H:%M:%S UTC %Y"),
+        )
+        return format_properties(self.properties, comments)
+
+    # --- what the table allows --------------------------------------------------------------------------------------
+
+    def check_readable(self) -> None:
+        """Refuse a table whose snapshot hoodie cannot read.
+
+        Raises:
+            HoodieNotSupportedException: Names every property that stands against it, its value and the way out.
+        """
+        self._check(to_write=False)
+
+    def check_writable(self) -> None:
+        """Refuse a table that a write of hoodie would break: unknown properties count as such.
+
+        A metadata table (`metadata_partitions`) is not judged here: the write client switches it off or refuses.
+
+        Raises:
+            HoodieNotSupportedException: Names every property that stands against it, its value and the way out.
+        """
+        self._check(to_write=True)
+
+    def without_metadata_table(self) -> dict[str, str]:
+        """The updates that switch the metadata table off, as Hudi stores them: both lists empty."""
+        return {_METADATA_PARTITIONS: "", _METADATA_PARTITIONS_INFLIGHT: ""}
+
+    # --- typed properties -------------------------------------------------------------------------------------------
+
+    @property
+    def table_name(self) -> str:
+        """``hoodie.table.name``."""
+        return self.properties.get("hoodie.table.name", "")
+
+    @property
+    def database_name(self) -> str:
+        """``hoodie.database.name``; ``""`` when absent."""
+        return self.properties.get("hoodie.database.name", "")
+
+    @property
+    def table_type(self) -> HoodieTableType:
+        """``hoodie.table.type``; COPY_ON_WRITE when absent."""
+        value = self.properties.get("hoodie.table.type", "COPY_ON_WRITE")
+        try:
+            return HoodieTableType(value.strip().upper())
+        except ValueError as error:
+            raise self._bad("hoodie.table.type", value, "COPY_ON_WRITE or MERGE_ON_READ") from error
+
+    @property
+    def table_version(self) -> int:
+        """``hoodie.table.version``; 0 when absent."""
+        return self._integer("hoodie.table.version")
+
+    @property
+    def timeline_layout_version(self) -> int:
+        """``hoodie.timeline.layout.version``; 0 when absent."""
+        return self._integer("hoodie.timeline.layout.version")
+
+    @property
+    def record_key_fields(self) -> tuple[str, ...]:
+        """``hoodie.table.recordkey.fields``; () when absent."""
+        return self._names("hoodie.table.recordkey.fields")
+
+    @property
+    def partition_fields(self) -> tuple[str, ...]:
+        """``hoodie.table.partition.fields``; () for a non-partitioned table."""
+        return self._names("hoodie.table.partition.fields")
+
+    @property
+    def ordering_fields(self) -> tuple[str, ...]:
+        """``hoodie.table.precombine.field``, or ``hoodie.table.ordering.fields``; () when absent."""
+        return self._names("hoodie.table.precombine.field") or self._names("hoodie.table.ordering.fields")
+
+    @property
+    def key_generator_class(self) -> str | None:
+        """``hoodie.table.keygenerator.class`` as stored, else ``.type``; None when absent."""
+        return self._text("hoodie.table.keygenerator.class") or self._text("hoodie.table.keygenerator.type")
+
+    @property
+    def hive_style_partitioning(self) -> bool:
+        """``hoodie.datasource.write.hive_style_partitioning``; False when absent."""
+        return self._boolean("hoodie.datasource.write.hive_style_partitioning", False)
+
+    @property
+    def url_encode_partitioning(self) -> bool:
+        """``hoodie.datasource.write.partitionpath.urlencode``; False when absent."""
+        return self._boolean("hoodie.datasource.write.partitionpath.urlencode", False)
+
+    @property
+    def populate_meta_fields(self) -> bool:
+        """``hoodie.populate.meta.fields``; True when absent."""
+        return self._boolean("hoodie.populate.meta.fields", True)
+
+    @property
+    def payload_class(self) -> str | None:
+        """``hoodie.compaction.payload.class``; None when absent."""
+        return self._text("hoodie.compaction.payload.class")
+
+    @property
+    def merger_strategy(self) -> str | None:
+        """``hoodie.compaction.record.merger.strategy``; None when absent."""
+        return self._text("hoodie.compaction.record.merger.strategy")
+
+    @property
+    def create_schema(self) -> str | None:
+        """``hoodie.table.create.schema``: Avro JSON without meta columns; None when absent."""
+        return self._text("hoodie.table.create.schema")
+
+    @property
+    def timeline_timezone(self) -> str:
+        """``hoodie.table.timeline.timezone``: ``UTC``, or ``LOCAL`` (also when absent)."""
+        return (self._text("hoodie.table.timeline.timezone") or "LOCAL").upper()
+
+    @property
+    def archive_folder(self) -> str:
+        """``hoodie.archivelog.folder``, relative to ``.hoodie``; ``archived`` when absent."""
+        return self._text("hoodie.archivelog.folder") or "archived"
+
+    @property
+    def base_file_format(self) -> str:
+        """``hoodie.table.base.file.format``; ``PARQUET`` when absent."""
+        value = self._text("hoodie.table.base.file.format") or self._text("hoodie.table.ro.file.format")
+        return (value or "PARQUET").upper()
+
+    @property
+    def metadata_partitions(self) -> tuple[str, ...]:
+        """``hoodie.table.metadata.partitions``: partitions of the metadata table that are ready; () without one."""
+        return self._names(_METADATA_PARTITIONS)
+
+    @property
+    def metadata_partitions_inflight(self) -> tuple[str, ...]:
+        """``hoodie.table.metadata.partitions.inflight``: partitions of the metadata table that are being built."""
+        return self._names(_METADATA_PARTITIONS_INFLIGHT)
+
+    @property
+    def cdc_enabled(self) -> bool:
+        """``hoodie.table.cdc.enabled``; False when absent."""
+        return self._boolean("hoodie.table.cdc.enabled", False)
+
+    @property
+    def drop_partition_columns(self) -> bool:
+        """``hoodie.datasource.write.drop.partition.columns``; False when absent."""
+        return self._boolean("hoodie.datasource.write.drop.partition.columns", False)
+
+    @property
+    def partition_metafile_use_base_format(self) -> bool:
+        """``hoodie.partition.metafile.use.base.format``; False when absent."""
+        return self._boolean("hoodie.partition.metafile.use.base.format", False)
+
+    @property
+    def bootstrap_base_path(self) -> str | None:
+        """``hoodie.bootstrap.base.path``; None when absent."""
+        return self._text("hoodie.bootstrap.base.path")
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _check(self, to_write: bool) -> None:
+        found = table_features.problems(self.properties, to_write)
+        if found:
+            raise HoodieNotSupportedException(
+                f"{'Writing' if to_write else 'Reading'} the table {self.table_name!r} is not supported because of its "
+                f"properties, and nothing was done: {'; '.join(found)}"
+            )
+
+    def _text(self, key: str) -> str | None:
+        return self.properties.get(key, "").strip() or None
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        return tuple(name for part in self.properties.get(key, "").split(",") if (name := part.strip()))
+
+    def _integer(self, key: str) -> int:
+        value = self._text(key) or "0"
+        try:
+            return int(value)
+        except ValueError as error:
+            raise self._bad(key, value, "a whole number") from error
+
+    def _boolean(self, key: str, default: bool) -> bool:
+        value = (self._text(key) or str(default)).lower()
+        if value not in ("true", "false"):
+            raise self._bad(key, value, "true or false")
+        return value == "true"
+
+    def _bad(self, key: str, value: str, allowed: str) -> InvalidTableException:
+        return InvalidTableException(
+            f"The table {self.table_name!r} has the property {key}={value}, which is not {allowed}; correct it in "
+            f"{_META_FOLDER_NAME}/{PROPERTIES_FILE_NAME}"
+        )
+
+
+def _path(base_path: str, name: str) -> str:
+    return join(base_path, _META_FOLDER_NAME, name)
+
+
+def _checksum(properties: Mapping[str, str]) -> str:
+    name = f"{properties.get('hoodie.database.name', '')}.{properties['hoodie.table.name']}"
+    return str(zlib.crc32(name.encode()))
+
+
+def _with_checksum(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with their checksum, last: a file that has it was written to its end."""
+    if not properties.get("hoodie.table.name"):
+        raise InvalidTableException("The table's properties lack hoodie.table.name; every table has a name")
+    kept = {key: value for key, value in properties.items() if key != _CHECKSUM}
+    return {**kept, _CHECKSUM: _checksum(properties)}
+
+
+def _read(storage: HoodieStorage, path: str) -> HoodieTableConfig | str | None:
+    """The properties in a file; a text saying what is wrong with it; None when it does not exist."""
+    try:
+        properties = parse_properties(storage.read(path))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        return str(error)
+    if not properties.get("hoodie.table.name"):
+        return "hoodie.table.name is missing, as in a file that was cut short" if properties else "it is empty"
+    expected = _checksum(properties)
+    if properties.get(_CHECKSUM, expected) != expected:
+        return f"{_CHECKSUM} is {properties[_CHECKSUM]}, but database and table name give {expected}"
+    return HoodieTableConfig(properties)
+
+
+def _recover(storage: HoodieStorage, base_path: str, current: HoodieTableConfig) -> None:
+    """Put back the properties file when only its backup is good, and delete the backup."""
+    path = _path(base_path, PROPERTIES_FILE_NAME)
+    main = _read(storage, path)
+    if main is None:
+        logger.warning("Restoring %s from its backup: a writer died while replacing it", path)
+        storage.create_if_absent(path, current.to_bytes())
+    elif main != current:
+        logger.warning("Restoring %s from its backup: it is damaged", path)
+        storage.replace(path, current.to_bytes())
+    storage.delete_file(_path(base_path, PROPERTIES_BACKUP_FILE_NAME))

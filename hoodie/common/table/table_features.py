@@ -1,0 +1,215 @@
+"""Which properties of a table hoodie can work with, and which it must not touch.
+
+A property that says how the table's data is laid out or merged, and that hoodie does not implement, would be broken by
+a write that ignores it. `problems` names each one, its value and the way out. A property that nobody here knows is
+such a one until the opposite is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+__all__ = ["HARMLESS_PREFIXES", "HARMLESS_PROPERTIES", "KEY_GENERATORS", "PAYLOADS", "problems"]
+
+_KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
+_EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+_COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+
+PAYLOADS: Mapping[str, str] = {
+    "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload": "COMMIT_TIME_ORDERING",
+    "org.apache.hudi.common.model.DefaultHoodieRecordPayload": "EVENT_TIME_ORDERING",
+}
+"""The payload classes that hoodie merges by, and Hudi 1.x's name of the same rule."""
+
+KEY_GENERATORS = frozenset(
+    f"{_KEY_GENERATOR_PACKAGE}{name}"
+    for kind in ("Simple", "Complex", "Nonpartitioned")
+    for name in (f"{kind}KeyGenerator", f"{kind}AvroKeyGenerator")
+)
+"""The key generators that hoodie has."""
+
+HARMLESS_PROPERTIES = frozenset(
+    {
+        # what hoodie reads and implements
+        "hoodie.table.name",
+        "hoodie.database.name",
+        "hoodie.table.checksum",
+        "hoodie.table.create.schema",
+        "hoodie.table.recordkey.fields",
+        "hoodie.table.partition.fields",
+        "hoodie.archivelog.folder",
+        "hoodie.datasource.write.hive_style_partitioning",
+        "hoodie.datasource.write.partitionpath.urlencode",
+        # the metadata table is switched off, or refused, by the write client
+        "hoodie.table.metadata.partitions",
+        "hoodie.table.metadata.partitions.inflight",
+        "hoodie.table.secondary.indexes.metadata",
+        "hoodie.table.index.defs.path",
+        # only of log files, which a copy-on-write table does not have
+        "hoodie.table.log.file.format",
+        "hoodie.table.rt.file.format",
+        # without effect as long as their main property is refused
+        "hoodie.bootstrap.index.enable",
+        "hoodie.bootstrap.index.class",
+        "hoodie.bootstrap.index.type",
+        "hoodie.table.cdc.supplemental.logging.mode",
+        "hoodie.keygen.datetime.parser.class",
+        "hoodie.deltastreamer.keygen.datetime.parser.class",
+        # of later table versions; version 6 has fixed places, and no meaning for them
+        "hoodie.table.initial.version",
+        "hoodie.timeline.path",
+        "hoodie.timeline.history.path",
+        # for Hive synchronisation
+        "hoodie.table.partition_extractor_class",
+    }
+)
+"""Properties that any value may have as far as this module is concerned."""
+
+HARMLESS_PREFIXES = (
+    # of the timestamp key generators, which are refused by class
+    "hoodie.keygen.timebased.",
+    "hoodie.deltastreamer.keygen.timebased.",
+)
+
+
+@attrs.frozen
+class _Rule:
+    """What values of one property hoodie can work with.
+
+    Attributes:
+        key: The property.
+        accepts: Tells whether hoodie supports a value, given all properties of the table.
+        way_out: What would do, for the message.
+        default: The value when the property is absent; None: absence is fine.
+        needed_to_read: Whether another value stops reading as well.
+    """
+
+    key: str
+    accepts: Callable[[str, Mapping[str, str]], bool]
+    way_out: str
+    default: str | None = None
+    needed_to_read: bool = False
+
+
+def _is(*values: str) -> Callable[[str, Mapping[str, str]], bool]:
+    wanted = {value.lower() for value in values}
+    return lambda value, _: value.strip().lower() in wanted
+
+
+def _is_known_key_generator(value: str, _: Mapping[str, str]) -> bool:
+    return (value if "." in value else f"{_KEY_GENERATOR_PACKAGE}{value}") in KEY_GENERATORS
+
+
+def _is_rule_of_payload(value: str, properties: Mapping[str, str]) -> bool:
+    payload = properties.get("hoodie.compaction.payload.class", "")
+    rules = {PAYLOADS[payload]} if payload in PAYLOADS else set(PAYLOADS.values())
+    strategies = {"COMMIT_TIME_ORDERING": _COMMIT_TIME_STRATEGY, "EVENT_TIME_ORDERING": _EVENT_TIME_STRATEGY}
+    return value in rules or value in {strategies[rule] for rule in rules}
+
+
+_WRITE_WITH_HUDI = "write to this table with Hudi, or create another one without it"
+_NEW_TABLE = "copy the rows into a table made by HoodieTableMetaClient.init_table"
+
+_RULES = (
+    _Rule(
+        "hoodie.table.version",
+        _is("6"),
+        "use a table of version 6; Hudi 1.x keeps it so with hoodie.write.table.version=6",
+        default="(absent)",
+        needed_to_read=True,
+    ),
+    _Rule(
+        "hoodie.timeline.layout.version",
+        _is("1"),
+        "tables of version 6 have layout 1",
+        default="(absent)",
+        needed_to_read=True,
+    ),
+    _Rule("hoodie.table.type", _is("COPY_ON_WRITE"), "use a table of type COPY_ON_WRITE", needed_to_read=True),
+    _Rule("hoodie.table.base.file.format", _is("PARQUET"), "use PARQUET base files", needed_to_read=True),
+    _Rule("hoodie.table.ro.file.format", _is("PARQUET"), "use PARQUET base files", needed_to_read=True),
+    _Rule("hoodie.table.multiple.base.file.formats.enable", _is("false", ""), _NEW_TABLE, needed_to_read=True),
+    _Rule("hoodie.table.storage.layout", _is("default", ""), _NEW_TABLE, needed_to_read=True),
+    _Rule("hoodie.table.format", _is("native", ""), _NEW_TABLE, needed_to_read=True),
+    _Rule("hoodie.bootstrap.base.path", _is(""), f"read it with Hudi and {_NEW_TABLE}", needed_to_read=True),
+    _Rule(
+        "hoodie.datasource.write.drop.partition.columns",
+        _is("false", ""),
+        f"partition columns must be in the files: {_NEW_TABLE}",
+        needed_to_read=True,
+    ),
+    _Rule("hoodie.table.timeline.timezone", _is("UTC", "LOCAL"), "UTC and LOCAL are supported", needed_to_read=True),
+    _Rule("hoodie.populate.meta.fields", _is("true"), f"{_WRITE_WITH_HUDI}; reading it is supported"),
+    _Rule("hoodie.table.cdc.enabled", _is("false", ""), f"{_WRITE_WITH_HUDI}; reading it is supported"),
+    _Rule("hoodie.partition.metafile.use.base.format", _is("false", ""), _WRITE_WITH_HUDI),
+    _Rule(
+        "hoodie.table.keygenerator.class", _is_known_key_generator, f"use one of {', '.join(sorted(KEY_GENERATORS))}"
+    ),
+    _Rule(
+        "hoodie.table.keygenerator.type",
+        _is("SIMPLE", "COMPLEX", "NON_PARTITION", "SIMPLE_AVRO", "COMPLEX_AVRO", "NON_PARTITION_AVRO"),
+        "use SIMPLE, COMPLEX or NON_PARTITION",
+    ),
+    _Rule("hoodie.compaction.payload.class", lambda value, _: value in PAYLOADS, f"use {' or '.join(PAYLOADS)}"),
+    _Rule(
+        "hoodie.compaction.payload.type",
+        _is("OVERWRITE_LATEST_AVRO", "HOODIE_AVRO_DEFAULT"),
+        f"use hoodie.compaction.payload.class with {' or '.join(PAYLOADS)}",
+    ),
+    _Rule(
+        "hoodie.compaction.record.merger.strategy", _is(_EVENT_TIME_STRATEGY, _COMMIT_TIME_STRATEGY), _WRITE_WITH_HUDI
+    ),
+    _Rule("hoodie.record.merge.mode", _is_rule_of_payload, "it must say what hoodie.compaction.payload.class says"),
+    _Rule(
+        "hoodie.record.merge.strategy.id", _is_rule_of_payload, "it must say what hoodie.compaction.payload.class says"
+    ),
+    _Rule(
+        "hoodie.table.precombine.field",
+        lambda value, _: "," not in value,
+        "records of a table of version 6 are ordered by one field",
+    ),
+    _Rule(
+        "hoodie.table.ordering.fields",
+        lambda value, properties: value == properties.get("hoodie.table.precombine.field", value) and "," not in value,
+        "name one field, the same as hoodie.table.precombine.field",
+    ),
+)
+_RULED = frozenset(rule.key for rule in _RULES)
+
+
+def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
+    """What stands against reading or writing a table, one text for each property; empty when nothing does.
+
+    Args:
+        properties: All properties of the table.
+        to_write: Whether it is to be written, and not only read.
+
+    Returns:
+        Texts such as ``hoodie.table.cdc.enabled=true (write to this table with Hudi ...)``.
+    """
+    found = []
+    for rule in _RULES:
+        value = properties.get(rule.key, rule.default)
+        if value is None or (not to_write and not rule.needed_to_read):
+            continue
+        if not rule.accepts(value, properties):
+            found.append(f"{rule.key}={value} ({rule.way_out})")
+    if to_write:
+        found += [
+            f"{key}={value} (hoodie does not know this property, and a write could break what it stands for: "
+            "write to this table with Hudi, or remove the property if nothing needs it)"
+            for key, value in properties.items()
+            if _is_unknown(key)
+        ]
+    return found
+
+
+def _is_unknown(key: str) -> bool:
+    return (
+        key.startswith("hoodie.")
+        and key not in _RULED
+        and key not in HARMLESS_PROPERTIES
+        and not key.startswith(HARMLESS_PREFIXES)
+    )
