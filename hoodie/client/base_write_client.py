@@ -15,7 +15,7 @@ import attrs
 import pyarrow as pa
 
 from hoodie import exception
-from hoodie.avro.schema_converters import add_meta_columns, evolve, to_avro
+from hoodie.avro.schema_converters import add_meta_columns, check_writable, evolve, record_name, record_namespace, to_avro
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.data import HoodieData
@@ -30,7 +30,6 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.config.write_options import WriteConcurrencyMode
 from hoodie.exception import (
     HoodieCommitException,
     HoodieException,
@@ -172,13 +171,8 @@ class BaseHoodieWriteClient(ABC):
 
     def _prepare_table(self) -> HoodieTableMetaClient:
         """The table, checked and cleared of failed writes."""
+        self._config.write.check_single_writer()
         meta_client = self._load_table()
-        write = self._config.write
-        if write.concurrency_mode is not WriteConcurrencyMode.SINGLE_WRITER:
-            raise HoodieNotSupportedException(
-                f"hoodie.write.concurrency.mode={write.concurrency_mode} is not supported yet: several writers need locks. "
-                "Use SINGLE_WRITER, with one writer at a time"
-            )
         RollbackService(meta_client, self._config).rollback_failed_writes()
         self._switch_off_metadata_table(meta_client)
         return meta_client
@@ -218,7 +212,9 @@ class BaseHoodieWriteClient(ABC):
             "switching off the metadata table of %s (partitions %s): hoodie does not keep it up to date; Hudi builds it "
             "again at its next write", meta_client.base_path, ",".join(partitions),
         )  # fmt: skip
-        meta_client.switch_off_metadata_table()
+        table_config.update(meta_client.storage, meta_client.base_path, table_config.without_metadata_table())
+        meta_client.storage.delete_directory(join(meta_client.meta_path, "metadata"))
+        meta_client.reload_table_config()
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -310,8 +306,10 @@ class BaseHoodieWriteClient(ABC):
             )
         else:
             data = self._records_to_data(records, table.meta_client)
-            schemas = self._write_schemas(table.meta_client, data.schema)
             has_keys = RECORD_KEY in data.schema.names
+            if not has_keys:
+                key_generator.bind(data.schema)
+            schemas = self._write_schemas(table.meta_client, data.schema)
             preparer = RecordPreparer(
                 schemas.columns,
                 None if has_keys else key_generator.bind(schemas.columns),
@@ -357,9 +355,10 @@ class BaseHoodieWriteClient(ABC):
         table_schema = meta_client.load_schema() if table_avro is not None else None
         columns = check_schema(table_schema, input_schema, self._config.write.set_null_for_missing_columns)
         if table_avro is not None and table_schema is not None:
+            check_writable(table_avro)
             avro = table_avro if columns == table_schema else evolve(table_avro, columns)
         else:
-            avro = to_avro(columns, f"{config.table_name}_record", f"hoodie.{config.table_name}")
+            avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))
         return _WriteSchemas(columns, avro, add_meta_columns(avro))
 
 

@@ -30,6 +30,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import IOType, RecordOperation
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.storage.parquet_footer import KeyRange
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import HoodieWriteHandle, RowCounter, constant_column
@@ -78,6 +79,7 @@ class HoodieMergeHandle(HoodieWriteHandle):
         super().__init__(context, partition_path, base_file.file_id, task, row_counter)
         self.base_file = base_file
         self._reader: HoodieParquetReader | None = None
+        self._goes_on = False
 
     def open(self) -> None:
         self._reader = HoodieParquetReader(self.context.storage, self.base_file.path).open()
@@ -154,7 +156,7 @@ class HoodieMergeHandle(HoodieWriteHandle):
 
     def _append(self, columns: list[pa.Array], new_keys: pa.Array | None) -> None:
         batch = pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names)
-        self.writer.write(batch, keys=new_keys)
+        self.writer.write(batch, keys=new_keys if self._goes_on else None)
 
     def _stored_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Columns of old rows as they are written again: all kept but the file's name."""
@@ -168,9 +170,13 @@ class HoodieMergeHandle(HoodieWriteHandle):
             *(batch.column(name) for name in self.context.schema.names),
         ]
 
-    def _new_bloom_filter(self) -> BloomFilter:
+    def _start_keys(self) -> tuple[BloomFilter, KeyRange | None]:
+        """Go on with the old file's filter, so that only new keys are hashed; without one, hash all."""
         footer = self._open_reader.footer()
-        return footer.bloom_filter or super()._new_bloom_filter()
+        if footer.bloom_filter is None or footer.key_range is None:
+            return super()._start_keys()
+        self._goes_on = True
+        return footer.bloom_filter, footer.key_range
 
     @property
     def _open_reader(self) -> HoodieParquetReader:

@@ -24,6 +24,7 @@ from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, Runtime
 from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WriteStatus
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.exception import HoodieCommitException, HoodieException
+from hoodie.io.storage.parquet_footer import KeyRange
 from hoodie.io.storage.parquet_writer import HoodieParquetWriter, ParquetSettings
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.storage_path import join
@@ -110,13 +111,15 @@ class HoodieWriteHandle:
         storage = self.context.storage
         ensure_partition_metadata(storage, self.context.base_path, self.partition_path, self.context.instant_time)
         self._markers().create(self.partition_path, self.file_name, self.io_type)
-        stream = storage.open_output_stream(self.path)
+        bloom_filter, stored_keys = self._start_keys()
         self._writer = HoodieParquetWriter(
-            stream,
+            storage.open_output_stream(self.path),
             self.context.schema_with_meta,
             ParquetSettings.from_config(self.context.config.storage),
-            bloom_filter=self._new_bloom_filter(),
+            bloom_filter=bloom_filter,
             avro_schema=self.context.avro_schema,
+            stored_keys=stored_keys,
+            path=self.path,
         )
 
     @property
@@ -173,11 +176,13 @@ class HoodieWriteHandle:
             errors=tuple(self._errors),
         )
 
-    def _new_bloom_filter(self) -> BloomFilter:
+    def _start_keys(self) -> tuple[BloomFilter, KeyRange | None]:
+        """The filter that the file starts from, and the range of the keys that it holds."""
         index = self.context.config.index
-        return create_bloom_filter(
+        new = create_bloom_filter(
             index.bloom_filter_type, index.bloom_num_entries, index.bloom_fpp, index.bloom_dynamic_max_entries
         )
+        return new, None
 
     def _previous_commit(self) -> str:
         return NULL_COMMIT

@@ -6,7 +6,7 @@ Hudi: the snapshot query of its engines.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ from hoodie.keygen.partition_values import partition_expression
 
 __all__ = ["read_table", "scan_table"]
 
-Filters = pc.Expression | Sequence[Any] | None
+Filters: TypeAlias = pc.Expression | Sequence[Any] | None
 
 
 def read_table(
@@ -70,6 +70,10 @@ def scan_table(
     """
     meta_client = HoodieTableMetaClient.load(base_path, storage_options)
     meta_client.table_config.check_readable()
+    if not _has_schema(meta_client):
+        # Nothing was ever written: no rows, and no types to give them.
+        names = columns if columns is not None else META_COLUMNS
+        return pa.schema([(name, pa.string() if name in META_COLUMNS else pa.null()) for name in names]).empty_table().to_reader()
     schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *meta_client.load_schema()])
     wanted = list(columns) if columns is not None else schema.names
     unknown = [name for name in wanted if name not in schema.names]
@@ -114,3 +118,7 @@ def _prune(
         return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(expression)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise HoodieException(f"the filter {expression} does not fit the table {meta_client.base_path}: {error}") from error
+
+
+def _has_schema(meta_client: HoodieTableMetaClient) -> bool:
+    return meta_client.load_avro_schema() is not None or len(meta_client.active_timeline.filter_completed_instants().commits_timeline()) > 0

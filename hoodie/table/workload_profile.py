@@ -10,11 +10,10 @@ from collections.abc import Mapping
 import attrs
 import pyarrow as pa
 
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import FileGroupWorkload, HoodieCommitMetadata, build_workload_profile
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import CURRENT_FILE_ID, CURRENT_INSTANT_TIME, PARTITION_PATH
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.model.write_stat import HoodieWriteStat
 
 __all__ = ["WorkloadProfile", "WorkloadStat"]
 
@@ -96,23 +95,14 @@ class WorkloadProfile:
         Args:
             inserts_into: Partition path to the inserts that fill existing file groups.
         """
-        stats: dict[str, tuple[HoodieWriteStat, ...]] = {}
+        new_groups, touched = {}, {}
         for partition_path, stat in self.stats.items():
             filling = inserts_into.get(partition_path, {})
-            new_groups = HoodieWriteStat(
-                file_id="", partition_path="", num_inserts=stat.num_inserts - sum(filling.values())
-            )
-            touched = [
-                HoodieWriteStat(
-                    file_id=location.file_id,
-                    partition_path="",
-                    prev_commit=location.instant_time,
-                    num_inserts=filling.get(location, 0),
-                    num_update_writes=stat.updates.get(location, 0),
+            new_groups[partition_path] = stat.num_inserts - sum(filling.values())
+            touched[partition_path] = [
+                FileGroupWorkload(
+                    location.file_id, location.instant_time, stat.updates.get(location, 0), filling.get(location, 0)
                 )
                 for location in {**stat.updates, **filling}
             ]
-            stats[partition_path] = (new_groups, *touched)
-        return HoodieCommitMetadata(
-            partition_to_write_stats=stats, extra_metadata={}, operation_type=self.operation, compacted=False
-        )
+        return build_workload_profile(self.operation, new_groups, touched)

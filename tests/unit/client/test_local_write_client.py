@@ -18,6 +18,7 @@ from hoodie.exception import (
     HoodieConfigException,
     HoodieHeartbeatException,
     HoodieKeyException,
+    HoodieNotSupportedException,
     HoodieRollbackException,
     HoodieUpsertException,
     MissingSchemaFieldException,
@@ -253,7 +254,7 @@ def test_fresh_heartbeat_keeps_another_writers_instant(base_path: Path, client: 
 
 def test_lazy_policy_leaves_failed_writes_and_says_so(base_path: Path, client: MakeClient) -> None:
     client(auto_commit=False).start_commit()
-    with client(cleaner_policy_failed_writes="LAZY") as c, pytest.raises(HoodieCommitException, match="LAZY"):
+    with client(cleaner_policy_failed_writes="LAZY") as c, pytest.raises(HoodieNotSupportedException, match="LAZY"):
         c.start_commit()
 
 

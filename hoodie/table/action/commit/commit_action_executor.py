@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import attrs
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from hoodie import exception
 from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -275,9 +276,9 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
             )
 
 
-def _first_bad_rows(task: object, batches: object) -> object:
+def _first_bad_rows(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     count = 0
-    for batch in batches:  # type: ignore[attr-defined]
+    for batch in batches:
         bad = batch.filter(batch.column(PARTITION_PATH).is_null()).slice(0, SAMPLED_BAD_ROWS - count)
         count += bad.num_rows
         yield bad

@@ -97,7 +97,8 @@ class BucketAssigner:
             file_id = files.dictionary[int(codes[found == -1][0])].as_py()
             raise HoodieIndexException(f"file group {file_id} of partition {partition_path!r} is not in the workload profile")
         numbers[rows] = found
-        return rows[found == -2]
+        without_location: np.ndarray = rows[found == -2]
+        return without_location
 
     def _assign_inserts(self, numbers: np.ndarray, rows: np.ndarray, partition_path: str, keys: pa.Array) -> None:
         target = self.insert_buckets.get(partition_path)

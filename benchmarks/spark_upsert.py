@@ -1,0 +1,192 @@
+"""hoodie and real Hudi on the same Spark: bulk insert of 4M rows, an upsert of 400k (half new), an upsert of one row.
+
+    python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi] [--profile]
+
+Each engine runs in a process of its own, one after the other, in the environment of this program (PySpark 3.5 for real Hudi, whose
+bundle is found by HOODIE_HUDI_BUNDLE). ``parquet`` is plain ``df.write.parquet`` of the same data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from benchmarks.measure import Timing, copy, describe_machine, fresh, trip_updates, trips
+
+DRIVER_MEMORY = os.environ.get("HOODIE_DRIVER_MEMORY", "6g")
+
+
+def make_data(folder: Path, rows: int) -> None:
+    """Input files: the table, the upsert, one row."""
+    table = trips(rows).combine_chunks()
+    for name, data, parts in (
+        ("base", table, 8),
+        ("upsert", trip_updates(table, rows // 20, rows // 20), 2),
+        ("one", trip_updates(table, 1, 0, seed=7), 1),
+    ):
+        (folder / name).mkdir(parents=True)
+        for part in range(parts):
+            low, high = data.num_rows * part // parts, data.num_rows * (part + 1) // parts
+            pq.write_table(data.slice(low, high - low), folder / name / f"{part}.parquet")
+
+
+def session(jar: str | None):
+    """local[2], as the figures to beat were measured."""
+    from pyspark.sql import SparkSession  # not installed everywhere
+
+    builder = (
+        SparkSession.builder.master("local[2]").config("spark.driver.memory", DRIVER_MEMORY)
+        .config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.parquet.compression.codec", "snappy")
+    )  # fmt: skip
+    if jar:
+        builder = (
+            builder.config("spark.driver.extraClassPath", jar).config("spark.executor.extraClassPath", jar)
+            .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+            .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
+        )  # fmt: skip
+    return builder.getOrCreate()
+
+
+class ParquetEngine:
+    """Plain Spark."""
+
+    operations = ("bulk_insert",)
+
+    def __init__(self, spark) -> None:
+        self.spark = spark
+
+    def prepare(self, path: str) -> None:
+        """Nothing."""
+
+    def write(self, operation: str, df, path: str) -> object:
+        """Write Parquet files, one folder for each partition."""
+        df.write.mode("overwrite").partitionBy("partitionpath").parquet(path)
+        return None
+
+
+class HoodieEngine:
+    """This project."""
+
+    operations = ("bulk_insert", "upsert", "upsert again", "one row")
+
+    def __init__(self, spark) -> None:
+        self.spark = spark
+
+    def prepare(self, path: str) -> None:
+        """An empty table."""
+        from hoodie import HoodieTableMetaClient  # real Hudi's process does not need it
+
+        HoodieTableMetaClient.init_table(
+            path, table_name="trips", record_key_fields=["uuid"], partition_fields=["partitionpath"], ordering_fields=["ts"]
+        )
+
+    def write(self, operation: str, df, path: str) -> object:
+        """One operation of the write client."""
+        from hoodie import HoodieWriteConfig, SparkRDDWriteClient  # as above
+
+        with SparkRDDWriteClient(self.spark, HoodieWriteConfig.from_properties(path)) as client:
+            return client.bulk_insert(df) if operation == "bulk_insert" else client.upsert(df)
+
+
+class HudiEngine:
+    """Real Hudi through its data source."""
+
+    operations = ("bulk_insert", "upsert", "upsert again", "one row")
+
+    def __init__(self, spark) -> None:
+        self.spark = spark
+
+    def prepare(self, path: str) -> None:
+        """Nothing: the first write makes the table."""
+
+    def write(self, operation: str, df, path: str) -> object:
+        """One operation of the data source, snappy as everybody here."""
+        kind = "bulk_insert" if operation == "bulk_insert" else "upsert"
+        (
+            df.write.format("hudi").option("hoodie.table.name", "trips").option("hoodie.datasource.write.operation", kind)
+            .option("hoodie.datasource.write.recordkey.field", "uuid")
+            .option("hoodie.datasource.write.partitionpath.field", "partitionpath")
+            .option("hoodie.datasource.write.precombine.field", "ts").option("hoodie.index.type", "SIMPLE")
+            .option("hoodie.parquet.compression.codec", "snappy")
+            .mode("overwrite" if operation == "bulk_insert" else "append").save(path)
+        )  # fmt: skip
+        return None
+
+
+ENGINES = {"parquet": ParquetEngine, "hoodie": HoodieEngine, "hudi": HudiEngine}
+
+
+def run_engine(name: str, data: str, work: str, runs: int) -> None:
+    """In the child: print one JSON line for each timing."""
+    engine = ENGINES[name](session(os.environ.get("HOODIE_HUDI_BUNDLE") if name == "hudi" else None))
+    frames = {kind: engine.spark.read.parquet(f"{data}/{kind}") for kind in ("base", "upsert", "one")}
+    base, path = f"{work}/{name}_base", f"{work}/{name}"
+    engine.prepare(fresh(f"{work}/warm"))
+    engine.write("bulk_insert", frames["one"], f"{work}/warm")
+    if "upsert" in engine.operations:
+        engine.write("upsert", frames["one"], f"{work}/warm")
+    for number in range(runs):
+        for operation in engine.operations:
+            if operation == "bulk_insert":
+                engine.prepare(fresh(base))
+            if operation == "upsert":
+                copy(base, path)
+            frame = frames["base" if operation == "bulk_insert" else "one" if operation == "one row" else "upsert"]
+            started = time.perf_counter()
+            result = engine.write(operation, frame, base if operation == "bulk_insert" else path)
+            steps = [(step.name, step.seconds) for step in getattr(result, "steps", ())]
+            print(json.dumps([name, operation, number, time.perf_counter() - started, steps]), flush=True)
+    if name != "parquet":
+        rows = engine.spark.read.parquet(*glob.glob(f"{base}/*/*/*/*.parquet")).count()
+        print(json.dumps([name, "rows", 0, rows, []]), flush=True)
+
+
+def main() -> None:
+    """Run every engine and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--engines", default="parquet,hoodie,hudi")
+    parser.add_argument("--profile", action="store_true", help="print the steps of hoodie's last runs")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        run_engine(*arguments.child, arguments.runs)
+        return
+    print(describe_machine("pyspark", "pyarrow"))
+    found: dict[tuple[str, str], Timing] = {}
+    steps: dict[str, list[tuple[str, float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        make_data(Path(folder) / "data", arguments.rows)
+        for name in arguments.engines.split(","):
+            command = [sys.executable, "-m", "benchmarks.spark_upsert", "--runs", str(arguments.runs)]
+            command += ["--child", name, f"{folder}/data", folder]
+            child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            for line in child.stdout.splitlines():
+                if not line.startswith("["):
+                    continue
+                engine, operation, _, seconds, its_steps = json.loads(line)
+                if operation != "rows":
+                    timing = found.setdefault((engine, operation), Timing(f"{engine} {operation}", []))
+                    timing.seconds.append(seconds)
+                    steps[f"{engine} {operation}"] = its_steps
+    for (engine, operation), timing in found.items():
+        peer = found.get(("parquet" if operation == "bulk_insert" else "hudi", operation))
+        print(timing.line(peer if peer is not timing and engine == "hoodie" else None))
+        if arguments.profile:
+            for step, seconds in steps[timing.name]:
+                print(f"    {seconds:7.3f} s  {step}")
+
+
+if __name__ == "__main__":
+    main()
