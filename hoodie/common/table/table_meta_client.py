@@ -15,7 +15,11 @@ import pyarrow as pa
 
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
-from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.common.table.table_config import (
+    PROPERTIES_BACKUP_FILE_NAME,
+    PROPERTIES_FILE_NAME,
+    HoodieTableConfig,
+)
 from hoodie.common.table.table_definition import TableDefinition
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
@@ -28,15 +32,13 @@ from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import TableExistsException, TableNotFoundException
 from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
-from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage import FileStatus, HoodieStorage
 
 __all__ = ["METAFOLDER_NAME", "HoodieTableMetaClient"]
 
 logger = logging.getLogger(__name__)
 
 METAFOLDER_NAME = ".hoodie"
-_PROPERTIES_FILE_NAME = "hoodie.properties"
-_PROPERTIES_BACKUP_FILE_NAME = "hoodie.properties.backup"
 _HEARTBEAT_FOLDER_NAME = ".heartbeat"
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
 
@@ -138,7 +140,10 @@ class HoodieTableMetaClient:
         path = storage_path.normalise_path(base_path)
         storage = open_storage(path, storage_options)
         if _is_table(storage, path):
-            raise _exists(path)
+            raise TableExistsException(
+                f"There is a Hudi table at {path} already: open it with HoodieTableMetaClient.load, or choose another "
+                "path"
+            )
         meta_path = storage_path.join(path, METAFOLDER_NAME)
         for folder in (
             ".schema",
@@ -163,7 +168,8 @@ class HoodieTableMetaClient:
         Raises:
             TableNotFoundException: There is no table.
             InvalidTableException: Its properties are damaged.
-            HoodieNotSupportedException: Its version or a feature of it is not supported.
+            HoodieNotSupportedException: Its version is not supported. (Other features are judged by who reads or
+                writes: `HoodieTableConfig.check_readable` and `check_writable`.)
             HoodieIOException: Storage failed.
         """
         path = storage_path.normalise_path(base_path)
@@ -173,11 +179,11 @@ class HoodieTableMetaClient:
             storage = open_storage(path, storage_options)
             if not _is_table(storage, path):
                 raise TableNotFoundException(
-                    f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{_PROPERTIES_FILE_NAME}): check the "
+                    f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}): check the "
                     "path, or create the table with HoodieTableMetaClient.init_table"
                 )
         table_config = HoodieTableConfig.load(storage, path)
-        table_config.check_readable()
+        _check_version(table_config)
         timeline = _load_active_timeline(storage, path, table_config)
         return cls(path, storage, storage_options, table_config, timeline)
 
@@ -215,17 +221,14 @@ class HoodieTableMetaClient:
         return self.active_timeline
 
     def reload_table_config(self) -> HoodieTableConfig:
-        """Read the table's properties again, and return them.
+        """Read the table's properties again, and return them, whatever they have become.
 
         Raises:
             InvalidTableException: They are damaged.
-            HoodieNotSupportedException: The table was made one of a version or feature that is not supported.
             HoodieIOException: Storage failed.
         """
-        table_config = HoodieTableConfig.load(self.storage, self.base_path)
-        table_config.check_readable()
-        self.table_config = table_config
-        return table_config
+        self.table_config = HoodieTableConfig.load(self.storage, self.base_path)
+        return self.table_config
 
     def view(self) -> HoodieTableFileSystemView:
         """A new view of the table's files as of `active_timeline`; partitions are listed when first asked for."""
@@ -308,9 +311,7 @@ class HoodieTableMetaClient:
         return view
 
     def _schema_resolver(self) -> TableSchemaResolver:
-        return TableSchemaResolver(
-            self.storage, self.base_path, self.active_timeline, self.view(), self.table_config.create_schema
-        )
+        return TableSchemaResolver(self.storage, self.base_path, self.active_timeline, self.view(), self.table_config)
 
     def _summarise(self, instant: HoodieInstant, is_completed_commit: bool) -> InstantSummary:
         summary = InstantSummary(instant.requested_time, instant.action.value, State(instant.state).name)
@@ -351,7 +352,7 @@ def _is_table(storage: HoodieStorage, base_path: str) -> bool:
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
     return any(
         storage.exists(storage_path.join(meta_path, name))
-        for name in (_PROPERTIES_FILE_NAME, _PROPERTIES_BACKUP_FILE_NAME)
+        for name in (PROPERTIES_FILE_NAME, PROPERTIES_BACKUP_FILE_NAME)
     )
 
 
@@ -361,14 +362,40 @@ def _without_globs(path: str) -> str:
     return storage_path.parent(path[: match.start()] + "x") if match is not None else path
 
 
-def _exists(path: str) -> TableExistsException:
-    return TableExistsException(
-        f"There is a Hudi table at {path} already: open it with HoodieTableMetaClient.load, or choose another path"
-    )
+def _check_version(table_config: HoodieTableConfig) -> None:
+    """Refuse a table whose timeline cannot be listed; what else it may need is judged by who reads or writes it."""
+    keys = ("hoodie.table.name", "hoodie.table.version", "hoodie.timeline.layout.version")
+    known = {key: table_config.properties[key] for key in keys if key in table_config.properties}
+    HoodieTableConfig(known).check_readable()
 
 
 def _load_active_timeline(
     storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig
 ) -> HoodieActiveTimeline:
-    layout = timeline_layout(table_config.timeline_layout_version)
-    return HoodieActiveTimeline.load(storage, storage_path.join(base_path, METAFOLDER_NAME), layout)
+    meta_path = storage_path.join(base_path, METAFOLDER_NAME)
+    return HoodieActiveTimeline.load(
+        storage,
+        meta_path,
+        timeline_layout(table_config.timeline_layout_version),
+        timezone=table_config.timeline_timezone,
+        newest_archived_time=_NewestArchivedTime(storage, meta_path, table_config.archive_folder),
+    )
+
+
+class _NewestArchivedTime:
+    """The greatest instant time of the archive; its files are read again only when their listing has changed."""
+
+    def __init__(self, storage: HoodieStorage, meta_path: str, archive_folder: str) -> None:
+        self._storage = storage
+        self._meta_path = meta_path
+        self._archive_folder = archive_folder
+        self._listing: list[FileStatus] = []
+        self._newest: str | None = None
+
+    def __call__(self) -> str | None:
+        listing = self._storage.list_directory(storage_path.join(self._meta_path, self._archive_folder))
+        if listing != self._listing:
+            archived = HoodieArchivedTimeline.load(self._storage, self._meta_path, self._archive_folder)
+            self._newest = archived.last_instant.requested_time if archived.last_instant is not None else None
+            self._listing = listing
+        return self._newest

@@ -12,9 +12,9 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodie.avro.schema_converters import remove_meta_columns, to_arrow
-from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_arrow, to_avro
 from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieCorruptedDataException, HoodieSchemaException
@@ -44,14 +44,14 @@ class TableSchemaResolver:
         base_path: The table's folder.
         timeline: The active timeline.
         view: Asked for a base file where the timeline names none.
-        create_schema: The schema in the table's properties (Avro JSON), None without one.
+        table_config: The table's properties, with the schema that it was created with.
     """
 
     storage: HoodieStorage
     base_path: str
     timeline: HoodieActiveTimeline
     view: HoodieTableFileSystemView
-    create_schema: str | None
+    table_config: HoodieTableConfig
 
     def load_avro_schema(self) -> str | None:
         """The user's columns as Avro JSON; None when neither commits, nor base files, nor properties tell.
@@ -62,11 +62,10 @@ class TableSchemaResolver:
             HoodieIOException: Storage failed.
         """
         schema = self._schema_of_commits()
+        if schema is None and (footer := self._footer()) is not None:
+            schema = self._schema_of_footer(footer)
         if schema is None:
-            footer = self._footer()
-            schema = _avro_schema_of(footer) if footer is not None else None
-        if schema is None:
-            schema = self.create_schema
+            schema = self.table_config.create_schema
         return remove_meta_columns(schema) if schema is not None else None
 
     def load_schema(self) -> pa.Schema:
@@ -77,14 +76,7 @@ class TableSchemaResolver:
             HoodieSchemaException: Nothing tells the schema, or what was found is not one.
             HoodieIOException: Storage failed.
         """
-        schema = self._schema_of_commits()
-        if schema is None:
-            footer = self._footer()
-            if footer is not None and (schema := _avro_schema_of(footer)) is None:
-                fields = footer.schema.to_arrow_schema()
-                return pa.schema([field for field in fields if field.name not in META_COLUMN_SET])
-        if schema is None:
-            schema = self.create_schema
+        schema = self.load_avro_schema()
         if schema is None:
             raise HoodieSchemaException(
                 f"The table {self.base_path} has no schema yet: nothing was written to it, and init_table was given no "
@@ -123,10 +115,11 @@ class TableSchemaResolver:
             for base_file in self.view.latest_base_files(partition_path):
                 yield base_file.path
 
-
-def _avro_schema_of(footer: pq.FileMetaData) -> str | None:
-    metadata = footer.metadata or {}
-    for key in _AVRO_FOOTER_KEYS:
-        if key in metadata:
-            return str(metadata[key].decode("utf-8", "replace"))
-    return None
+    def _schema_of_footer(self, footer: pq.FileMetaData) -> str:
+        """The Avro schema that Hudi and hoodie store in a base file, else one made of its columns."""
+        metadata = footer.metadata or {}
+        for key in _AVRO_FOOTER_KEYS:
+            if key in metadata:
+                return str(metadata[key].decode("utf-8", "replace"))
+        name = self.table_config.table_name
+        return to_avro(footer.schema.to_arrow_schema().remove_metadata(), record_name(name), record_namespace(name))

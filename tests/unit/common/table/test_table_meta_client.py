@@ -227,8 +227,8 @@ def test_a_reload_sees_what_others_did(tmp_path: Path) -> None:
     path = tmp_path / ".hoodie/hoodie.properties"
     path.write_text(path.read_text().replace("hoodie.table.version=6", "hoodie.table.version=8"))
     assert client.table_config.table_version == 6
-    with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.table\.version"):
-        client.reload_table_config()
+    assert client.reload_table_config() is client.table_config
+    assert client.table_config.table_version == 8
 
 
 def test_the_schema_is_that_of_the_newest_commit_which_can_change_it(tmp_path: Path) -> None:
@@ -247,6 +247,7 @@ def test_a_table_whose_commits_tell_no_schema_has_that_of_its_newest_file(tmp_pa
     commit(tmp_path, T1, ["f"], None, avro_footer=avro_footer)
     client.reload_active_timeline()
     assert client.load_schema() == SCHEMA
+    assert client.load_avro_schema() == avro(SCHEMA)
 
 
 def test_a_file_is_found_for_the_schema_when_the_timeline_names_none_that_is_left(tmp_path: Path) -> None:
@@ -401,6 +402,18 @@ def test_histories_of_tables_of_real_hudi_count_what_was_written(shared_tables: 
         assert all(row.files_written is not None for row in writes), base_path
         assert [row.instant_time for row in history] == sorted(row.instant_time for row in history)
         assert len(repr(history).splitlines()) == len(history) + 2
+
+
+def test_new_instants_of_a_table_follow_its_archive(shared_tables: Path) -> None:
+    client = HoodieTableMetaClient.load(str(shared_tables / "hudi-v6-table-mor" / "hudi-v6-table-mor"))
+    archived = client.archived_timeline
+    assert client.archived_timeline is archived
+    assert archived.last_instant is not None
+    newest = client.active_timeline.newest_archived_time
+    assert newest() == newest() == archived.last_instant.requested_time
+    client.reload_active_timeline()
+    assert client.archived_timeline is not archived
+    assert client.active_timeline.timezone == client.table_config.timeline_timezone
 
 
 def test_an_orphan_beside_the_files_of_real_hudi_is_not_seen(shared_tables: Path, tmp_path: Path) -> None:
