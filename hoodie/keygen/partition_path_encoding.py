@@ -23,7 +23,7 @@ MAX_LEVEL_BYTES = 255
 _ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _ESCAPED_RE2 = r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")
-_SUSPICIOUS_RE2 = r"[\x00-\x1f\x7f]|^/|/$|//|(^|/)\."
+_SUSPICIOUS_RE2 = r"[\x00-\x1f\x7f:]|^/|/$|//|(^|/)\."
 _METADATA_FOLDER = ".hoodie"
 _PARTITION_METADATA = ".hoodie_partition_metadata"
 
@@ -49,6 +49,8 @@ def reason_against_level(level: str, field_prefix: str = "") -> str | None:
         return "starts with a slash"
     if level.endswith("/"):
         return "ends with a slash"
+    if ":" in level:
+        return "contains a colon, which Hudi takes for the end of a URL's scheme (URL encoding of partitions allows it)"
     names = level.split("/")
     if "" in names:
         return "contains an empty folder name (two slashes)"

@@ -15,9 +15,9 @@ float, double                      Double.toString: 1.0, 0.001, 1.0E7, NaN, -Inf
 binary                             decoded as UTF-8, what is malformed becomes U+FFFD
 =================================  =======================================================
 
-Floating-point digits are the shortest that give the value back, as in Java 19 and later. Java 17 writes one digit too
-many for some values (2.0E-3 is the same, 2.2250738585072014E-308 too; 1.0E23 is 1.0E23 in both): a key that is a
-floating-point column may then differ in its last digit from one made by an older Java. Such keys are best avoided.
+Floating-point digits are the shortest that give the value back, as in Java 19 and later. Java 17 writes another last
+digit for some whole numbers that are too large to be exact: doubles from about 1.0E16 on (1.0E23 is
+9.999999999999999E22 there), floats from about 3.0E7 on. Below, all are the same. Such columns are no good keys.
 """
 
 from __future__ import annotations

@@ -191,6 +191,7 @@ def test_several_partition_fields_are_levels() -> None:
 def test_a_slash_makes_another_level_unless_it_is_escaped() -> None:
     assert paths_of(["a/b"]) == ["a/b"]
     assert paths_of(["a/b"], url_encode=True) == ["a%2Fb"]
+    assert paths_of(["10:00"], url_encode=True) == ["10%3A00"]
 
 
 def test_url_encoding_escapes_what_hudi_escapes_and_nothing_else() -> None:
@@ -217,6 +218,8 @@ def test_unusual_names_are_taken_as_they_are(value: str) -> None:
         ("a//b", "two slashes"),
         ("a\nb", "control character"),
         ("a\x00", "control character"),
+        ("2026-01-01 10:00:00", "colon"),
+        ("a/b:c", "colon"),
         (".hoodie", "Hudi uses"),
         (".hoodie/x", "Hudi uses"),
         (".hoodie_partition_metadata", "Hudi uses"),
