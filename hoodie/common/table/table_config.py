@@ -126,8 +126,8 @@ class HoodieTableConfig:
             path, config.to_bytes()
         ):
             raise TableExistsException(
-                f"There is a Hudi table at {base_path} already ({path} exists): open it with HoodieTableMetaClient.load, "
-                "or choose another path"
+                f"There is a Hudi table at {base_path} already ({path} exists): open it with "
+                "HoodieTableMetaClient.load, or choose another path"
             )
         return config
 

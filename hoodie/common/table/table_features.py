@@ -189,13 +189,16 @@ def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
     Returns:
         Texts such as ``hoodie.table.cdc.enabled=true (write to this table with Hudi ...)``.
     """
-    found = []
+    found: list[str] = []
     for rule in _RULES:
         value = properties.get(rule.key, rule.default)
         if value is None or (not to_write and not rule.needed_to_read):
             continue
         if not rule.accepts(value, properties):
             found.append(f"{rule.key}={value} ({rule.way_out})")
+            if rule.key == "hoodie.table.version":
+                # Every other property means what it means in that version.
+                return found
     if to_write:
         found += [
             f"{key}={value} (hoodie does not know this property, and a write could break what it stands for: "
