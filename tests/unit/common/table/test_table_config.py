@@ -100,7 +100,9 @@ def test_an_old_file_without_checksum_loads(storage: LocalStorage, main_file: Pa
     assert load(storage).table_name == "trips"
 
 
-@pytest.mark.parametrize("main", [None, b"", b"hoodie.table.na", format_properties(MINIMAL), b"hoodie.table.name=x\\u1"])
+@pytest.mark.parametrize(
+    "main", [None, b"", b"hoodie.table.na", format_properties(MINIMAL), b"hoodie.table.name=x\\u1"]
+)
 def test_a_reader_in_the_middle_of_a_java_update_takes_the_backup(
     storage: LocalStorage, main_file: Path, backup_file: Path, main: bytes | None
 ) -> None:
@@ -292,15 +294,27 @@ def test_absent_properties_have_hudis_defaults() -> None:
     assert config.table_type is HoodieTableType.COPY_ON_WRITE
     assert (config.table_version, config.timeline_layout_version) == (0, 0)
     assert (config.record_key_fields, config.partition_fields, config.ordering_fields) == ((), (), ())
-    assert (config.key_generator_class, config.payload_class, config.merger_strategy, config.create_schema) == (None,) * 4
-    assert (config.hive_style_partitioning, config.url_encode_partitioning, config.drop_partition_columns) == (False,) * 3
+    assert (config.key_generator_class, config.payload_class, config.merger_strategy, config.create_schema) == (
+        None,
+    ) * 4
+    assert (config.hive_style_partitioning, config.url_encode_partitioning, config.drop_partition_columns) == (
+        False,
+    ) * 3
     assert (config.populate_meta_fields, config.cdc_enabled, config.partition_metafile_use_base_format) == (
         True,
         False,
         False,
     )
-    assert (config.timeline_timezone, config.archive_folder, config.base_file_format) == ("LOCAL", "archived", "PARQUET")
-    assert (config.metadata_partitions, config.metadata_partitions_inflight, config.bootstrap_base_path) == ((), (), None)
+    assert (config.timeline_timezone, config.archive_folder, config.base_file_format) == (
+        "LOCAL",
+        "archived",
+        "PARQUET",
+    )
+    assert (config.metadata_partitions, config.metadata_partitions_inflight, config.bootstrap_base_path) == (
+        (),
+        (),
+        None,
+    )
     assert config.database_name == ""
 
 
@@ -332,7 +346,9 @@ def test_lists_and_flags_are_parsed() -> None:
         ("hoodie.table.type", "COPY_ON_READ", lambda config: config.table_type),
     ],
 )
-def test_a_value_that_does_not_parse_is_named(key: str, value: str, read: Callable[[HoodieTableConfig], object]) -> None:
+def test_a_value_that_does_not_parse_is_named(
+    key: str, value: str, read: Callable[[HoodieTableConfig], object]
+) -> None:
     with pytest.raises(InvalidTableException, match=f"{key}={value}"):
         read(HoodieTableConfig({"hoodie.table.name": "t", key: value}))
 
@@ -415,7 +431,9 @@ def test_all_problems_are_named_at_once_but_of_another_version_only_the_version(
     two = {"hoodie.table.cdc.enabled": "true", "hoodie.table.x": "y"}
     message = refused(HoodieTableConfig(MINIMAL | two).check_writable)
     assert "hoodie.table.cdc.enabled=true" in message and "hoodie.table.x=y" in message
-    assert "hoodie.table.x" not in refused(HoodieTableConfig(MINIMAL | two | {"hoodie.table.version": "9"}).check_writable)
+    assert "hoodie.table.x" not in refused(
+        HoodieTableConfig(MINIMAL | two | {"hoodie.table.version": "9"}).check_writable
+    )
 
 
 @pytest.mark.parametrize(
@@ -457,7 +475,8 @@ def test_a_merge_mode_must_say_what_the_payload_class_says() -> None:
 
 
 def test_real_copy_on_write_tables_of_version_6_are_writable_unless_they_lack_meta_fields(shared_tables: Path) -> None:
-    writable, refusals = [], []
+    writable: list[str] = []
+    refusals: list[str] = []
     for file in sorted(shared_tables.rglob(".hoodie/hoodie.properties")):
         base_path = str(file.parent.parent)
         config = HoodieTableConfig.load(LocalStorage(base_path), base_path)
