@@ -133,7 +133,7 @@ def _arrow_type(data_type: st.DataType, path: str, problems: list[str]) -> pa.Da
         return pa.map_(pa.field("key", key, False), pa.field("value", value, data_type.valueContainsNull))
     if kind not in _TO_ARROW:
         problems.append(f"{path} is {data_type.simpleString()}")
-        return pa.null()
+        return pa.string()
     return _TO_ARROW[kind]
 
 

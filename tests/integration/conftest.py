@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,6 +21,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def spark() -> Iterator[SparkSession]:
     """A session with two cores; its Python workers are this interpreter."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    here = Path(__file__).parent
+    # Functions of test modules travel to the workers by name.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(here.parents[1]), str(here), os.environ.get("PYTHONPATH", "")])
     session = (
         SparkSession.builder.master("local[2]")
         .appName("hoodie tests")

@@ -17,9 +17,10 @@ import pyarrow as pa
 from pyspark import RDD, Broadcast, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from hoodie.common.data.normalise import normalise_batch, normalise_schema, record_batches
+from hoodie.common.data.normalise import RecordSource, normalise_batch, normalise_schema, record_batches
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.record_columns import RESERVED_COLUMNS
 from hoodie.data.spark_compatibility import described_job, prepare_worker, spark_context
 from hoodie.data.spark_data import SparkData, hoodie_errors, task_identity
 from hoodie.data.spark_types import arrow_schema, spark_schema
@@ -150,12 +151,15 @@ class HoodieSparkEngineContext(HoodieEngineContext):
         return data if data.schema == target else data.map_batches(_Normalise(target), target)
 
     def _rdd_to_data(self, records: RDD[Any], schema: pa.Schema | None) -> SparkData:
-        if schema is None:
-            schema = record_batches(records.take(SAMPLED_RECORDS), None).schema
-        encoded = records.mapPartitions(_EncodeRecords(schema))
-        target = record_batches([], schema).schema
-        frame = self._spark.createDataFrame(encoded, "batches binary")
-        return SparkData(frame).map_partitions_with_index(_decode_records, target)
+        sample = records.take(SAMPLED_RECORDS)
+        seen = record_batches(sample, schema).schema
+        # What the schema names may come later; what neither names is refused when it comes.
+        later = [field.with_nullable(True) for field in schema or [] if field.name not in seen.names]
+        columns = [field for field in seen if field.name not in RESERVED_COLUMNS]
+        reserved = [field for field in seen if field.name in RESERVED_COLUMNS]
+        target = pa.schema([*columns, *normalise_schema(pa.schema(later)), *reserved])
+        encoded = self._spark.createDataFrame(records.mapPartitions(_EncodeRecords(target)), "batches binary")
+        return SparkData(encoded).map_partitions_with_index(_decode_records, target)
 
 
 class _BroadcastValue(Shared):
@@ -269,16 +273,29 @@ class _EncodeRecords:
 
     schema: pa.Schema
 
-    def __call__(self, records: Iterable[Any]) -> Iterator[tuple[bytes]]:
+    def __call__(self, records: Iterable[Any]) -> Iterable[tuple[bytes]]:
+        known = pa.schema([field for field in self.schema if field.name not in RESERVED_COLUMNS])
         rest = iter(records)
         while chunk := list(itertools.islice(rest, RECORDS_PER_BATCH)):
-            source = record_batches(chunk, self.schema)
-            batches = source.table.to_batches() if source.table is not None else source.batches
             sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, source.schema) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
+            with pa.ipc.new_stream(sink, self.schema) as writer:
+                writer.write_table(self._completed(record_batches(chunk, known), len(chunk)))
             yield (sink.getvalue().to_pybytes(),)
+
+    def _completed(self, source: RecordSource, count: int) -> pa.Table:
+        """All columns of the schema, null where these records have none."""
+        table = source.table if source.table is not None else pa.Table.from_batches(source.batches, source.schema)
+        unknown = [name for name in table.column_names if name not in self.schema.names]
+        if unknown:
+            raise HoodieSchemaException(
+                f"records of the RDD have {', '.join(unknown)}, which none of the first {SAMPLED_RECORDS} has: give "
+                "the schema of the records, or the same columns and an ordering value to each of them"
+            )
+        columns = [
+            table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(count, field.type)
+            for field in self.schema
+        ]
+        return pa.Table.from_arrays(columns, schema=self.schema)
 
 
 def _decode_records(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
