@@ -13,7 +13,14 @@ import pyarrow.compute as pc
 
 from hoodie.keygen.value_strings import value_strings
 
-__all__ = ["DEFAULT_PARTITION", "MAX_LEVEL_BYTES", "escape_path_name", "partition_level", "reason_against_level"]
+__all__ = [
+    "DEFAULT_PARTITION",
+    "MAX_LEVEL_BYTES",
+    "escape_path_name",
+    "partition_level",
+    "reason_against_level",
+    "usable_paths",
+]
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The level of a null or empty value."""
@@ -85,6 +92,21 @@ def partition_level(values: pa.Array, field: str, hive_style: bool, url_encode: 
     )
     strings = _replace(strings, suspicious, lambda text: None if reason_against_level(text, prefix) else text)
     return pc.binary_join_element_wise(prefix, strings, "") if prefix else strings
+
+
+def usable_paths(partition_paths: pa.StringArray) -> pa.StringArray:
+    """Partition paths that did not come from a key generator, null where they cannot be stored below the table.
+
+    Args:
+        partition_paths: Whole paths, as a `hoodie.common.model.record.HoodieKey` gives them; "" is the table's folder.
+    """
+    suspicious = pc.or_(
+        pc.match_substring_regex(partition_paths, _SUSPICIOUS_RE2),
+        pc.greater(pc.binary_length(partition_paths), MAX_LEVEL_BYTES),
+    )
+    return _replace(
+        partition_paths, suspicious.fill_null(False), lambda text: None if reason_against_level(text) else text
+    )
 
 
 def _replace(strings: pa.Array, mask: pa.Array, function: object) -> pa.Array:

@@ -542,13 +542,23 @@ def _converted_struct(values: pa.StructArray, target: pa.StructType, path: str) 
 
 
 def _converted_list(values: pa.Array, target: pa.ListType, path: str) -> pa.Array:
-    if not pa.types.is_list(values.type):
-        values = values.cast(pa.list_(values.type.value_field))
-    offsets, start, length = _rebased_offsets(values)
-    elements = _converted(values.values.slice(start, length), target.value_type, f"{path}.element")
+    if pa.types.is_list_view(values.type) or pa.types.is_large_list_view(values.type):
+        offsets, children = _list_view_content(values)
+    else:
+        if not pa.types.is_list(values.type):
+            values = values.cast(pa.list_(values.type.value_field))
+        offsets, start, length = _rebased_offsets(values)
+        children = values.values.slice(start, length)
+    elements = _converted(children, target.value_type, f"{path}.element")
     if not target.value_field.nullable and elements.null_count:
         raise HoodieSchemaException(f"column '{path}.element' allows no nulls, but has some in the input")
     return pa.ListArray.from_arrays(offsets, elements, type=target, mask=_null_mask(values))
+
+
+def _list_view_content(values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Offsets and children of a list view as those of a list (Arrow's own cast loses the last list)."""
+    sizes = values.sizes.to_numpy(zero_copy_only=False) * values.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32()), values.flatten()
 
 
 def _converted_map(values: pa.MapArray, target: pa.MapType, path: str) -> pa.Array:

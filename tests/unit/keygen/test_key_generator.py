@@ -19,6 +19,7 @@ from hoodie.keygen.base_key_generator import field_column
 from hoodie.keygen.complex_key_generator import ComplexKeyGenerator, has_field_prefix
 from hoodie.keygen.key_generator import KeyGenerator, create_key_generator, key_form_depends_on_table
 from hoodie.keygen.nonpartitioned_key_generator import NonpartitionedKeyGenerator
+from hoodie.keygen.partition_path_encoding import usable_paths
 from hoodie.keygen.simple_key_generator import SimpleKeyGenerator
 
 META = [
@@ -250,6 +251,14 @@ def test_the_name_of_the_field_counts_for_the_length_of_a_level() -> None:
     assert paths_of(["x" * 254], hive_style=True) == [None]
     assert paths_of(["x" * 253], hive_style=True) == ["p=" + "x" * 253]
     assert paths_of(["*" * 100], url_encode=True) == [None]
+
+
+def test_paths_that_users_give_themselves_are_held_to_the_same_rules() -> None:
+    paths = pa.array(
+        ["", None, "a/b", "p=x/q=y", "/".join(["x" * 200] * 3), "..", "a/../..", "/etc", "a//b", "x" * 256]
+    )
+    expected = ["", None, "a/b", "p=x/q=y", "/".join(["x" * 200] * 3), None, None, None, None, None]
+    assert usable_paths(paths).to_pylist() == expected
 
 
 def test_few_distinct_values_give_the_same_paths_as_many() -> None:
