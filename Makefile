@@ -1,0 +1,66 @@
+# Every target works from a bare clone: it makes the environment that it needs.
+
+PY := .venv/bin/python
+PY35 := .venv35/bin/python
+JAVA = JAVA_HOME=$$(.ci/java_home .venv) PYSPARK_PYTHON=$(CURDIR)/$(PY)
+JAVA35 = JAVA_HOME=$$(.ci/java_home .venv35) PYSPARK_PYTHON=$(CURDIR)/$(PY35)
+PIP := -m pip install -q --disable-pip-version-check
+
+.PHONY: help setup quickstart test check format test-spark35 interop interop-smoke bench clean
+
+help:
+	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
+	@echo "make test           set up, run all tests (Spark 4.1)"
+	@echo "make check          format, lint, types, layers"
+	@echo "make test-spark35   the Spark tests on PySpark 3.5"
+	@echo "make interop        tests beside real Hudi 0.15.0 and 1.2.0; interop-smoke: a part of them"
+	@echo "make bench          the quick benchmarks"
+	@echo "make setup          only make .venv; make clean removes all environments"
+
+.venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt
+	$$(.ci/find_python) -m venv .venv
+	$(PY) $(PIP) --upgrade pip setuptools wheel
+	$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,examples,dev]'
+	touch $@
+
+.venv35/.stamp: setup.cfg pyproject.toml .ci/constraints-spark35.txt
+	$$(.ci/find_python 3.11) -m venv .venv35
+	$(PY35) $(PIP) --upgrade pip setuptools wheel
+	$(PY35) $(PIP) -c .ci/constraints-spark35.txt -e '.[spark,test]'
+	touch $@
+
+setup: .venv/.stamp
+
+quickstart: .venv/.stamp
+	$(JAVA) $(PY) -m hoodie.examples.flights
+
+test: .venv/.stamp
+	$(JAVA) $(PY) -m pytest -q -m "not interop" --durations=5
+
+check: .venv/.stamp
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --config setup.cfg --no-logo
+
+format: .venv/.stamp
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+test-spark35: .venv35/.stamp
+	$(JAVA35) $(PY35) -m pytest -q tests/integration --durations=5
+
+interop: .venv/.stamp .venv35/.stamp
+	.ci/fetch_bundles
+	$(JAVA) $(PY) -m pytest -q -rs -m interop --durations=5 tests/interop
+
+interop-smoke: .venv/.stamp .venv35/.stamp
+	.ci/fetch_bundles
+	$(JAVA) $(PY) -m pytest -q -rs -m interop_smoke --durations=5 tests/interop
+
+bench: .venv/.stamp
+	$(PY) -m benchmarks.bloom_filter
+	$(PY) -m benchmarks.local_upsert
+
+clean:
+	rm -rf .venv .venv35 .cache build *.egg-info
