@@ -168,7 +168,6 @@ class HoodieTableConfig:
                 if _read(storage, path) != changed:
                     raise
             logger.info("Changed properties of %s: %s", base_path, ", ".join(sorted({*updates, *removed})))
-        storage.delete_file(_path(base_path, PROPERTIES_BACKUP_FILE_NAME))
         return changed
 
     def to_bytes(self) -> bytes:

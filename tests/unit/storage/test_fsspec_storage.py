@@ -6,11 +6,14 @@ import os
 import pickle
 import sys
 import threading
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 from hoodie.storage.fsspec_storage import LocalStorage, MemoryStorage, open_storage
@@ -252,6 +255,22 @@ def test_the_scheme_picks_the_storage(tmp_path: Path) -> None:
 def test_a_storage_cannot_be_changed(tmp_path: Path) -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         LocalStorage(str(tmp_path)).base_path = "/other"  # type: ignore[misc]
+
+
+def test_in_memory_nobody_comes_between_the_look_and_the_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = f"memory://{uuid.uuid4().hex}"
+    storage = open_storage(base)
+    exists = MemoryFileSystem.exists
+
+    def slow_exists(self: MemoryFileSystem, path: str) -> bool:
+        found: bool = exists(self, path)
+        time.sleep(0.05)
+        return found
+
+    monkeypatch.setattr(MemoryFileSystem, "exists", slow_exists)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda number: storage.create_if_absent(f"{base}/file", b"%d" % number), range(4)))
+    assert answers.count(True) == 1
 
 
 def test_memory_is_shared_by_all_storages_of_the_process() -> None:

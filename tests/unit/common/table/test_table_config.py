@@ -137,6 +137,25 @@ def test_a_damaged_file_without_backup_is_named(
         load(storage)
 
 
+class ReplacingStorage(LocalStorage):
+    """A writer gives the file back just after a reader missed it, and deletes the backup before the reader looks there."""
+
+    __slots__ = ()
+
+    def read(self, path: str) -> bytes:
+        try:
+            return super().read(path)
+        finally:
+            if path.endswith("hoodie.properties"):
+                super().replace(path, content(database_name="new"))
+                super().delete_file(f"{path}.backup")
+
+
+def test_a_reader_that_misses_both_files_in_turn_looks_again(tmp_path: Path, backup_file: Path) -> None:
+    backup_file.write_bytes(content())
+    assert load(ReplacingStorage(str(tmp_path))).database_name == "new"
+
+
 def test_reading_goes_on_while_a_java_writer_replaces_the_file(storage: LocalStorage, main_file: Path) -> None:
     backup_file = main_file.with_name("hoodie.properties.backup")
     main_file.write_bytes(content(database_name="0"))
