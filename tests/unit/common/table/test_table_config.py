@@ -138,7 +138,7 @@ def test_a_damaged_file_without_backup_is_named(
 
 
 class ReplacingStorage(LocalStorage):
-    """A writer gives the file back just after a reader missed it, and deletes the backup before the reader looks there."""
+    """A writer gives the file back just after a reader missed it, and deletes the backup before it looks there."""
 
     __slots__ = ()
 
