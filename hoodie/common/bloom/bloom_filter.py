@@ -1,0 +1,506 @@
+"""Bloom filters as Hudi stores them in base files.
+
+A filter answers "certainly not" or "maybe" for a record key. ``SIMPLE`` is one vector of bits; ``DYNAMIC_V0`` is a list
+of vectors of the same size, the rows, that grows with the keys up to a bound. Numbers are big-endian on storage; bit i
+of a vector is bit ``i & 7`` (the lowest first) of byte ``i >> 3``::
+
+    header  = int32 -1, int32 hash_count, int8 hash_type (1 murmur, 0 jenkins), int32 bit_count
+    vector  = header, ceil(bit_count / 8) bytes
+    SIMPLE     = vector
+    DYNAMIC_V0 = header, int32 row_capacity, int32 keys in the last row, int32 number of rows, vectors
+
+A header of old tables has no version: its first number is the hash count, and the hash is jenkins.
+
+Hudi: org.apache.hudi.common.bloom.{SimpleBloomFilter, HoodieDynamicBoundedBloomFilter, InternalDynamicBloomFilter}.
+Differs: takes many keys at a time. The bits are the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.bloom.jenkins_hash import JenkinsBlock
+from hoodie.common.bloom.key_blocks import (
+    BoolArray,
+    IndexArray,
+    KeyBlock,
+    Keys,
+    UInt32Array,
+    iter_key_blocks,
+    plain_keys,
+)
+from hoodie.common.bloom.murmur_hash import MurmurBlock
+from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
+
+__all__ = [
+    "DEFAULT_MAX_ENTRIES",
+    "BloomFilter",
+    "DynamicBloomFilter",
+    "SimpleBloomFilter",
+    "create_bloom_filter",
+    "decode_bloom_filter",
+]
+
+DEFAULT_MAX_ENTRIES = 100_000
+"""Default of ``hoodie.bloom.index.filter.dynamic.max.entries``, which filters do not store."""
+_VERSION = -1
+_LARGEST_BIT_COUNT = 2**31 - 1
+_MOST_HASHES = 10_000
+_WHOLE_BLOCK_PASSES = 2
+
+
+class _HashType(IntEnum):
+    JENKINS = 0
+    MURMUR = 1
+
+
+class _Hasher(Protocol):
+    def hash_in_place(self, hashes: UInt32Array) -> None: ...
+
+
+_HASHERS: dict[_HashType, Callable[[KeyBlock], _Hasher]] = {
+    _HashType.JENKINS: JenkinsBlock,
+    _HashType.MURMUR: MurmurBlock,
+}
+
+
+class BloomFilter(ABC):
+    """A set of record keys that may say "maybe" for a key that is not in it, never "no" for one that is."""
+
+    type_code: ClassVar[str]
+    """Hudi's name of the kind: the value of ``hoodie_bloom_filter_type_code`` in a footer."""
+
+    @abstractmethod
+    def add(self, keys: Keys) -> None:
+        """Add keys.
+
+        Args:
+            keys: Strings, plain or dictionary-encoded, array or chunked array. Keys that were added before do no harm,
+                but count as further keys.
+
+        Raises:
+            HoodieKeyException: A key is null or empty; no key was added.
+            HoodieSchemaException: Keys are not strings.
+        """
+
+    @abstractmethod
+    def might_contain(self, keys: Keys) -> BoolArray:
+        """Which keys may have been added.
+
+        Args:
+            keys: As of `add`.
+
+        Returns:
+            For each key False when it was certainly not added.
+
+        Raises:
+            HoodieKeyException: A key is null or empty.
+            HoodieSchemaException: Keys are not strings.
+        """
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """The filter as stored, before Base64."""
+
+    @classmethod
+    @abstractmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a stored filter.
+
+        Raises:
+            HoodieCorruptedDataException: The bytes are not such a filter.
+        """
+
+    def to_base64(self) -> str:
+        """The filter as it stands in a footer."""
+        return base64.b64encode(self.to_bytes()).decode("ascii")
+
+    @classmethod
+    def from_base64(cls, text: str | bytes) -> Self:
+        """Read a filter from a footer.
+
+        Raises:
+            HoodieCorruptedDataException: The text is not such a filter.
+        """
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise HoodieCorruptedDataException(f"a {cls.type_code} bloom filter is not Base64: {error}") from error
+        return cls.from_bytes(data)
+
+
+class SimpleBloomFilter(BloomFilter):
+    """One vector of bits, which does not grow.
+
+    Args:
+        vector: The bits; see `create`.
+
+    Hudi: org.apache.hudi.common.bloom.SimpleBloomFilter.
+    """
+
+    type_code = "SIMPLE"
+
+    def __init__(self, vector: _BitVector) -> None:
+        self._vector = vector
+
+    @classmethod
+    def create(cls, num_entries: int, fpp: float) -> SimpleBloomFilter:
+        """An empty filter.
+
+        Args:
+            num_entries: Keys that it is made for.
+            fpp: Share of false positives when it holds that many.
+        """
+        return cls(_BitVector.empty(num_entries, fpp))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SimpleBloomFilter:
+        """Read a stored filter; see `BloomFilter.from_bytes`."""
+        reader = _Reader(data, cls.type_code)
+        vector = reader.vector()
+        reader.expect_end()
+        return cls(vector)
+
+    def add(self, keys: Keys) -> None:
+        """Add keys; see `BloomFilter.add`."""
+        self._vector.add(_checked(keys))
+
+    def might_contain(self, keys: Keys) -> BoolArray:
+        """Which keys may have been added; see `BloomFilter.might_contain`."""
+        return self._vector.might_contain(_checked(keys))
+
+    def to_bytes(self) -> bytes:
+        """The filter as stored; see `BloomFilter.to_bytes`."""
+        return self._vector.to_bytes()
+
+
+class DynamicBloomFilter(BloomFilter):
+    """Vectors of bits that fill one after the other.
+
+    Keys go to the last row until it holds ``row_capacity`` of them; then a new row is made, unless all rows together
+    are made for ``max_entries`` keys or more. From then on keys go to the rows in turn, and false positives grow::
+
+        row_capacity 2, max_entries 4:   1 2 -> row 0;  3 4 -> row 1;  5 -> row 0;  6 -> row 0;  7 -> row 1;  8 -> row 0
+
+    Args:
+        rows: At least one vector; see `create`.
+        row_capacity: Keys a row is made for.
+        last_row_keys: Keys in the last row, and all that came after the filter was full.
+        max_entries: The bound. It is not stored, so a filter that is read gets it again.
+
+    Hudi: org.apache.hudi.common.bloom.HoodieDynamicBoundedBloomFilter. Differs: a filter that is read can grow on.
+    """
+
+    type_code = "DYNAMIC_V0"
+
+    def __init__(
+        self, rows: list[_BitVector], row_capacity: int, last_row_keys: int = 0, max_entries: int = DEFAULT_MAX_ENTRIES
+    ) -> None:
+        self._rows = rows
+        self._row_capacity = row_capacity
+        self._last_row_keys = last_row_keys
+        self._max_entries = max_entries
+        self._next_turn: int | None = None
+
+    @classmethod
+    def create(cls, num_entries: int, fpp: float, max_entries: int = DEFAULT_MAX_ENTRIES) -> DynamicBloomFilter:
+        """An empty filter.
+
+        Args:
+            num_entries: Keys that one row is made for.
+            fpp: Share of false positives of a full row.
+            max_entries: Keys from which on the filter does not grow.
+        """
+        return cls([_BitVector.empty(num_entries, fpp)], num_entries, max_entries=max_entries)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, max_entries: int = DEFAULT_MAX_ENTRIES) -> DynamicBloomFilter:
+        """Read a stored filter; see `BloomFilter.from_bytes`.
+
+        Args:
+            data: The stored bytes.
+            max_entries: Keys from which on the filter does not grow.
+        """
+        reader = _Reader(data, cls.type_code)
+        reader.header()
+        row_capacity, last_row_keys, row_count = reader.integer(), reader.integer(), reader.integer()
+        reader.check(row_capacity > 0, f"its rows are made for {row_capacity} keys")
+        reader.check(last_row_keys >= 0, f"it holds {last_row_keys} keys")
+        reader.check(0 < row_count <= len(data), f"it has {row_count} rows")
+        rows = [reader.vector() for _ in range(row_count)]
+        reader.expect_end()
+        return cls(rows, row_capacity, last_row_keys, max_entries)
+
+    @property
+    def row_count(self) -> int:
+        """The number of vectors."""
+        return len(self._rows)
+
+    def add(self, keys: Keys) -> None:
+        """Add keys; see `BloomFilter.add`."""
+        plain = _checked(keys)
+        while len(plain) and self._next_turn is None:
+            if self._last_row_keys < self._row_capacity:
+                plain = self._add_to_row(-1, plain, self._row_capacity - self._last_row_keys)
+            elif len(self._rows) * self._row_capacity < self._max_entries:
+                self._rows.append(self._rows[0].empty_like())
+                self._last_row_keys = 0
+            else:
+                plain = self._add_to_row(0, plain, 1)
+                self._next_turn = 0
+        if len(plain):
+            self._add_in_turn(plain)
+
+    def _add_to_row(self, row: int, keys: pa.Array, count: int) -> pa.Array:
+        """Add the first keys to a row and give the others back."""
+        part = keys.slice(0, count)
+        self._rows[row].add(part)
+        self._last_row_keys += len(part)
+        return keys.slice(len(part))
+
+    def _add_in_turn(self, keys: pa.Array) -> None:
+        assert self._next_turn is not None
+        row_count = len(self._rows)
+        for distance in range(min(row_count, len(keys))):
+            row = self._rows[(self._next_turn + distance) % row_count]
+            row.add(keys.take(pa.array(np.arange(distance, len(keys), row_count))) if row_count > 1 else keys)
+        self._next_turn += len(keys)
+        self._last_row_keys += len(keys)
+
+    def might_contain(self, keys: Keys) -> BoolArray:
+        """Which keys may have been added; see `BloomFilter.might_contain`."""
+        plain = _checked(keys)
+        found = self._rows[0].might_contain(plain)
+        for row in self._rows[1:]:
+            open_keys = np.flatnonzero(~found)
+            if not len(open_keys):
+                break
+            found[open_keys] = row.might_contain(plain.take(pa.array(open_keys)))
+        return found
+
+    def to_bytes(self) -> bytes:
+        """The filter as stored; see `BloomFilter.to_bytes`."""
+        counts = struct.pack(">iii", self._row_capacity, self._last_row_keys, len(self._rows))
+        return b"".join([self._rows[0].header(), counts, *(row.to_bytes() for row in self._rows)])
+
+
+def create_bloom_filter(
+    filter_type: str, num_entries: int, fpp: float, max_entries: int = DEFAULT_MAX_ENTRIES
+) -> BloomFilter:
+    """An empty filter.
+
+    Args:
+        filter_type: ``SIMPLE`` or ``DYNAMIC_V0``.
+        num_entries: Keys that it, or one of its rows, is made for.
+        fpp: Share of false positives when it holds that many.
+        max_entries: Keys from which on a ``DYNAMIC_V0`` filter does not grow.
+
+    Raises:
+        HoodieNotSupportedException: Another type.
+    """
+    if filter_type == SimpleBloomFilter.type_code:
+        return SimpleBloomFilter.create(num_entries, fpp)
+    if filter_type == DynamicBloomFilter.type_code:
+        return DynamicBloomFilter.create(num_entries, fpp, max_entries)
+    raise _unknown_type(filter_type)
+
+
+def decode_bloom_filter(filter_type: str | None, text: str | bytes) -> BloomFilter:
+    """Read a filter from a footer.
+
+    Args:
+        filter_type: Its type code; None (old tables do not store it) means ``SIMPLE``.
+        text: Base64.
+
+    Raises:
+        HoodieCorruptedDataException: It is damaged.
+        HoodieNotSupportedException: Another type.
+    """
+    if filter_type is None or filter_type == SimpleBloomFilter.type_code:
+        return SimpleBloomFilter.from_base64(text)
+    if filter_type == DynamicBloomFilter.type_code:
+        return DynamicBloomFilter.from_base64(text)
+    raise _unknown_type(filter_type)
+
+
+def _unknown_type(filter_type: str) -> HoodieNotSupportedException:
+    return HoodieNotSupportedException(
+        f"bloom filters of type {filter_type} are not supported; SIMPLE and DYNAMIC_V0 are"
+    )
+
+
+def _checked(keys: Keys) -> pa.Array:
+    """Keys as one array, none of them null or empty."""
+    plain = plain_keys(keys)
+    if len(plain) and pc.min(pc.binary_length(plain)).as_py() == 0:
+        raise HoodieKeyException("an empty record key cannot be in a bloom filter; leave such rows out or refuse them")
+    return plain
+
+
+class _BitVector:
+    """Bits that are set at positions given by a chain of hashes: the seed of each is the hash before.
+
+    While keys are added or looked up each bit is a byte: numpy sets bytes much faster than bits.
+
+    Args:
+        bit_count: Number of bits.
+        hash_count: Positions a key has.
+        hash_type: The hash.
+        packed: The bits as stored; None for none set.
+    """
+
+    def __init__(self, bit_count: int, hash_count: int, hash_type: _HashType, packed: bytes | None = None) -> None:
+        self._bit_count = bit_count
+        self._hash_count = hash_count
+        self._hash_type = hash_type
+        self._packed = packed
+        self._flags: npt.NDArray[np.uint8] | None = None
+
+    @classmethod
+    def empty(cls, num_entries: int, fpp: float) -> _BitVector:
+        """A vector whose size gives ``fpp`` false positives with ``num_entries`` keys."""
+        bit_count = min(math.ceil(num_entries * (-math.log(fpp) / (math.log(2) * math.log(2)))), _LARGEST_BIT_COUNT)
+        return cls(bit_count, math.ceil(math.log(2) * bit_count / num_entries), _HashType.MURMUR)
+
+    def empty_like(self) -> _BitVector:
+        """A vector of the same size and hashes without keys."""
+        return _BitVector(self._bit_count, self._hash_count, self._hash_type)
+
+    def header(self) -> bytes:
+        """What is stored before the bits."""
+        return struct.pack(">iibi", _VERSION, self._hash_count, self._hash_type, self._bit_count)
+
+    def to_bytes(self) -> bytes:
+        """The vector as stored."""
+        if self._packed is None:
+            self._packed = np.packbits(self._unpacked(), bitorder="little").tobytes()
+        return self.header() + self._packed
+
+    def add(self, keys: pa.Array) -> None:
+        """Set the bits of keys."""
+        flags = self._unpacked()
+        self._packed = None
+        for block in iter_key_blocks(keys):
+            for positions in _Positions(block, self._hash_type, self._bit_count).passes(self._hash_count):
+                flags[positions] = 1
+
+    def might_contain(self, keys: pa.Array) -> BoolArray:
+        """Which keys have all their bits set."""
+        flags = self._unpacked().view(np.bool_)
+        found = np.zeros(len(keys), dtype=np.bool_)
+        for block in iter_key_blocks(keys):
+            found[block.selector] = self._contains_block(flags, block)
+        return found
+
+    def _contains_block(self, flags: BoolArray, block: KeyBlock) -> BoolArray:
+        """Most keys of a lookup that are not there fail within two passes; only the others are hashed on."""
+        positions = _Positions(block, self._hash_type, self._bit_count)
+        first = min(_WHOLE_BLOCK_PASSES, self._hash_count)
+        found = np.ones(len(block), dtype=np.bool_)
+        for bits in positions.passes(first):
+            found &= flags[bits]
+        rest = np.flatnonzero(found)
+        if len(rest) and first < self._hash_count:
+            still = np.ones(len(rest), dtype=np.bool_)
+            for bits in positions.select(rest).passes(self._hash_count - first):
+                still &= flags[bits]
+            found[rest] = still
+        return found
+
+    def _unpacked(self) -> npt.NDArray[np.uint8]:
+        if self._flags is None:
+            if self._packed is None:
+                self._flags = np.zeros(self._bit_count, dtype=np.uint8)
+            else:
+                packed = np.frombuffer(self._packed, dtype=np.uint8)
+                self._flags = np.unpackbits(packed, count=self._bit_count, bitorder="little")
+        return self._flags
+
+
+class _Positions:
+    """The bits of a block of keys, one pass of the hash at a time."""
+
+    def __init__(
+        self, block: KeyBlock, hash_type: _HashType, bit_count: int, hashes: UInt32Array | None = None
+    ) -> None:
+        self._block = block
+        self._hash_type = hash_type
+        self._bit_count = bit_count
+        self._hashes = np.zeros(len(block), dtype=np.uint32) if hashes is None else hashes
+
+    def select(self, chosen: IndexArray) -> _Positions:
+        """The same for some of the keys, going on where this stands."""
+        return _Positions(self._block.select(chosen), self._hash_type, self._bit_count, self._hashes[chosen])
+
+    def passes(self, count: int) -> Iterator[IndexArray]:
+        """Yield ``count`` times an int64 array (reused) with one position a key."""
+        hasher = _HASHERS[self._hash_type](self._block)
+        hashes, bit_count = self._hashes, np.uint32(self._bit_count)
+        remainder, quotient = np.empty_like(hashes), np.empty_like(hashes)
+        positions = np.empty(len(hashes), dtype=np.int64)
+        for _ in range(count):
+            hasher.hash_in_place(hashes)
+            # Java's abs(hash % bit_count) of a signed hash is the remainder of the magnitude; the magnitude of -2**31
+            # fits as the array is read as unsigned again.
+            np.absolute(hashes.view(np.int32), out=remainder.view(np.int32))
+            np.floor_divide(remainder, bit_count, out=quotient)
+            np.multiply(quotient, bit_count, out=quotient)
+            np.subtract(remainder, quotient, out=positions, casting="unsafe")
+            yield positions
+
+
+class _Reader:
+    """Reads stored vectors; every problem is a HoodieCorruptedDataException."""
+
+    def __init__(self, data: bytes, type_code: str) -> None:
+        self._data = memoryview(data)
+        self._offset = 0
+        self._type_code = type_code
+
+    def check(self, condition: bool, problem: str) -> None:
+        if not condition:
+            raise HoodieCorruptedDataException(
+                f"a {self._type_code} bloom filter of {len(self._data)} bytes is damaged: {problem}"
+            )
+
+    def bytes(self, count: int) -> memoryview:
+        self.check(count <= len(self._data) - self._offset, "it ends too early")
+        self._offset += count
+        return self._data[self._offset - count : self._offset]
+
+    def integer(self) -> int:
+        return int.from_bytes(self.bytes(4), "big", signed=True)
+
+    def header(self) -> tuple[int, int, _HashType]:
+        """Bit count, hash count, hash."""
+        version = self.integer()
+        hash_type = int(_HashType.JENKINS)
+        hash_count = version
+        if version <= 0:
+            self.check(version == _VERSION, f"version {version} is unknown")
+            hash_count = self.integer()
+            hash_type = self.bytes(1)[0]
+        bit_count = self.integer()
+        self.check(0 < hash_count <= _MOST_HASHES, f"it has {hash_count} hashes a key")
+        self.check(hash_type in set(_HashType), f"hash type {hash_type} is unknown")
+        self.check(bit_count > 0, f"a row has {bit_count} bits")
+        return bit_count, hash_count, _HashType(hash_type)
+
+    def vector(self) -> _BitVector:
+        bit_count, hash_count, hash_type = self.header()
+        return _BitVector(bit_count, hash_count, hash_type, bytes(self.bytes((bit_count + 7) // 8)))
+
+    def expect_end(self) -> None:
+        self.check(self._offset == len(self._data), f"{len(self._data) - self._offset} bytes follow its end")

@@ -1,0 +1,163 @@
+r"""Record keys as columns of 32-bit words: the form in which hash functions work on many keys at a time.
+
+A block holds its keys sorted by length, longest first, so that the keys that have an i-th word are a prefix of the
+block. One hash pass is then a few operations of numpy a word, whatever mixture of lengths the keys have. A word is four
+bytes in little-endian order; the last word of a key is filled up with zero bytes::
+
+    keys    "abcdef" "xyz"
+    lengths [6, 3]
+    words   ["abcd" "xyz\0"], ["ef\0\0"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hoodie.exception import HoodieKeyException, HoodieSchemaException
+
+__all__ = ["BLOCK_KEYS", "BoolArray", "IndexArray", "KeyBlock", "Keys", "UInt32Array", "iter_key_blocks", "plain_keys"]
+
+UInt32Array: TypeAlias = npt.NDArray[np.uint32]
+IndexArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Keys: TypeAlias = "pa.Array | pa.ChunkedArray"
+
+BLOCK_KEYS = 1 << 15
+"""Keys of a block: its words stay in the processor's cache, and the cost of a call does not count."""
+
+
+@attrs.frozen(eq=False)
+class KeyBlock:
+    """Up to `BLOCK_KEYS` keys.
+
+    Attributes:
+        indices: Where the keys are in the array they came from; None for a block of consecutive keys.
+        start: Index of the first key, where ``indices`` is None.
+        lengths: Bytes of each key, never growing.
+        words: Array i holds word i of all keys that have one.
+    """
+
+    indices: IndexArray | None
+    start: int
+    lengths: UInt32Array
+    words: tuple[UInt32Array, ...]
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return len(self.lengths)
+
+    @property
+    def selector(self) -> slice | IndexArray:
+        """What picks the block's keys from the array they came from."""
+        return slice(self.start, self.start + len(self)) if self.indices is None else self.indices
+
+    def select(self, chosen: IndexArray) -> KeyBlock:
+        """The block of some of the keys.
+
+        Args:
+            chosen: Positions within the block, growing.
+        """
+        indices = self.start + chosen if self.indices is None else self.indices[chosen]
+        words = []
+        for word in self.words:
+            part = chosen[: np.searchsorted(chosen, len(word))]
+            if not len(part):
+                break
+            words.append(word[part])
+        return KeyBlock(indices, 0, self.lengths[chosen], tuple(words))
+
+
+def plain_keys(keys: Keys) -> pa.Array:
+    """Keys as one string array, copied only where needed.
+
+    Args:
+        keys: Array or chunked array of string, large_string, string_view, or a dictionary of one of these.
+
+    Returns:
+        A string or large_string array without nulls.
+
+    Raises:
+        HoodieKeyException: A key is null.
+        HoodieSchemaException: Keys are not strings.
+    """
+    key_type = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
+    is_view = pa.types.is_string_view(key_type)
+    if not (is_view or pa.types.is_string(key_type) or pa.types.is_large_string(key_type)):
+        raise HoodieSchemaException(
+            f"record keys to be hashed must be strings, not {keys.type}; cast them to string first"
+        )
+    if isinstance(keys, pa.ChunkedArray):
+        keys = keys.chunk(0) if keys.num_chunks == 1 else keys.cast(pa.large_string()).combine_chunks()
+    if is_view or pa.types.is_dictionary(keys.type):
+        keys = keys.cast(pa.large_string())
+    if keys.null_count:
+        row = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
+        raise HoodieKeyException(
+            f"{keys.null_count} of {len(keys)} record keys to be hashed are null, the first at row {row}; "
+            "rows without a key must be left out or refused before"
+        )
+    return keys
+
+
+def iter_key_blocks(keys: pa.Array) -> Iterator[KeyBlock]:
+    """Cut keys into blocks.
+
+    Args:
+        keys: As `plain_keys` returns them.
+
+    Yields:
+        Blocks that together hold every key once.
+    """
+    count = len(keys)
+    if not count:
+        return
+    _, offsets_buffer, data_buffer = keys.buffers()
+    offset_type = np.int64 if pa.types.is_large_string(keys.type) else np.int32
+    offsets = np.frombuffer(offsets_buffer, dtype=offset_type)[keys.offset : keys.offset + count + 1]
+    first, end = int(offsets[0]), int(offsets[-1])
+    data = np.frombuffer(data_buffer, dtype=np.uint8)[first:end] if end > first else np.zeros(0, dtype=np.uint8)
+    lengths = np.diff(offsets).astype(np.uint32)
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    if shortest == longest:
+        yield from _blocks_of_equal_length(data, count, longest)
+    else:
+        yield from _blocks_of_mixed_lengths(data, offsets[:-1].astype(np.int64) - first, lengths, longest)
+
+
+def _blocks_of_equal_length(data: npt.NDArray[np.uint8], count: int, length: int) -> Iterator[KeyBlock]:
+    matrix = data.reshape(count, length)
+    word_count = (length + 3) // 4
+    for start in range(0, count, BLOCK_KEYS):
+        rows = matrix[start : start + BLOCK_KEYS]
+        padded = np.zeros((len(rows), 4 * word_count), dtype=np.uint8)
+        padded[:, :length] = rows
+        words = np.ascontiguousarray(padded.view("<u4").T, dtype=np.uint32)
+        yield KeyBlock(None, start, np.full(len(rows), length, dtype=np.uint32), tuple(words))
+
+
+def _blocks_of_mixed_lengths(
+    data: npt.NDArray[np.uint8], starts: IndexArray, lengths: UInt32Array, longest: int
+) -> Iterator[KeyBlock]:
+    # numpy sorts 16-bit numbers stably in linear time.
+    order = np.argsort(lengths.astype(np.uint16) if longest < 1 << 16 else lengths, kind="stable")[::-1]
+    padded = np.append(data, np.zeros(3, dtype=np.uint8))
+    word_at = np.ndarray(shape=(len(data),), dtype="<u4", buffer=padded.data, strides=(1,))
+    for start in range(0, len(order), BLOCK_KEYS):
+        indices = order[start : start + BLOCK_KEYS]
+        block_lengths, block_starts = lengths[indices], starts[indices]
+        words = []
+        for number in range((int(block_lengths[0]) + 3) // 4):
+            prefix = int(np.searchsorted(-block_lengths.astype(np.int64), -4 * number))
+            word = word_at[block_starts[:prefix] + 4 * number].astype(np.uint32)
+            left = block_lengths[:prefix] - np.uint32(4 * number)
+            short = left < 4
+            if short.any():
+                word[short] &= (np.uint32(1) << (np.uint32(8) * left[short])) - np.uint32(1)
+            words.append(word)
+        yield KeyBlock(indices, 0, block_lengths, tuple(words))
