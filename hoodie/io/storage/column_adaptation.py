@@ -1,0 +1,83 @@
+"""Columns as a file has them, turned into columns as a schema wants them.
+
+Files of one table differ: columns were added, types were widened, other writers encode lists, decimals and timestamps
+in their own ways.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["adapt_column"]
+
+
+def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """A column in another type.
+
+    Structs are matched by the names of their fields, also within lists and maps: a missing field becomes nulls, one
+    that is not wanted is left out. Names within lists and maps do not count. Dictionaries and views are expanded.
+
+    Args:
+        column: Values as read.
+        target: The type wanted.
+
+    Raises:
+        pa.ArrowInvalid: A value does not fit the type.
+        pa.ArrowNotImplementedError: There is no way from one type to the other.
+    """
+    source = column.type
+    if source == target and not pa.types.is_nested(target):
+        return column
+    if pa.types.is_dictionary(source):
+        return adapt_column(column.dictionary_decode(), target)
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        return _adapt_struct(column, target)
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return _adapt_map(column, target)
+    if _is_list(source) and pa.types.is_list(target):
+        return _adapt_list(column, target)
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+        # Spark's INT96 timestamps are nanoseconds that hold microseconds.
+        return pc.cast(column, target, safe=False) if source.unit == "ns" else pc.cast(column, target)
+    return pc.cast(column, target)
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(data_type) or pa.types.is_large_list(data_type))
+
+
+def _adapt_struct(column: pa.StructArray, target: pa.StructType) -> pa.Array:
+    children = []
+    for field in target:
+        index = column.type.get_field_index(field.name)
+        child = pa.nulls(len(column), field.type) if index < 0 else adapt_column(column.field(index), field.type)
+        children.append(child)
+    mask = column.is_null() if column.null_count else None
+    if not children:
+        return pa.array([None if null else {} for null in column.is_null().to_pylist()], target)
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _adapt_list(column: pa.Array, target: pa.ListType) -> pa.Array:
+    # Offsets and values of a slice start anywhere, and a null list may cover values: flatten and count afresh.
+    values = adapt_column(column.flatten(), target.value_type)
+    return pa.ListArray.from_arrays(_offsets(column), values, type=target, mask=_null_mask(column))
+
+
+def _adapt_map(column: pa.MapArray, target: pa.MapType) -> pa.Array:
+    as_list = column.cast(pa.list_(pa.struct([("key", column.type.key_type), ("value", column.type.item_type)])))
+    entries = as_list.flatten()
+    keys = adapt_column(entries.field(0), target.key_type)
+    items = adapt_column(entries.field(1), target.item_type)
+    return pa.MapArray.from_arrays(_offsets(as_list), keys, items, type=target, mask=_null_mask(as_list))
+
+
+def _offsets(column: pa.Array) -> pa.Array:
+    lengths = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int32())
+    ends = pc.cumulative_sum(lengths)
+    return pa.concat_arrays([pa.array([0], pa.int32()), ends])
+
+
+def _null_mask(column: pa.Array) -> pa.Array | None:
+    return column.is_null() if column.null_count else None

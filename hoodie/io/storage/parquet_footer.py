@@ -1,0 +1,192 @@
+"""What Hudi adds to the footer of a Parquet base file, as key/value pairs.
+
+Hudi: org.apache.hudi.avro.HoodieBloomFilterWriteSupport, org.apache.hudi.common.util.ParquetUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.bloom.bloom_filter import BloomFilter, SimpleBloomFilter, decode_bloom_filter
+from hoodie.common.bloom.key_blocks import Keys, plain_keys
+from hoodie.exception import HoodieCorruptedDataException
+
+__all__ = ["Footer", "KeyRange", "footer_entries", "parse_footer"]
+
+_BLOOM_FILTER = "org.apache.hudi.bloomfilter"
+_OLD_BLOOM_FILTER = "com.uber.hoodie.bloomfilter"
+_BLOOM_FILTER_TYPE = "hoodie_bloom_filter_type_code"
+_MIN_RECORD_KEY = "hoodie_min_record_key"
+_MAX_RECORD_KEY = "hoodie_max_record_key"
+_AVRO_SCHEMA = "parquet.avro.schema"
+_MODEL_NAME = "writer.model.name"
+_FIRST_BYTE_OF_SUPPLEMENTARY = 0xF0
+
+
+@attrs.frozen
+class KeyRange:
+    """The smallest and the largest of some record keys, in the order of Java's strings.
+
+    Java compares UTF-16 code units, which differs from the order of code points where characters above U+FFFF meet
+    U+E000 to U+FFFF: an emoji is smaller than a full-width letter.
+
+    Attributes:
+        min_key: No key is smaller.
+        max_key: No key is larger.
+    """
+
+    min_key: str
+    max_key: str
+
+    @classmethod
+    def of(cls, keys: Keys) -> KeyRange | None:
+        """The range of keys; None when there are none.
+
+        Args:
+            keys: Strings without nulls.
+
+        Raises:
+            HoodieKeyException: A key is null.
+            HoodieSchemaException: Keys are not strings.
+        """
+        plain = plain_keys(keys)
+        if not len(plain):
+            return None
+        if _has_supplementary_characters(plain):
+            values = plain.to_pylist()
+            return cls(min(values, key=_java_order), max(values, key=_java_order))
+        ends = pc.min_max(plain).as_py()
+        return cls(ends["min"], ends["max"])
+
+    def union(self, other: KeyRange | None) -> KeyRange:
+        """The range of both."""
+        if other is None:
+            return self
+        return KeyRange(
+            min(self.min_key, other.min_key, key=_java_order), max(self.max_key, other.max_key, key=_java_order)
+        )
+
+    def may_contain(self, key: str) -> bool:
+        """Whether a key lies within."""
+        return _java_order(self.min_key) <= _java_order(key) <= _java_order(self.max_key)
+
+
+@attrs.frozen(eq=False)
+class Footer:
+    """Hudi's part of a base file's footer.
+
+    Attributes:
+        path: The file, for messages.
+        min_record_key: Smallest record key; None for a file without rows, or written without meta fields.
+        max_record_key: Largest record key, likewise.
+        avro_schema: Avro schema of the file, meta columns included; None when the writer did not store it.
+        bloom_filter_text: The bloom filter in Base64, None when there is none.
+        bloom_filter_type: Its type code; None (old files) means SIMPLE.
+    """
+
+    path: str
+    min_record_key: str | None
+    max_record_key: str | None
+    avro_schema: str | None
+    bloom_filter_text: str | None = attrs.field(repr=False)
+    bloom_filter_type: str | None
+
+    @property
+    def key_range(self) -> KeyRange | None:
+        """The range of the file's keys, None when the footer does not tell."""
+        if self.min_record_key is None or self.max_record_key is None:
+            return None
+        return KeyRange(self.min_record_key, self.max_record_key)
+
+    @cached_property
+    def bloom_filter(self) -> BloomFilter | None:
+        """The filter of the file's keys, decoded when first asked for; who adds keys to it should own this footer.
+
+        Raises:
+            HoodieCorruptedDataException: It is damaged.
+            HoodieNotSupportedException: It is of an unknown type.
+        """
+        if self.bloom_filter_text is None:
+            return None
+        try:
+            return decode_bloom_filter(self.bloom_filter_type, self.bloom_filter_text)
+        except HoodieCorruptedDataException as error:
+            raise HoodieCorruptedDataException(
+                f"reading the bloom filter in the footer of {self.path}: {error}; the rows may be sound, "
+                "but the file has to be written anew or restored from a copy before keys can be looked up by it"
+            ) from error
+
+
+def parse_footer(path: str, entries: Mapping[bytes, bytes] | None) -> Footer:
+    """Hudi's part of a footer.
+
+    Args:
+        path: The file.
+        entries: Key/value pairs of the Parquet footer.
+
+    Raises:
+        HoodieCorruptedDataException: An entry is not text.
+    """
+    found = entries or {}
+
+    def text(name: str) -> str | None:
+        value = found.get(name.encode())
+        try:
+            return None if value is None else value.decode()
+        except UnicodeDecodeError as error:
+            raise HoodieCorruptedDataException(f"footer entry {name} of {path} is not UTF-8: {error}") from error
+
+    bloom_filter_text = text(_BLOOM_FILTER)
+    return Footer(
+        path=path,
+        min_record_key=text(_MIN_RECORD_KEY),
+        max_record_key=text(_MAX_RECORD_KEY),
+        avro_schema=text(_AVRO_SCHEMA),
+        bloom_filter_text=text(_OLD_BLOOM_FILTER) if bloom_filter_text is None else bloom_filter_text,
+        bloom_filter_type=text(_BLOOM_FILTER_TYPE),
+    )
+
+
+def footer_entries(
+    bloom_filter: BloomFilter | None, key_range: KeyRange | None, avro_schema: str | None
+) -> dict[str, str]:
+    """The key/value pairs of a new file.
+
+    Args:
+        bloom_filter: Filter of its keys; None for a file without meta fields.
+        key_range: Range of its keys; None when it has no rows.
+        avro_schema: Avro schema, meta columns included.
+    """
+    entries = {}
+    if avro_schema is not None:
+        entries[_AVRO_SCHEMA] = avro_schema
+        entries[_MODEL_NAME] = "avro"
+    if bloom_filter is not None:
+        entries[_BLOOM_FILTER] = bloom_filter.to_base64()
+        if bloom_filter.type_code != SimpleBloomFilter.type_code:  # Hudi's readers take its absence for SIMPLE
+            entries[_BLOOM_FILTER_TYPE] = bloom_filter.type_code
+    if key_range is not None:
+        entries[_MIN_RECORD_KEY] = key_range.min_key
+        entries[_MAX_RECORD_KEY] = key_range.max_key
+    return entries
+
+
+def _java_order(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _has_supplementary_characters(keys: pa.Array) -> bool:
+    """Whether a key has a character above U+FFFF: four bytes in UTF-8, the first of them at least 0xF0."""
+    _, offsets_buffer, data = keys.buffers()
+    offset_type = np.int64 if pa.types.is_large_string(keys.type) else np.int32
+    offsets = np.frombuffer(offsets_buffer, dtype=offset_type)
+    start, end = int(offsets[keys.offset]), int(offsets[keys.offset + len(keys)])
+    if start == end:
+        return False
+    return bool(np.frombuffer(data, dtype=np.uint8)[start:end].max() >= _FIRST_BYTE_OF_SUPPLEMENTARY)

@@ -1,0 +1,427 @@
+"""Write Parquet base files as Hudi does.
+
+Types are plain Parquet 1.0: lists of three levels, decimals as fixed-length bytes, timestamps in microseconds; the Avro
+reader of every Hudi release takes them. The footer carries what `hoodie.io.storage.parquet_footer` lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Self
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.bloom.key_blocks import Keys
+from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.model.record_columns import (
+    COMMIT_SEQNO_META,
+    COMMIT_TIME_META,
+    FILE_NAME_META,
+    META_COLUMNS,
+    PARTITION_PATH_META,
+    RECORD_KEY_META,
+)
+from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
+from hoodie.io.storage.parquet_footer import KeyRange, footer_entries
+
+__all__ = ["HoodieParquetWriter", "ParquetSettings", "ParquetSummary"]
+
+_ROW_GROUP_ROWS = 1 << 20
+_SAMPLE_ROWS = 1 << 13
+_REPEATING = 0.25
+"""A column whose sample has at most this share of distinct values is stored as a dictionary."""
+_TRIAL_BYTES = 4 << 20
+"""Buffered bytes from which on their size on storage is found out by writing some of them to memory."""
+_TRIAL_ROWS = 1 << 14
+_UNIQUE_COLUMNS = frozenset({RECORD_KEY_META, COMMIT_SEQNO_META})
+_REPEATED_COLUMNS = frozenset({COMMIT_TIME_META, PARTITION_PATH_META, FILE_NAME_META})
+
+
+@attrs.frozen(kw_only=True)
+class ParquetSettings:
+    """How base files are encoded.
+
+    Attributes:
+        compression: Codec, in pyarrow's spelling: none, snappy, gzip or zstd.
+        compression_level: Level of the codec; None for its default.
+        row_group_bytes: Arrow bytes of a row group, before it is encoded.
+        page_bytes: Size of a page, and of a dictionary.
+        dictionary_enabled: Whether columns that repeat are stored as dictionaries.
+    """
+
+    compression: str = "snappy"
+    compression_level: int | None = None
+    row_group_bytes: int = 120 * 1024 * 1024
+    page_bytes: int = 1024 * 1024
+    dictionary_enabled: bool = True
+
+    @classmethod
+    def from_config(cls, config: HoodieStorageConfig) -> ParquetSettings:
+        """The settings that a write's configuration asks for."""
+        return cls(
+            compression=str(config.parquet_compression_codec),
+            row_group_bytes=config.parquet_block_size,
+            page_bytes=config.parquet_page_size,
+            dictionary_enabled=config.parquet_dictionary_enabled,
+        )
+
+
+@attrs.frozen
+class ParquetSummary:
+    """A finished file.
+
+    Attributes:
+        rows: Rows in it.
+        size_bytes: Its length.
+        min_record_key: As in its footer; None without rows or without a bloom filter.
+        max_record_key: Likewise.
+    """
+
+    rows: int
+    size_bytes: int
+    min_record_key: str | None
+    max_record_key: str | None
+
+
+class HoodieParquetWriter:
+    """One base file being written; a context manager, which aborts the file when it is left without `close`.
+
+    Batches are kept until they make a row group. Which columns are stored as dictionaries is decided from the first
+    rows: a dictionary of a column that hardly repeats costs time and is thrown away late.
+
+    A new version of a file can start from the old one's filter: pass that filter and the old file's range as
+    ``stored_keys``. Then only keys that are handed to `write` go into both. The range may come out wider than the keys
+    (when the row of the smallest was deleted), never narrower.
+
+    Memory: one row group of Arrow data, and the same encoded.
+
+    Args:
+        stream: Where to write; closed by `close` and `abort`.
+        schema: Columns of the file, Hudi's five meta columns first.
+        settings: The encoding.
+        bloom_filter: Filter that gets the record keys; None for tables without meta fields, whose footers have
+            neither filter nor range.
+        avro_schema: Avro schema for the footer, meta columns included.
+        stored_keys: The range of keys that ``bloom_filter`` holds already; None when it holds none that count.
+        path: The file, for messages.
+
+    Raises:
+        HoodieSchemaException: The meta columns are missing. The stream is closed.
+
+    Hudi: org.apache.hudi.io.storage.HoodieAvroParquetWriter. Differs: takes batches.
+    """
+
+    def __init__(
+        self,
+        stream: pa.NativeFile,
+        schema: pa.Schema,
+        settings: ParquetSettings,
+        *,
+        bloom_filter: BloomFilter | None,
+        avro_schema: str | None,
+        stored_keys: KeyRange | None = None,
+        path: str = "a base file",
+    ) -> None:
+        self._stream = stream
+        self._path = path
+        self._settings = settings
+        # Field ids and other notes of the schema would be stored.
+        self._schema = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
+        self._bloom_filter = bloom_filter
+        self._avro_schema = avro_schema
+        self._starts_from_stored_keys = stored_keys is not None
+        self._key_range = stored_keys
+        self._file: pq.ParquetWriter | None = None
+        self._file_schema = self._schema
+        self._buffer: list[pa.RecordBatch] = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
+        self._written_arrow_bytes = 0
+        self._stored_share: float | None = None
+        self._rows_written = 0
+        self._summary: ParquetSummary | None = None
+        self._is_open = True
+        if tuple(self._schema.names[: len(META_COLUMNS)]) != META_COLUMNS:
+            self.abort()
+            raise HoodieSchemaException(
+                f"writing {path}: the first columns must be {', '.join(META_COLUMNS)}, not "
+                f"{', '.join(self._schema.names[: len(META_COLUMNS)])}"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    @property
+    def rows_written(self) -> int:
+        """Rows that `write` has taken."""
+        return self._rows_written
+
+    @property
+    def estimated_size_bytes(self) -> int:
+        """Bytes in the stream, and an estimate of what the buffered rows will take."""
+        if self._summary is not None:
+            return self._summary.size_bytes
+        written = self._stream.tell() if self._file is not None else 0
+        if not self._buffered_bytes:
+            return int(written)
+        if self._written_arrow_bytes:
+            share = written / self._written_arrow_bytes
+        else:
+            if self._stored_share is None and self._buffered_bytes >= _TRIAL_BYTES:
+                self._stored_share = self._try_share()
+            share = 1.0 if self._stored_share is None else self._stored_share
+        return int(written + self._buffered_bytes * share)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Arrow bytes that are held for the next row group."""
+        return self._buffered_bytes
+
+    def flush(self) -> None:
+        """Write what is held as a row group, though it is not full.
+
+        Raises:
+            HoodieIOException: The stream failed; the file can only be aborted.
+        """
+        self._check_open()
+        self._write_row_group()
+
+    def write(self, batch: pa.RecordBatch, keys: Keys | None = None) -> None:
+        """Append rows.
+
+        Args:
+            batch: Columns of the schema, in its order; strings may be dictionary-encoded and are stored as strings.
+            keys: The record keys among the batch's that are new to the bloom filter. None means all of them, or, when
+                the file starts from ``stored_keys``, none of them.
+
+        Raises:
+            HoodieSchemaException: Columns do not fit the schema, or a null is where the schema has none.
+            HoodieKeyException: A key is null or empty.
+            HoodieIOException: The stream failed; the file can only be aborted.
+        """
+        self._check_open()
+        self._check_batch(batch)
+        if not batch.num_rows:
+            return
+        if self._bloom_filter is not None:
+            self._add_keys(self._bloom_filter, batch, keys)
+        self._buffer.append(batch)
+        self._buffered_rows += batch.num_rows
+        self._buffered_bytes += batch.nbytes
+        self._rows_written += batch.num_rows
+        if self._buffered_bytes >= self._settings.row_group_bytes or self._buffered_rows >= _ROW_GROUP_ROWS:
+            self._write_row_group()
+
+    def close(self) -> ParquetSummary:
+        """Finish the file and close the stream. A second call gives the same answer.
+
+        Raises:
+            HoodieIOException: The stream failed; the file is aborted.
+            HoodieException: The file was aborted before.
+        """
+        if self._summary is not None:
+            return self._summary
+        self._check_open()
+        try:
+            self._write_row_group()
+            key_range = self._key_range if self._rows_written else None
+            with _translated(self._path):
+                file = self._opened_file()
+                file.add_key_value_metadata(footer_entries(self._bloom_filter, key_range, self._avro_schema))
+                file.close()
+                size_bytes = int(self._stream.tell())
+                self._stream.close()
+        except BaseException:
+            self.abort()
+            raise
+        self._is_open = False
+        self._file = None
+        self._summary = ParquetSummary(
+            rows=self._rows_written,
+            size_bytes=size_bytes,
+            min_record_key=key_range.min_key if key_range else None,
+            max_record_key=key_range.max_key if key_range else None,
+        )
+        return self._summary
+
+    def abort(self) -> None:
+        """Close the stream without finishing the file, which is not a Parquet file then. Nothing after `close`."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        file, self._file = self._file, None
+        self._buffer = []
+        # The stream goes first, so that nothing can write a footer; then pyarrow must not try when it is collected.
+        with suppress(Exception):
+            self._stream.close()
+        if file is not None:
+            file.is_open = False
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise HoodieException(f"{self._path} was closed or aborted; nothing can be written to it")
+
+    def _check_batch(self, batch: pa.RecordBatch) -> None:
+        if batch.schema.names != self._schema.names:
+            raise HoodieSchemaException(
+                f"writing {self._path}: a batch has the columns {', '.join(batch.schema.names)}, "
+                f"the file has {', '.join(self._schema.names)}"
+            )
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            stored_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            if stored_type != field.type:
+                raise HoodieSchemaException(
+                    f"writing {self._path}: column {field.name} is {column.type} in a batch, but {field.type} in "
+                    "the file"
+                )
+            if not field.nullable and column.null_count:
+                raise HoodieSchemaException(
+                    f"writing {self._path}: column {field.name} has {column.null_count} nulls, but the file allows none"
+                )
+
+    def _add_keys(self, bloom_filter: BloomFilter, batch: pa.RecordBatch, keys: Keys | None) -> None:
+        if keys is None and not self._starts_from_stored_keys:
+            keys = batch.column(RECORD_KEY_META)
+        if keys is not None:
+            bloom_filter.add(keys)
+        ranged = keys if self._starts_from_stored_keys else batch.column(RECORD_KEY_META)
+        found = KeyRange.of(ranged) if ranged is not None else None
+        if found is not None:
+            self._key_range = found.union(self._key_range)
+
+    def _write_row_group(self) -> None:
+        if not self._buffer:
+            return
+        with _translated(self._path):
+            file = self._opened_file()
+            batches = [_with_schema(batch, self._file_schema) for batch in self._buffer]
+            file.write_table(pa.Table.from_batches(batches, self._file_schema), row_group_size=self._buffered_rows)
+        self._written_arrow_bytes += self._buffered_bytes
+        self._buffer = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
+
+    def _opened_file(self) -> pq.ParquetWriter:
+        """The file, started with the encoding that suits the buffered rows."""
+        if self._file is None:
+            self._file_schema = self._suitable_schema()
+            self._file = self._start_file(self._stream, self._file_schema)
+        return self._file
+
+    def _suitable_schema(self) -> pa.Schema:
+        """The schema with columns as dictionaries that come as such in all batches: they need not be expanded."""
+        fields = []
+        for index, field in enumerate(self._schema):
+            is_dictionary = bool(self._buffer) and all(
+                pa.types.is_dictionary(batch.column(index).type) for batch in self._buffer
+            )
+            dictionary_type = pa.dictionary(pa.int32(), field.type)
+            fields.append(field.with_type(dictionary_type) if is_dictionary else field)
+        return pa.schema(fields)
+
+    def _start_file(self, sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
+        settings = self._settings
+        return pq.ParquetWriter(
+            sink,
+            schema,
+            version="1.0",
+            data_page_version="1.0",
+            compression=settings.compression,
+            compression_level=settings.compression_level,
+            use_dictionary=self._dictionary_columns() if settings.dictionary_enabled else False,
+            data_page_size=settings.page_bytes,
+            dictionary_pagesize_limit=settings.page_bytes,
+            coerce_timestamps="us",
+            store_schema=False,
+            store_decimal_as_integer=False,
+            write_statistics=True,
+        )
+
+    def _dictionary_columns(self) -> list[str]:
+        """Paths of the leaf columns that repeat, judged by the first buffered rows."""
+        if not self._buffer:
+            return []
+        sample = pa.concat_batches(
+            [_with_schema(batch.slice(0, _SAMPLE_ROWS), self._schema) for batch in _first_rows(self._buffer)]
+        )
+        chosen = []
+        for field, column in zip(self._schema, sample.columns, strict=True):
+            if field.name in _REPEATED_COLUMNS:
+                chosen.append(field.name)
+            elif field.name not in _UNIQUE_COLUMNS:
+                chosen += [path for path, leaf in _leaves(field.name, column) if _repeats(leaf)]
+        return chosen
+
+    def _try_share(self) -> float:
+        """Bytes on storage for a byte of Arrow, found out by writing some of the buffered rows to memory."""
+        sample = pa.Table.from_batches(
+            [_with_schema(batch, self._schema) for batch in _first_rows(self._buffer, _TRIAL_ROWS)], self._schema
+        )
+        sink = pa.BufferOutputStream()
+        arrow_bytes = sum(batch.nbytes for batch in _first_rows(self._buffer, _TRIAL_ROWS))
+        with _translated(self._path), self._start_file(sink, self._schema) as file:
+            file.write_table(sample)
+        return float(sink.getvalue().size / max(arrow_bytes, 1))
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """Turn what pyarrow and the stream raise into a HoodieIOException that names the file."""
+    try:
+        yield
+    except HoodieException:
+        raise
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise HoodieIOException(
+            f"writing {path} failed: {error}; the file is not finished, and the write has to be repeated"
+        ) from error
+
+
+def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with exactly the types of a schema; only dictionary encoding may differ."""
+    columns = []
+    for field, column in zip(schema, batch.columns, strict=True):
+        if column.type != field.type:
+            column = column.cast(field.type) if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _first_rows(batches: list[pa.RecordBatch], count: int = _SAMPLE_ROWS) -> Iterator[pa.RecordBatch]:
+    """Slices with the first rows of some batches."""
+    for batch in batches:
+        if count <= 0:
+            return
+        yield batch.slice(0, count)
+        count -= batch.num_rows
+
+
+def _leaves(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Parquet's path and the values of every leaf of a column."""
+    column_type = column.type
+    if pa.types.is_struct(column_type):
+        for field, child in zip(column_type, column.flatten(), strict=True):
+            yield from _leaves(f"{path}.{field.name}", child)
+    elif pa.types.is_map(column_type):
+        yield from _leaves(f"{path}.key_value.key", column.keys)
+        yield from _leaves(f"{path}.key_value.value", column.items)
+    elif isinstance(column, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
+        yield from _leaves(f"{path}.list.element", column.flatten())
+    else:
+        yield path, column
+
+
+def _repeats(values: pa.Array) -> bool:
+    if not len(values) or pa.types.is_boolean(values.type):
+        return False
+    return len(values.unique()) <= _REPEATING * len(values)
