@@ -1,0 +1,163 @@
+"""The other side of `hudi_server.py`: starts it, sends commands, and takes rows as Arrow tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+__all__ = ["HudiError", "HudiNotFound", "HudiProcess", "find_bundle", "find_python"]
+
+REPOSITORY = Path(__file__).parents[2]
+SERVER = Path(__file__).with_name("hudi_server.py")
+LOG_TAIL = 6000
+STANDING_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "0.15.0": {"hoodie.metadata.enable": "false"},
+    # Without these, 1.2.0 turns a table of version 6 into version 9.
+    "1.2.0": {
+        "hoodie.metadata.enable": "false",
+        "hoodie.write.table.version": "6",
+        "hoodie.write.auto.upgrade": "false",
+    },
+}
+COMMON_OPTIONS: Mapping[str, str] = {
+    "hoodie.index.type": "SIMPLE",
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.insert.shuffle.parallelism": "1",
+    "hoodie.bulkinsert.shuffle.parallelism": "1",
+    "hoodie.delete.shuffle.parallelism": "1",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+}
+
+
+class HudiNotFound(Exception):
+    """There is no environment to run real Hudi in."""
+
+
+class HudiError(Exception):
+    """Real Hudi failed."""
+
+
+def find_python() -> Path:
+    """The interpreter of an environment with PySpark 3.5."""
+    given = os.environ.get("HOODIE_HUDI_PYTHON")
+    path = Path(given) if given else REPOSITORY / ".venv35" / "bin" / "python"
+    if not path.exists():
+        raise HudiNotFound(f"no interpreter with PySpark 3.5 at {path}: make interop, or set HOODIE_HUDI_PYTHON")
+    return path
+
+
+def find_bundle(version: str) -> Path:
+    """The bundle jar of a Hudi version."""
+    name = f"HOODIE_HUDI_BUNDLE_{'_'.join(version.split('.')[:2])}"
+    artifact = "hudi-spark3.5-bundle_2.12"
+    default = Path.home() / ".m2/repository/org/apache/hudi" / artifact / version / f"{artifact}-{version}.jar"
+    path = Path(os.environ.get(name) or default)
+    if not path.exists():
+        raise HudiNotFound(f"no bundle of Hudi {version} at {path}: make interop, or set {name}")
+    return path
+
+
+class HudiProcess:
+    """One JVM with one version of Hudi; starts with the first command.
+
+    Args:
+        version: ``0.15.0`` or ``1.2.0``.
+        work_folder: For the log and for files of rows.
+    """
+
+    def __init__(self, version: str, work_folder: Path) -> None:
+        self.version = version
+        self._python = find_python()
+        self._bundle = find_bundle(version)
+        self._folder = work_folder
+        self._log = work_folder / "hudi.log"
+        self._process: subprocess.Popen[str] | None = None
+
+    def write(
+        self,
+        base_path: Path | str,
+        rows: pa.Table,
+        options: Mapping[str, str] | None = None,
+        *,
+        operation: str = "upsert",
+        mode: str = "append",
+        standing_options: bool = True,
+    ) -> None:
+        """Write rows; ``standing_options=False`` leaves out what keeps a table at version 6 without metadata table."""
+        path = self._folder / f"{uuid.uuid4().hex}.parquet"
+        pq.write_table(rows, path, coerce_timestamps="us")
+        given = {
+            **COMMON_OPTIONS,
+            **(STANDING_OPTIONS[self.version] if standing_options else {}),
+            "hoodie.datasource.write.operation": operation,
+            **(options or {}),
+        }
+        self._call(command="write", base_path=str(base_path), rows=str(path), options=given, mode=mode)
+
+    def read(self, base_path: Path | str, options: Mapping[str, str] | None = None) -> pa.Table:
+        """All rows of the table, meta columns included."""
+        folder = self._folder / uuid.uuid4().hex
+        self._call(command="read", base_path=str(base_path), rows=str(folder), options=dict(options or {}))
+        return pa.concat_tables([pq.ParquetFile(file).read() for file in sorted(folder.glob("*.parquet"))])
+
+    def set_table_properties(self, base_path: Path | str, properties: Mapping[str, str]) -> None:
+        """Store table properties with Hudi's own code."""
+        self._call(command="set_table_properties", base_path=str(base_path), properties=dict(properties))
+
+    def sql(self, text: str) -> Sequence[Sequence[str]]:
+        """Run a statement; the values of its rows as strings."""
+        result: Sequence[Sequence[str]] = self._call(command="sql", text=text)
+        return result
+
+    def stop(self) -> None:
+        """End the JVM."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._send({"command": "stop"})
+            try:
+                self._process.wait(60)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self._process = None
+
+    def _call(self, **command: Any) -> Any:
+        if self._process is None:
+            self._start()
+        self._send(command)
+        return self._receive(f"{command['command']} {command.get('base_path', '')}")
+
+    def _start(self) -> None:
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SPARK_"))}
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [str(self._python), str(SERVER), str(self._bundle), str(self._folder)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=self._folder,
+            )  # fmt: skip
+        self._receive("start")
+
+    def _send(self, command: Mapping[str, Any]) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+
+    def _receive(self, doing: str) -> Any:
+        assert self._process is not None and self._process.stdout is not None
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else {"ok": False, "error": "the process ended"}
+        if not answer["ok"]:
+            tail = self._log.read_text(errors="replace")[-LOG_TAIL:]
+            raise HudiError(f"Hudi {self.version}: {doing}: {answer['error']}\n--- end of its log ---\n{tail}")
+        return answer["result"]

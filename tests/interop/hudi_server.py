@@ -1,0 +1,98 @@
+"""Real Hudi as a server: one JVM that does what lines of JSON on standard input say, and answers with lines of JSON.
+
+It runs inside an environment with PySpark 3.5, where hoodie is not installed, and imports nothing of this repository.
+Rows come and go as Parquet files. Started by `tests.interop.hudi_process`:
+
+    python hudi_server.py <bundle jar> <work folder>
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def start_session(bundle: str, work_folder: str) -> SparkSession:
+    session = (
+        SparkSession.builder.appName("hoodie-interop")
+        .master("local[1]")
+        .config("spark.driver.extraClassPath", bundle)
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.default.parallelism", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
+        .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+        .config("spark.kryo.registrator", "org.apache.spark.HoodieSparkKryoRegistrar")
+        .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
+        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.hudi.catalog.HoodieCatalog")
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        .config("spark.sql.warehouse.dir", os.path.join(work_folder, "warehouse"))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def write(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Write the rows of a Parquet file to the table, as they stand there."""
+    writer = spark.read.parquet(command["rows"]).write.format("hudi").options(**command["options"])
+    writer.mode(command["mode"]).save(command["base_path"])
+
+
+def read(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Write all rows of the table, meta columns included, to a folder of Parquet files."""
+    table = spark.read.format("hudi").options(**command["options"]).load(command["base_path"])
+    table.coalesce(1).write.mode("overwrite").parquet(command["rows"])
+
+
+def set_table_properties(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Store properties of the table with Hudi's own code."""
+    jvm = spark.sparkContext._jvm
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConfWithCopy(hadoop)
+    builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+    meta_client = builder.setConf(conf).setBasePath(command["base_path"]).build()
+    properties = jvm.java.util.Properties()
+    for name, value in command["properties"].items():
+        properties.setProperty(name, value)
+    update = jvm.org.apache.hudi.common.table.HoodieTableConfig.update
+    update(meta_client.getStorage(), meta_client.getMetaPath(), properties)
+
+
+def sql(spark: SparkSession, command: dict[str, Any]) -> list[list[str]]:
+    return [[str(value) for value in row] for row in spark.sql(command["text"]).collect()]
+
+
+COMMANDS = {"write": write, "read": read, "set_table_properties": set_table_properties, "sql": sql}
+
+
+def main() -> None:
+    bundle, work_folder = sys.argv[1:]
+    answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    os.dup2(2, 1)  # what the JVM prints belongs to the log
+    spark = start_session(bundle, work_folder)
+    answers.write(json.dumps({"ok": True, "result": spark.version}) + "\n")
+    for line in sys.stdin:
+        command = json.loads(line)
+        name = command.pop("command")
+        if name == "stop":
+            break
+        try:
+            answer = {"ok": True, "result": COMMANDS[name](spark, command)}
+        except Exception:
+            answer = {"ok": False, "error": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
