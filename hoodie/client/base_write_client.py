@@ -6,8 +6,7 @@ Hudi: org.apache.hudi.client.BaseHoodieWriteClient.
 from __future__ import annotations
 
 import logging
-from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -15,15 +14,24 @@ import attrs
 import pyarrow as pa
 
 from hoodie import exception
-from hoodie.avro.schema_converters import add_meta_columns, check_writable, evolve, record_name, record_namespace, to_avro
+from hoodie.avro.schema_converters import (
+    add_meta_columns,
+    check_writable,
+    evolve,
+    record_name,
+    record_namespace,
+    to_arrow,
+    to_avro,
+)
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.data import HoodieData
 from hoodie.common.data.normalise import check_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.record import HoodieKey
-from hoodie.common.model.record_columns import META_COLUMN_SET, PARTITION_PATH, RECORD_KEY
+from hoodie.common.model.record_columns import META_COLUMN_SET, PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -39,7 +47,9 @@ from hoodie.exception import (
 from hoodie.index.index import HoodieIndex
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
-from hoodie.keygen.key_generator import create_key_generator
+from hoodie.io.storage.parquet_reader import read_footer
+from hoodie.keygen.complex_key_generator import has_field_prefix
+from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
 from hoodie.table.action.commit.commit_action_executor import (
@@ -85,7 +95,7 @@ class _WriteSchemas:
     avro_with_meta: str
 
 
-class BaseHoodieWriteClient(ABC):
+class BaseHoodieWriteClient:
     """Writes one table; a context manager.
 
     Leaving by an error rolls back the instants that this client started and did not complete. A client is for one
@@ -296,7 +306,7 @@ class BaseHoodieWriteClient(ABC):
         self, table: HoodieTable, operation: WriteOperationType, records: Any, instant_time: str
     ) -> tuple[HoodieWriteMetadata, _WriteSchemas]:
         table_config = table.meta_client.table_config
-        key_generator = create_key_generator(table_config)
+        key_generator = create_key_generator(table_config, self._single_field_prefix(table))
         if operation is WriteOperationType.DELETE:
             schemas = self._table_schemas(table.meta_client)
             data = self._keys_to_data(records, table_config)
@@ -323,20 +333,34 @@ class BaseHoodieWriteClient(ABC):
         return executor.execute(prepared), schemas
 
     def _records_to_data(self, records: Any, meta_client: HoodieTableMetaClient) -> HoodieData:
-        data = self._context.to_data(records)
+        data = self._context.to_data(records, self._known_schema(meta_client))
         return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
+
+    def _known_schema(self, meta_client: HoodieTableMetaClient) -> pa.Schema | None:
+        """Types for input that has none of its own: ``hoodie.avro.schema``, else the table's."""
+        avro = self._config.write.avro_schema or meta_client.load_avro_schema()
+        return to_arrow(avro) if avro else None
+
+    def _single_field_prefix(self, table: HoodieTable) -> bool | None:
+        """Whether keys of one field carry its name, where releases of Hudi differ: as the table's stored keys do."""
+        table_config = table.meta_client.table_config
+        if not key_form_depends_on_table(table_config):
+            return None
+        for partition_path in table.view.list_partitions():
+            for base_file in table.view.latest_base_files(partition_path):
+                key = read_footer(table.meta_client.storage, base_file.path).min_record_key
+                if key is not None:
+                    return has_field_prefix(key, table_config.record_key_fields[0])
+        return None
 
     def _keys_to_data(self, keys: Any, table_config: Any) -> HoodieData:
         if isinstance(keys, HoodieKey):
             keys = [keys]
         if isinstance(keys, list) and keys and all(isinstance(key, HoodieKey) for key in keys):
-            keys = pa.table(
-                {
-                    RECORD_KEY: pa.array([key.record_key for key in keys], pa.string()),
-                    PARTITION_PATH: pa.array([key.partition_path for key in keys], pa.string()),
-                }
-            )
-            return self._context.to_data(keys)
+            columns = [[key.record_key for key in keys], [key.partition_path for key in keys]]
+            schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
+            batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
+            return self._context.generate([batch], _as_it_is, schema)
         data = self._context.to_data(keys)
         wanted = {*table_config.record_key_fields, *table_config.partition_fields, RECORD_KEY, PARTITION_PATH}
         tops = {name.split(".")[0] for name in wanted}
@@ -588,3 +612,7 @@ class BaseHoodieWriteClient(ABC):
             logger.warning("%s", text)
             if error is not None:
                 error.add_note(text)
+
+
+def _as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    yield batch

@@ -8,7 +8,12 @@ from __future__ import annotations
 import logging
 import time
 
-from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, HoodieRollbackMetadata, HoodieRollbackPlan, decode
+from hoodie.avro.timeline_metadata import (
+    HoodieRequestedReplaceMetadata,
+    HoodieRollbackMetadata,
+    HoodieRollbackPlan,
+    decode,
+)
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.write_config import HoodieWriteConfig

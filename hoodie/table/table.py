@@ -55,7 +55,9 @@ class HoodieTable:
 
     def latest_base_files(self, partition_paths: Iterable[str]) -> dict[str, Sequence[HoodieBaseFile]]:
         """Partition path to its latest committed base files; partitions that do not exist yet have none."""
-        return {partition_path: self.view.latest_base_files(partition_path) for partition_path in partition_paths}
+        wanted = list(partition_paths)
+        self.view.load_partitions(wanted)
+        return {partition_path: self.view.latest_base_files(partition_path) for partition_path in wanted}
 
     def completed_commits_newest_first(self) -> Iterator[HoodieCommitMetadata]:
         """Metadata of the completed commits of the active timeline, read one by one."""

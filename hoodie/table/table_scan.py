@@ -102,6 +102,7 @@ def _file_slices(
     partitions = view.list_partitions()
     if expression is not None:
         partitions = _prune(partitions, meta_client, schema, expression)
+    view.load_partitions(partitions)
     return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
 
 

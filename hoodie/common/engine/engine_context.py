@@ -43,8 +43,12 @@ class HoodieEngineContext(ABC):
         """How many tasks run at once."""
 
     @abstractmethod
-    def to_data(self, records: Any) -> HoodieData:
+    def to_data(self, records: Any, schema: pa.Schema | None = None) -> HoodieData:
         """Input in one of the engine's own forms (see the client) as data; types are what `normalise` makes of them.
+
+        Args:
+            records: The input.
+            schema: Types for input that has none of its own (dicts, records, columns of nulls only).
 
         Raises:
             HoodieSchemaException: The input is of a kind that this engine does not take, or a type cannot be stored.

@@ -14,7 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.engine.task_identity import TaskIdentity
-from hoodie.common.model.record_columns import BUCKET, CURRENT_ROW_POSITION, OPERATION, PARTITION_PATH, RECORD_KEY, reserved_field
+from hoodie.common.model.record_columns import (
+    BUCKET,
+    CURRENT_ROW_POSITION,
+    OPERATION,
+    PARTITION_PATH,
+    RECORD_KEY,
+    reserved_field,
+)
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
 from hoodie.exception import HoodieException
@@ -22,7 +29,7 @@ from hoodie.execution.insert_handler import CopyOnWriteInsertHandler
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
 from hoodie.io.write_context import WriteContext
-from hoodie.keygen.key_generator import KeyGenerator
+from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.record_preparer import failure_of
 

@@ -19,13 +19,13 @@ from hoodie import exception
 from hoodie.common.data.data import HoodieData
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import (
+    BUCKET,
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
     OPERATION,
     PARTITION_PATH,
     RECORD_KEY,
     ROW_NUMBER,
-    BUCKET,
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
@@ -34,7 +34,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCommitException, HoodieKeyException
 from hoodie.index.index import IndexedTable
 from hoodie.io.write_context import WriteContext
-from hoodie.keygen.key_generator import KeyGenerator
+from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.bucket_handler import BulkInsertHandler, CopyOnWriteBucketHandler
 from hoodie.table.action.commit.record_preparer import failure_of
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, average_record_size

@@ -23,7 +23,8 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieWriteException
-from hoodie.keygen.key_generator import KeyGenerator
+from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.keygen.partition_path_encoding import usable_paths
 
 __all__ = ["RecordPreparer", "failure_of"]
 
@@ -76,7 +77,8 @@ class RecordPreparer:
             relaxed = pa.schema([field.with_nullable(True) for field in self.schema])
             rows = normalise_batch(batch, relaxed, self.fill_missing)
         if self.key_generator is None:
-            keys, partitions = batch.column(RECORD_KEY), batch.column(PARTITION_PATH)
+            keys, partitions = batch.column(RECORD_KEY), usable_paths(batch.column(PARTITION_PATH))
+            keys = pc.if_else(pc.equal(pc.binary_length(keys), 0), pa.scalar(None, pa.string()), keys)
         else:
             keys, partitions = self.key_generator.record_keys(rows), self.key_generator.partition_paths(rows)
         if keys.null_count or partitions.null_count:

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.murmur_hash import hash_keys
+from hoodie.common.fs.file_names import new_file_id_prefix
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY, reserved_field
-from hoodie.common.fs.file_names import new_file_id_prefix
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieIndexException
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
