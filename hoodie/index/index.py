@@ -28,7 +28,7 @@ from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieIndex", "IndexedTable", "KeyLocations", "tag_with_locations", "with_location_columns"]
+__all__ = ["HoodieIndex", "IndexedTable", "KeyLocations", "tag_batch", "tag_with_locations", "with_location_columns"]
 
 
 @attrs.frozen
@@ -44,6 +44,11 @@ class IndexedTable:
     storage: HoodieStorage
     base_files: Mapping[str, Sequence[HoodieBaseFile]]
 
+    @property
+    def files(self) -> list[tuple[str, HoodieBaseFile]]:
+        """(partition path, base file) of all of them."""
+        return [(partition_path, base_file) for partition_path, group in self.base_files.items() for base_file in group]
+
 
 class HoodieIndex(ABC):
     """Finds where the keys of incoming records live.
@@ -58,6 +63,16 @@ class HoodieIndex(ABC):
     @abstractmethod
     def is_global(self) -> bool:
         """Whether a record key is unique in the whole table; otherwise it is within its partition."""
+
+    @abstractmethod
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> KeyLocations:
+        """Say where keys live now, for keys that fit in memory.
+
+        Args:
+            keys: Record key and partition path.
+            context: The engine.
+            table: The table's files.
+        """
 
     @abstractmethod
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
@@ -126,28 +141,35 @@ class _Tagger:
     locations: Shared
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        shared: KeyLocations = self.locations.value
-        rows, entries, files = [], [], []
-        for partition_path, positions, keys in _keys_by_partition(batch):
-            table = shared.tables.get(partition_path)
-            if table is None or table.num_rows == 0:
-                rows.append(positions)
-                entries.append(np.full(len(positions), -1, dtype=np.int64))
-                files.append(np.full(len(positions), -1, dtype=np.int32))
-                continue
-            row, entry = _match(keys, table["key"].combine_chunks())
-            file = table["file"].to_numpy()
-            position = table["position"].to_numpy()
-            rows.append(positions[row])
-            entries.append(np.where(entry >= 0, position[entry], -1))
-            files.append(np.where(entry >= 0, file[entry], -1).astype(np.int32))
-        row_numbers = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
-        file_numbers = np.concatenate(files) if files else np.zeros(0, dtype=np.int32)
-        row_positions = np.concatenate(entries) if entries else np.zeros(0, dtype=np.int64)
-        order = np.argsort(row_numbers, kind="stable")
-        unchanged = len(order) == batch.num_rows
-        tagged = batch if unchanged else batch.take(pa.array(row_numbers[order]))
-        return _append_locations(tagged, shared.files, file_numbers[order], row_positions[order])
+        return tag_batch(batch, self.locations.value)
+
+
+def tag_batch(batch: pa.RecordBatch, locations: KeyLocations) -> pa.RecordBatch:
+    """A batch with the three CURRENT columns: a row for each location of its key, or one row of nulls.
+
+    Args:
+        batch: With record key and partition path.
+        locations: Where keys live.
+    """
+    rows, positions, files = [], [], []
+    for partition_path, row_numbers, keys in _keys_by_partition(batch):
+        table = locations.tables.get(partition_path)
+        if table is None or table.num_rows == 0:
+            rows.append(row_numbers)
+            positions.append(np.full(len(row_numbers), -1, dtype=np.int64))
+            files.append(np.full(len(row_numbers), -1, dtype=np.int32))
+            continue
+        row, entry = _match(keys, table["key"].combine_chunks())
+        found = entry >= 0
+        rows.append(row_numbers[row])
+        positions.append(np.where(found, table["position"].to_numpy()[entry], -1))
+        files.append(np.where(found, table["file"].to_numpy()[entry], -1).astype(np.int32))
+    row_numbers = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+    file_numbers = np.concatenate(files) if files else np.zeros(0, dtype=np.int32)
+    row_positions = np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
+    order = np.argsort(row_numbers, kind="stable")
+    tagged = batch if len(order) == batch.num_rows else batch.take(pa.array(row_numbers[order]))
+    return _append_locations(tagged, locations.files, file_numbers[order], row_positions[order])
 
 
 def _append_locations(

@@ -19,7 +19,7 @@ from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.index.index import HoodieIndex, IndexedTable, tag_with_locations
+from hoodie.index.index import HoodieIndex, IndexedTable, KeyLocations, tag_with_locations
 from hoodie.index.simple.simple_index import gather_locations, keys_by_partition
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 
@@ -45,13 +45,10 @@ class HoodieInMemoryHashIndex(HoodieIndex):
     def is_global(self) -> bool:
         return False
 
-    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        files = [
-            (partition_path, base_file) for partition_path, files in table.base_files.items() for base_file in files
-        ]
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> KeyLocations:
+        files = table.files
         self._drop_replaced(table)
-        keys = records.select([RECORD_KEY, PARTITION_PATH]).collect()
-        by_partition = keys_by_partition(keys) if keys is not None and keys.num_rows else {}
+        by_partition = keys_by_partition(keys) if keys.num_rows else {}
 
         def lookup(task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Array, np.ndarray]:
             partition_path, base_file = item
@@ -63,7 +60,12 @@ class HoodieInMemoryHashIndex(HoodieIndex):
             positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
             return incoming.take(found.drop_null()), positions
 
-        return tag_with_locations(records, context.share(gather_locations(files, context.run_tasks(files, lookup))))
+        return gather_locations(files, context.run_tasks(files, lookup))
+
+    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        keys = records.select([RECORD_KEY, PARTITION_PATH]).collect()
+        assert keys is not None
+        return tag_with_locations(records, context.share(self.find_locations(keys, context, table)))
 
     def update_location(self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable) -> None:
         """Nothing: keys of new files are read when they are first looked for."""

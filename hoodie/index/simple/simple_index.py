@@ -48,21 +48,22 @@ class HoodieSimpleIndex(HoodieIndex):
     def is_global(self) -> bool:
         return False
 
-    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        files = [
-            (partition_path, base_file) for partition_path, files in table.base_files.items() for base_file in files
-        ]
-        if not files:
-            return tag_with_locations(records, context.share(KeyLocations({}, [])))
-        keys = records.select([RECORD_KEY, PARTITION_PATH]).collect(max_bytes=SHARED_KEY_BYTES)
-        if keys is None:
-            return self._join(records, context, table.storage, files)
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> KeyLocations:
+        files = table.files
+        if not files or not keys.num_rows:
+            return KeyLocations({}, [])
         shared = context.share(keys_by_partition(keys))
         try:
-            found = context.run_tasks(files, _Lookup(table.storage, shared))
+            return gather_locations(files, context.run_tasks(files, _Lookup(table.storage, shared)))
         finally:
             shared.release()
-        return tag_with_locations(records, context.share(gather_locations(files, found)))
+
+    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        keys = records.select([RECORD_KEY, PARTITION_PATH]).collect(max_bytes=SHARED_KEY_BYTES) if table.files else None
+        if keys is not None or not table.files:
+            locations = KeyLocations({}, []) if keys is None else self.find_locations(keys, context, table)
+            return tag_with_locations(records, context.share(locations))
+        return self._join(records, context, table.storage, table.files)
 
     def _join(
         self,

@@ -32,10 +32,11 @@ from hoodie.common.model.write_operation_type import RecordOperation, WriteOpera
 from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WriteStatus, unpack
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCommitException, HoodieKeyException
-from hoodie.index.index import IndexedTable
+from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.bucket_handler import BulkInsertHandler, CopyOnWriteBucketHandler
+from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys, without_deletes_of_nothing
 from hoodie.table.action.commit.record_preparer import failure_of
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, average_record_size
 from hoodie.table.table import HoodieTable
@@ -187,18 +188,18 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         records = records.number_rows(ROW_NUMBER).persist()
         tagged: HoodieData | None = None
         try:
-            with self._metrics.step("read and count the input"):
-                counts = records.count_by([PARTITION_PATH])
+            with self._metrics.step("read the input and its keys"):
+                keys = collect_keys(records)
+                counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
             self._refuse_rows_without_key(records, counts)
-            combined = self._combine(records, self._should_combine)
-            partition_paths = counts[PARTITION_PATH].to_pylist()
-            with self._metrics.step(f"tag location ({self._config.index.index_type})"):
-                files = self._table.latest_base_files(partition_paths)
-                indexed = IndexedTable(self._table.meta_client.storage, files)
-                tagged = self._table.index.tag_location(combined, self._context, indexed)
-                tagged = tagged.map_batches(_without_deletes_of_nothing, tagged.schema).persist()
+            files = self._table.latest_base_files(counts[PARTITION_PATH].to_pylist())
+            indexed = IndexedTable(self._table.meta_client.storage, files)
+            combined = records
+            if self._should_combine and (keys is None or keys.has_duplicates):
+                combined = self._combine(records, True)
+                keys = collect_keys(combined) if keys is not None else None
+            tagged, located = self._tag(combined, keys, indexed)
             with self._metrics.step("build workload profile"):
-                located = tagged.count_by([PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME])
                 profile = WorkloadProfile.from_counts(self.operation, located)
                 partitioner = self._partitioner(profile)
                 self._save_workload_profile(profile, partitioner)
@@ -210,6 +211,19 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             if tagged is not None:
                 tagged.unpersist()
             records.unpersist()
+
+    def _tag(
+        self, records: HoodieData, keys: IncomingKeys | None, indexed: IndexedTable
+    ) -> tuple[HoodieData, pa.Table]:
+        """The rows with their locations, and how many go where."""
+        with self._metrics.step(f"tag location ({self._config.index.index_type})"):
+            if keys is not None:
+                locations = self._table.index.find_locations(keys.table, self._context, indexed)
+                tagged = tag_with_locations(records, self._context.share(locations))
+                return tagged.map_batches(without_deletes_of_nothing, tagged.schema), keys.count_by_location(locations)
+            tagged = self._table.index.tag_location(records, self._context, indexed)
+            tagged = tagged.map_batches(without_deletes_of_nothing, tagged.schema).persist()
+            return tagged, tagged.count_by([PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME])
 
     @property
     def _should_combine(self) -> bool:
@@ -284,12 +298,6 @@ def _first_bad_rows(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> It
         yield bad
         if count >= SAMPLED_BAD_ROWS:
             return
-
-
-def _without_deletes_of_nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without deletes whose key is not in the table."""
-    wanted = pc.or_(pc.equal(batch.column(OPERATION), int(RecordOperation.UPSERT)), batch.column(CURRENT_FILE_ID).is_valid())
-    return batch if pc.all(wanted).as_py() is not False else batch.filter(wanted)
 
 
 def _without_deletes(batch: pa.RecordBatch) -> pa.RecordBatch:
