@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["HudiError", "HudiNotFound", "HudiProcess", "find_bundle", "find_python"]
+__all__ = ["HudiError", "HudiNotFoundError", "HudiProcess", "find_bundle", "find_python"]
 
 REPOSITORY = Path(__file__).parents[2]
 SERVER = Path(__file__).with_name("hudi_server.py")
@@ -38,7 +38,7 @@ COMMON_OPTIONS: Mapping[str, str] = {
 }
 
 
-class HudiNotFound(Exception):
+class HudiNotFoundError(Exception):
     """There is no environment to run real Hudi in."""
 
 
@@ -51,7 +51,7 @@ def find_python() -> Path:
     given = os.environ.get("HOODIE_HUDI_PYTHON")
     path = Path(given) if given else REPOSITORY / ".venv35" / "bin" / "python"
     if not path.exists():
-        raise HudiNotFound(f"no interpreter with PySpark 3.5 at {path}: make interop, or set HOODIE_HUDI_PYTHON")
+        raise HudiNotFoundError(f"no interpreter with PySpark 3.5 at {path}: make interop, or set HOODIE_HUDI_PYTHON")
     return path
 
 
@@ -62,7 +62,7 @@ def find_bundle(version: str) -> Path:
     default = Path.home() / ".m2/repository/org/apache/hudi" / artifact / version / f"{artifact}-{version}.jar"
     path = Path(os.environ.get(name) or default)
     if not path.exists():
-        raise HudiNotFound(f"no bundle of Hudi {version} at {path}: make interop, or set {name}")
+        raise HudiNotFoundError(f"no bundle of Hudi {version} at {path}: make interop, or set {name}")
     return path
 
 
@@ -140,7 +140,9 @@ class HudiProcess:
         return self._receive(f"{command['command']} {command.get('base_path', '')}")
 
     def _start(self) -> None:
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SPARK_"))}
+        foreign = ("PYTHON", "SPARK_", "PYSPARK_")
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+        environment["LC_ALL"] = "C.UTF-8"  # Java takes the encoding of file names from it
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 [str(self._python), str(SERVER), str(self._bundle), str(self._folder)],
@@ -149,12 +151,14 @@ class HudiProcess:
         self._receive("start")
 
     def _send(self, command: Mapping[str, Any]) -> None:
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
 
     def _receive(self, doing: str) -> Any:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         answer = json.loads(line) if line else {"ok": False, "error": "the process ended"}
         if not answer["ok"]:

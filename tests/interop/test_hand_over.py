@@ -1,0 +1,186 @@
+"""Tables that hoodie and real Hudi write in turn: after each step all readers see the rows of the model."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from tests.interop.hudi_process import HudiProcess
+from tests.interop.table_model import (
+    COMPLEX_HIVE,
+    NON_PARTITIONED,
+    SIMPLE,
+    Layout,
+    Row,
+    TableModel,
+    assert_all_agree,
+)
+
+pytestmark = pytest.mark.interop
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("kind", pa.string()),
+        ("region", pa.string()),
+        ("ts", pa.int64()),
+        ("is_open", pa.bool_()),
+        ("small", pa.int32()),
+        ("ratio", pa.float32()),
+        ("fare", pa.float64()),
+        ("price", pa.decimal128(10, 2)),
+        ("wide", pa.decimal128(30, 12)),
+        ("day", pa.date32()),
+        ("seen_at", pa.timestamp("us", "UTC")),
+        ("raw", pa.binary()),
+        ("place", pa.struct([("name", pa.string()), ("lat", pa.float64())])),
+        ("tags", pa.list_(pa.string())),
+        ("stops", pa.list_(pa.struct([("name", pa.string()), ("minute", pa.int32())]))),
+        ("counts", pa.map_(pa.string(), pa.int64())),
+    ]
+)
+UTC = datetime.UTC
+DEFAULT_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+LATEST_PAYLOAD = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+
+
+def make_row(layout: Layout, number: int, ts: int, generation: int = 0, **more: Any) -> Row:
+    """Row ``number`` as of ``ts``; the generation changes every value, and every fourth row holds nulls only."""
+    place = number % len(layout.regions)
+    row: Row = {"id": f"k{number:03d}", "kind": f"kind{place % 2}", "region": layout.regions[place], "ts": ts}
+    if (number + generation) % 4 == 3:
+        return row | dict.fromkeys(SCHEMA.names[4:]) | more
+    seed = number + 1000 * generation
+    values = {
+        "is_open": seed % 3 == 0,
+        "small": -seed,
+        "ratio": seed / 4,
+        "fare": seed + 0.1,
+        "price": Decimal(seed).scaleb(-2) - 5,
+        "wide": -Decimal(seed) * Decimal("123456789012.000000000001"),
+        "day": datetime.date(1969, 12, 20) + datetime.timedelta(days=seed),
+        "seen_at": datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC) + datetime.timedelta(seconds=seed),
+        "raw": bytes([seed % 256, 0, 255]),
+        "place": {"name": f"näme {seed}", "lat": None if seed % 5 == 0 else seed / 8},
+        "tags": [] if seed % 6 == 0 else ["t", None, f"t{seed}"],
+        "stops": [{"name": "s", "minute": seed}, {"name": None, "minute": None}],
+        "counts": [(f"c{seed}", seed), ("none", None)],
+    }
+    return row | values | more
+
+
+def change(model: TableModel, numbers: range, generation: int, **more: Any) -> list[Row]:
+    """New versions of rows: in turn later than what is stored, of the same time, and too late."""
+    stored = {row["id"]: row["ts"] for row in model.rows}
+    return [
+        make_row(model.layout, number, stored.get(f"k{number:03d}", 100) + (1 - number % 3), generation, **more)
+        for number in numbers
+    ]
+
+
+class Table:
+    """A table and its model; every method writes to both.
+
+    Args:
+        base_path: Where hoodie creates the table.
+        layout: Keys and folders.
+        payload: The payload class that is stored, or None for what hoodie chooses.
+    """
+
+    def __init__(self, base_path: Path, layout: Layout, payload: str) -> None:
+        self.base_path = base_path
+        self.model = TableModel(layout, SCHEMA, event_time=payload == DEFAULT_PAYLOAD)
+        self.layout = layout
+        arguments = layout.init_arguments()
+        arguments["properties"] = {**arguments["properties"], "hoodie.compaction.payload.class": payload}
+        HoodieTableMetaClient.init_table(str(base_path), table_name="handed_over", ordering_fields="ts", **arguments)
+
+    def rows(self, numbers: range, ts: int) -> list[Row]:
+        return [make_row(self.layout, number, ts) for number in numbers]
+
+    def by_hoodie(self, operation: str, rows: list[Row], **properties: Any) -> None:
+        self._note(operation, rows)
+        config = HoodieWriteConfig.from_properties(str(self.base_path), properties)
+        with HoodieLocalWriteClient(config) as client:
+            getattr(client, operation)(self.model.table(rows))
+
+    def by(self, hudi: HudiProcess, operation: str, rows: list[Row], **options: str) -> None:
+        self._note(operation, rows)
+        given = {**self.layout.hudi_options("handed_over"), **options}
+        hudi.write(self.base_path, self.model.table(rows), given, operation=operation)
+
+    def _note(self, operation: str, rows: list[Row]) -> None:
+        {"upsert": self.model.upsert, "delete": self.model.delete}.get(operation, self.model.insert)(rows)
+
+
+NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
+
+
+@pytest.mark.interop_smoke
+@pytest.mark.parametrize(
+    "layout", [pytest.param(layout, id=layout.name) for layout in (SIMPLE, COMPLEX_HIVE, NON_PARTITIONED)]
+)
+def test_every_operation_and_type_of_hoodie_is_read_by_real_hudi(
+    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess, layout: Layout
+) -> None:
+    table = Table(tmp_path / "t", layout, DEFAULT_PAYLOAD)
+    table.by_hoodie("bulk_insert", table.rows(range(40), ts=100))
+    table.by_hoodie("upsert", change(table.model, range(20, 60), 1), **NEW_FILES)
+    table.by_hoodie("insert", table.rows(range(60, 70), ts=100))
+    table.by_hoodie("delete", table.rows(range(0, 70, 7), ts=0))
+    table.by_hoodie("upsert", [*change(table.model, range(0, 20), 2), *change(table.model, range(0, 20), 3)])
+    assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+
+
+@pytest.mark.parametrize("payload", [DEFAULT_PAYLOAD, LATEST_PAYLOAD], ids=["event_time", "latest"])
+@pytest.mark.parametrize(
+    "layout", [pytest.param(layout, id=layout.name) for layout in (SIMPLE, COMPLEX_HIVE, NON_PARTITIONED)]
+)
+def test_hoodie_and_both_versions_write_one_table_in_turn(
+    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess, layout: Layout, payload: str
+) -> None:
+    table = Table(tmp_path / "t", layout, payload)
+
+    def check() -> None:
+        assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+
+    table.by_hoodie("bulk_insert", table.rows(range(30), ts=100))
+    check()
+    table.by(hudi_0_15, "upsert", change(table.model, range(20, 40), 1), **NEW_FILES)
+    check()
+    table.by_hoodie("upsert", change(table.model, range(10, 50), 2), **NEW_FILES)
+    check()
+    table.by(hudi_1_2, "upsert", change(table.model, range(30, 60), 3))
+    check()
+    table.by(hudi_0_15, "delete", table.rows(range(0, 60, 9), ts=1000))
+    check()
+    table.by_hoodie("upsert", change(table.model, range(0, 20), 4))
+    check()
+    table.by(hudi_1_2, "delete", table.rows(range(0, 60, 8), ts=1000))
+    table.by_hoodie("delete", table.rows(range(0, 60, 7), ts=0))
+    table.by_hoodie("insert", table.rows(range(60, 65), ts=100))
+    check()
+
+
+def test_a_column_that_either_side_adds_is_there_for_all(
+    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess
+) -> None:
+    table = Table(tmp_path / "t", SIMPLE, DEFAULT_PAYLOAD)
+    table.by_hoodie("bulk_insert", table.rows(range(20), ts=100))
+    table.model.add_column(pa.field("tip", pa.decimal128(8, 3)))
+    table.by_hoodie("upsert", change(table.model, range(10, 25), 1, tip=Decimal("1.125")))
+    assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+    table.by(hudi_0_15, "upsert", change(table.model, range(5, 15), 2, tip=Decimal("2.5")))
+    assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+    for hudi, name in ((hudi_0_15, "first"), (hudi_1_2, "second")):
+        table.model.add_column(pa.field(name, pa.string()))
+        table.by(hudi, "upsert", change(table.model, range(0, 10), 3, **{name: "new"}))
+        assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+        table.by_hoodie("upsert", change(table.model, range(5, 28), 4, **{name: "newer"}))
+        assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
