@@ -202,7 +202,7 @@ def test_the_size_is_estimated_near_the_truth_before_and_after_row_groups(path: 
     before = writer.estimated_size_bytes
     writer.flush()
     written = writer.estimated_size_bytes
-    assert written > 70_000 * 36 / 2
+    assert written > 100_000
     assert 0.5 * written < before < 2 * written
     writer.write(batch)
     assert 1.8 * written < writer.estimated_size_bytes < 2.2 * written
@@ -215,7 +215,8 @@ def test_a_merge_adds_only_new_keys_to_the_old_filter_and_range(path: Path) -> N
     expected = new_filter()
     expected.add(pa.array(["b", "x", "a"]))
     writer = open_writer(path, bloom_filter=old, stored_keys=KeyRange("b", "x"))
-    writer.write(rows(["b", "m"]))  # "m" would widen the filter if batches were taken for new
+    # Old rows are not looked at: a key that would change filter and range does not.
+    writer.write(rows(["b", "z"]))
     writer.write(rows(["a"]), keys=pa.array(["a"]))
     summary = writer.close()
     assert (summary.min_record_key, summary.max_record_key) == ("a", "x")
