@@ -40,7 +40,7 @@ def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
     if hasattr(frame, "toArrow"):
         batches: list[pa.RecordBatch] = frame.toArrow().to_batches()
         return batches
-    return list(frame._collect_as_arrow())  # type: ignore[operator]
+    return list(frame._collect_as_arrow())
 
 
 def repartition_by_number(frame: DataFrame, number: Column, num_partitions: int) -> DataFrame:
@@ -73,8 +73,7 @@ def described_job(spark: SparkSession, description: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # None removes the property; the stubs do not know.
-        context.setLocalProperty(JOB_DESCRIPTION, before)  # type: ignore[arg-type]
+        context.setLocalProperty(JOB_DESCRIPTION, before)
 
 
 def prepare_worker() -> None:
@@ -90,7 +89,7 @@ def prepare_worker() -> None:
         if not isinstance(importer, zipimport.zipimporter) or "pyspark.zip" not in path:
             continue
         if "invalidate_caches" not in vars(importer):
-            importer.invalidate_caches = _keep_caches  # type: ignore[method-assign]
+            vars(importer)["invalidate_caches"] = _keep_caches
             fresh = True
     if fresh:
         gc.freeze()

@@ -195,7 +195,7 @@ class SparkData(HoodieData):
 
     def count(self) -> int:
         with hoodie_errors():
-            return self.frame.count()
+            return int(self.frame.count())
 
     def _derived(self, frame: DataFrame, schema: pa.Schema) -> SparkData:
         """Data of the same partitions."""

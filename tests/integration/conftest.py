@@ -11,19 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """PySpark 3.5 compares versions with distutils, and leaves sockets to the garbage collector as PySpark 4 does."""
-    config.addinivalue_line("filterwarnings", "ignore:distutils Version classes:DeprecationWarning")
-    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session with two cores; its Python workers are this interpreter."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    here = Path(__file__).parent
     # Functions of test modules travel to the workers by name.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(here.parents[1]), str(here), os.environ.get("PYTHONPATH", "")])
+    repository = str(Path(__file__).parents[2])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [repository, os.environ.get("PYTHONPATH")]))
     session = (
         SparkSession.builder.master("local[2]")
         .appName("hoodie tests")

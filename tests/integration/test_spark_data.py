@@ -26,6 +26,8 @@ from hoodie.data.spark_types import arrow_schema, spark_schema
 from hoodie.exception import HoodieException, HoodieIOException, HoodieKeyException, HoodieSchemaException
 from tests.contract.data_contract import TASKS, DataContract, described_task
 
+pytestmark = pytest.mark.spark
+
 UTC_MICROS = pa.timestamp("us", tz="UTC")
 
 
@@ -71,7 +73,8 @@ def setting(spark: SparkSession) -> Iterator[Any]:
 TYPES = """
     SELECT CAST(-1 AS TINYINT) AS tiny, CAST(2 AS SMALLINT) AS small, 3 AS whole, 4L AS big,
         CAST(0.5 AS FLOAT) AS single, 0.25D AS double, TRUE AS yes, 'text' AS text, CAST('x' AS BINARY) AS bytes,
-        CAST(1.20 AS DECIMAL(10, 2)) AS money, CAST(12345678901234567890.5 AS DECIMAL(38, 1)) AS huge, DATE'2024-02-29' AS day,
+        CAST(1.20 AS DECIMAL(10, 2)) AS money, CAST(12345678901234567890.5 AS DECIMAL(38, 1)) AS huge,
+        DATE'2024-02-29' AS day,
         timestamp_micros(1730610000000001) AS moment, ARRAY(timestamp_micros(1730610000000001)) AS moments,
         MAP('a', timestamp_micros(1730610000000001)) AS named,
         NAMED_STRUCT('at', timestamp_micros(1730610000000001)) AS row,

@@ -239,7 +239,7 @@ class _RunItems:
 
 
 def _pickled(value: Any) -> bytes:
-    pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    pickled: bytes = cloudpickle.dumps(value)
     return pickled
 
 

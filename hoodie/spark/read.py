@@ -1,0 +1,237 @@
+"""A table as a Spark DataFrame.
+
+Hudi: the snapshot query of org.apache.hudi.DefaultSource.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.data.spark_types import quoted, spark_schema
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieCorruptedDataException,
+    HoodieIOException,
+    HoodieNotSupportedException,
+)
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import join, relative_to
+
+__all__ = ["read"]
+
+QUERY_TYPE = "hoodie.datasource.query.type"
+QUERY_TYPES = ("snapshot", "read_optimized")
+"""Of a copy-on-write table both give the same rows."""
+NOT_YET = (
+    "as.of.instant",
+    "hoodie.datasource.read.begin.instanttime",
+    "hoodie.datasource.read.end.instanttime",
+    "hoodie.datasource.query.incremental.format",
+)
+FOOTER_THREADS = 16
+WIDENS_SINCE = 4
+"""The release of Spark that reads columns of a file as wider types by itself."""
+
+NarrowColumns = tuple[tuple[str, pa.DataType], ...]
+"""Columns of a file whose type is narrower than the table's."""
+
+
+def read(
+    spark: SparkSession,
+    base_path: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """The newest committed rows of a table, at the speed of Spark's own Parquet scan.
+
+    Spark scans the files with its own connectors (Hadoop's) and credentials; hoodie reads the timeline and lists the
+    files, on the driver. The set of files is fixed when the call returns.
+
+    Args:
+        spark: The session.
+        base_path: The table's folder.
+        options: Hudi's read options, of which there is ``hoodie.datasource.query.type``: ``snapshot``, the default.
+        storage_options: Options and credentials with which hoodie reads the timeline.
+
+    Returns:
+        Hudi's meta columns (strings), then the user's columns.
+
+    Raises:
+        TableNotFoundException: There is no table at that path.
+        HoodieNotSupportedException: The table or an option needs what hoodie does not have.
+        HoodieConfigException: An option is unknown, or its value is; all such options are named.
+        HoodieIOException: Spark has no connector for the storage.
+
+        >>> import hoodie.spark
+        >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
+    """
+    _check_options(options or {})
+    meta_client = HoodieTableMetaClient.load(base_path, storage_options)
+    meta_client.table_config.check_readable()
+    _check_storage(meta_client.base_path)
+    schema = _schema(meta_client)
+    view = meta_client.view()
+    files = [file for partition in view.list_partitions() for file in view.latest_base_files(partition)]
+    if not files:
+        return spark.createDataFrame([], spark_schema(schema))
+    groups = _group_by_narrow_columns(spark, meta_client, files, schema)
+    frames = [_scan(spark, meta_client, base_path, files, schema, dict(narrow)) for narrow, files in groups.items()]
+    return reduce(DataFrame.union, frames)
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    later = sorted(set(options) & set(NOT_YET))
+    if later:
+        raise HoodieNotSupportedException(
+            f"read option {', '.join(later)}: hoodie reads the newest rows only; leave it out"
+        )
+    problems = []
+    for key, value in options.items():
+        if key != QUERY_TYPE:
+            near = difflib.get_close_matches(key, [QUERY_TYPE, *NOT_YET], n=1)
+            problems.append(f"unknown read option {key}" + (f", did you mean {near[0]}?" if near else ""))
+        elif value not in QUERY_TYPES:
+            problems.append(f"{key}={value}: hoodie has {', '.join(QUERY_TYPES)}")
+    if problems:
+        raise HoodieConfigException("; ".join(problems))
+
+
+def _check_storage(base_path: str) -> None:
+    if base_path.startswith("memory:"):
+        raise HoodieNotSupportedException(
+            f"Spark's executors cannot see {base_path}, which is in this process's memory: use hoodie.read_table"
+        )
+
+
+def _schema(meta_client: HoodieTableMetaClient) -> pa.Schema:
+    """Meta columns and the user's; the former only when nothing tells the latter yet."""
+    avro_schema = meta_client.load_avro_schema()
+    columns = [] if avro_schema is None else list(to_arrow(avro_schema))
+    return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *columns])
+
+
+def _scan(
+    spark: SparkSession,
+    meta_client: HoodieTableMetaClient,
+    base_path: str,
+    files: Iterable[HoodieBaseFile],
+    schema: pa.Schema,
+    narrow: Mapping[str, pa.DataType],
+) -> DataFrame:
+    """The rows of some files, their narrow columns widened to the table's types."""
+    root = _spark_path(base_path, meta_client.base_path)
+    paths = [join(root, relative_to(meta_client.base_path, file.path)) for file in files]
+    file_schema = pa.schema([field.with_type(narrow.get(field.name, field.type)) for field in schema])
+    # Paths are taken at their word, and folders like day=1 do not become columns: the files hold all columns.
+    reader = spark.read.schema(spark_schema(file_schema)).option("__globPaths__", "false")
+    try:
+        frame = reader.option("recursiveFileLookup", "true").parquet(*paths)
+    except Exception as error:  # Py4J hands out errors of connectors under several classes.
+        raise HoodieIOException(
+            f"Spark cannot read {root}: {error}. Give the session the Hadoop connector of this storage and its "
+            "credentials; storage_options are hoodie's own"
+        ) from error
+    if not narrow:
+        return frame
+    wanted = spark_schema(schema)
+    return frame.select(
+        [
+            sf.col(quoted(field.name)).cast(field.dataType).alias(field.name)
+            if field.name in narrow
+            else sf.col(quoted(field.name))
+            for field in wanted.fields
+        ]
+    )
+
+
+def _spark_path(given_path: str, base_path: str) -> str:
+    """The table's folder as Spark takes it: local ones as a URL, others with the scheme that the user wrote."""
+    if base_path.startswith("/"):
+        return f"file://{base_path}"
+    scheme, separator, _ = given_path.partition("://")
+    return f"{scheme}://{base_path.partition('://')[2]}" if separator else base_path
+
+
+def _group_by_narrow_columns(
+    spark: SparkSession, meta_client: HoodieTableMetaClient, files: list[HoodieBaseFile], schema: pa.Schema
+) -> dict[NarrowColumns, list[HoodieBaseFile]]:
+    """Files by the columns that Spark must be told to widen: none from Spark 4 on.
+
+    Spark 3.5 fails on an int32 file that it is told to read as bigint, and on other such pairs. A file has the types of
+    the schema in the metadata of the commit that wrote it; where that commit is archived the file's footer is read.
+    """
+    if int(spark.version.split(".")[0]) >= WIDENS_SINCE:
+        return {(): files}
+    by_instant: dict[str, NarrowColumns | None] = {
+        instant_time: _narrow_columns_of_commit(meta_client, instant_time, schema)
+        for instant_time in {file.instant_time for file in files}
+    }
+    unknown = [file for file in files if by_instant[file.instant_time] is None]
+    with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="hoodie-footer") as pool:
+        footers = pool.map(partial(_narrow_columns_of_file, meta_client.storage, schema), unknown)
+        by_path = dict(zip((file.path for file in unknown), footers, strict=True))
+    groups: dict[NarrowColumns, list[HoodieBaseFile]] = {}
+    for file in files:
+        narrow = by_instant[file.instant_time]
+        groups.setdefault(by_path[file.path] if narrow is None else narrow, []).append(file)
+    return groups
+
+
+def _narrow_columns_of_commit(
+    meta_client: HoodieTableMetaClient, instant_time: str, schema: pa.Schema
+) -> NarrowColumns | None:
+    """The narrow columns of files that an instant wrote; None when its metadata does not tell."""
+    instant = meta_client.active_timeline.filter_completed_instants().find(instant_time)
+    avro_schema = meta_client.active_timeline.read_commit_metadata(instant).schema if instant is not None else None
+    return _narrow_columns(to_arrow(avro_schema), schema) if avro_schema else None
+
+
+def _narrow_columns_of_file(storage: HoodieStorage, schema: pa.Schema, file: HoodieBaseFile) -> NarrowColumns:
+    try:
+        with storage.open_input_file(file.path) as source:
+            return _narrow_columns(pq.read_schema(source), schema)
+    except pa.ArrowInvalid as error:
+        raise HoodieCorruptedDataException(f"the base file {file.path} is not a whole Parquet file: {error}") from error
+
+
+def _narrow_columns(file_schema: pa.Schema, schema: pa.Schema) -> NarrowColumns:
+    found = []
+    for field in schema:
+        index = file_schema.get_field_index(field.name)
+        if index >= 0:
+            file_type = _file_type(file_schema.field(index).type, field.type)
+            if file_type != field.type:
+                found.append((field.name, file_type))
+    return tuple(found)
+
+
+def _file_type(file_type: pa.DataType, table_type: pa.DataType) -> pa.DataType:
+    """The table's type with those numbers in it that a file stores narrower."""
+    if pa.types.is_struct(table_type) and pa.types.is_struct(file_type):
+        fields = []
+        for field in table_type:
+            index = file_type.get_field_index(field.name)
+            fields.append(field if index < 0 else field.with_type(_file_type(file_type.field(index).type, field.type)))
+        return pa.struct(fields)
+    if pa.types.is_list(table_type) and pa.types.is_list(file_type):
+        element = table_type.value_field
+        return pa.list_(element.with_type(_file_type(file_type.value_type, element.type)))
+    if pa.types.is_map(table_type) and pa.types.is_map(file_type):
+        item = table_type.item_field
+        return pa.map_(table_type.key_type, item.with_type(_file_type(file_type.item_type, item.type)))
+    is_number = pa.types.is_integer(file_type) or pa.types.is_floating(file_type) or pa.types.is_decimal(file_type)
+    return file_type if is_number else table_type
