@@ -17,7 +17,8 @@ __all__ = ["HudiError", "HudiNotFoundError", "HudiProcess", "find_bundle", "find
 
 REPOSITORY = Path(__file__).parents[2]
 SERVER = Path(__file__).with_name("hudi_server.py")
-LOG_TAIL = 6000
+SHOWN_ERROR = 4000
+SHOWN_LOG = 2000
 STANDING_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "0.15.0": {"hoodie.metadata.enable": "false"},
     # Without these, 1.2.0 turns a table of version 6 into version 9.
@@ -113,6 +114,10 @@ class HudiProcess:
         """Store table properties with Hudi's own code."""
         self._call(command="set_table_properties", base_path=str(base_path), properties=dict(properties))
 
+    def set_hadoop_property(self, name: str, value: str) -> None:
+        """Change a setting of the JVM's Hadoop configuration, for all later writes."""
+        self._call(command="set_hadoop_property", name=name, value=value)
+
     def sql(self, text: str) -> Sequence[Sequence[str]]:
         """Run a statement; the values of its rows as strings."""
         result: Sequence[Sequence[str]] = self._call(command="sql", text=text)
@@ -162,6 +167,13 @@ class HudiProcess:
         line = self._process.stdout.readline()
         answer = json.loads(line) if line else {"ok": False, "error": "the process ended"}
         if not answer["ok"]:
-            tail = self._log.read_text(errors="replace")[-LOG_TAIL:]
-            raise HudiError(f"Hudi {self.version}: {doing}: {answer['error']}\n--- end of its log ---\n{tail}")
+            log = self._log.read_text(errors="replace")[-SHOWN_LOG:]
+            error = _without_frames(answer["error"])
+            raise HudiError(f"Hudi {self.version}: {doing}: {error}\n--- end of its log ---\n{log}")
         return answer["result"]
+
+
+def _without_frames(error: str) -> str:
+    """A Java error without its stack frames and the schemas that it prints: what is left says what went wrong."""
+    lines = [line for line in error.splitlines() if not line.startswith(("\tat ", "\t...", "  ", "}"))]
+    return "\n".join(lines)[-SHOWN_ERROR:]

@@ -68,11 +68,21 @@ def set_table_properties(spark: SparkSession, command: dict[str, Any]) -> None:
     update(meta_client.getStorage(), meta_client.getMetaPath(), properties)
 
 
+def set_hadoop_property(spark: SparkSession, command: dict[str, Any]) -> None:
+    spark.sparkContext._jsc.hadoopConfiguration().set(command["name"], command["value"])
+
+
 def sql(spark: SparkSession, command: dict[str, Any]) -> list[list[str]]:
     return [[str(value) for value in row] for row in spark.sql(command["text"]).collect()]
 
 
-COMMANDS = {"write": write, "read": read, "set_table_properties": set_table_properties, "sql": sql}
+COMMANDS = {
+    "write": write,
+    "read": read,
+    "set_table_properties": set_table_properties,
+    "set_hadoop_property": set_hadoop_property,
+    "sql": sql,
+}
 
 
 def main() -> None:

@@ -15,7 +15,16 @@ from hudi import HudiTableBuilder
 import hoodie
 from tests.interop.hudi_process import HudiProcess
 
-__all__ = ["COMPLEX_HIVE", "LAYOUTS", "NON_PARTITIONED", "SIMPLE", "Layout", "TableModel", "assert_all_agree"]
+__all__ = [
+    "COMPLEX_HIVE",
+    "LAYOUTS",
+    "NON_PARTITIONED",
+    "SIMPLE",
+    "Layout",
+    "TableModel",
+    "assert_all_agree",
+    "folder_content",
+]
 
 Row = dict[str, Any]
 SHOWN = 5
@@ -34,12 +43,14 @@ class Layout:
     key_of: Callable[[Row], str]
     partition_of: Callable[[Row], str]
     regions: Sequence[str] = ("north", "south", "süd ost")
+    ordering_field: str = "ts"
     hive_style: bool = False
     url_encode: bool = False
 
     def init_arguments(self) -> dict[str, Any]:
         """For `HoodieTableMetaClient.init_table`."""
         return {
+            "ordering_fields": self.ordering_field,
             "record_key_fields": list(self.record_key_fields),
             "partition_fields": list(self.partition_fields),
             "hive_style_partitioning": self.hive_style,
@@ -53,7 +64,7 @@ class Layout:
             "hoodie.table.name": table_name,
             "hoodie.datasource.write.recordkey.field": ",".join(self.record_key_fields),
             "hoodie.datasource.write.partitionpath.field": ",".join(self.partition_fields),
-            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.precombine.field": self.ordering_field,
             "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{kind}KeyGenerator",
             "hoodie.datasource.write.hive_style_partitioning": str(self.hive_style).lower(),
             "hoodie.datasource.write.partitionpath.urlencode": str(self.url_encode).lower(),
@@ -84,7 +95,7 @@ class TableModel:
     Args:
         layout: Of the table.
         schema: Its columns; `add_column` appends.
-        event_time: True: a stored row stays when its ``ts`` is larger. False: the incoming row always replaces it.
+        event_time: A stored row with a larger ordering value stays; without it the incoming row always replaces.
     """
 
     def __init__(self, layout: Layout, schema: pa.Schema, *, event_time: bool) -> None:
@@ -98,18 +109,19 @@ class TableModel:
         self.rows.extend(rows)
 
     def upsert(self, rows: Iterable[Row]) -> None:
-        """Of several incoming rows of one key the one with the largest ``ts`` counts; every stored row of its key meets it."""
+        """Each stored row of a key meets the incoming row of that key with the largest ordering value."""
+        ordering = self.layout.ordering_field
         incoming: dict[tuple[str, str], Row] = {}
         for row in rows:
             place = self.place(row)
-            if place not in incoming or row["ts"] >= incoming[place]["ts"]:
+            if place not in incoming or row[ordering] >= incoming[place][ordering]:
                 incoming[place] = row
         found = set()
         for number, stored in enumerate(self.rows):
             place = self.place(stored)
             if place in incoming:
                 found.add(place)
-                if not self.event_time or incoming[place]["ts"] >= stored["ts"]:
+                if not self.event_time or incoming[place][ordering] >= stored[ordering]:
                     self.rows[number] = incoming[place]
         self.rows.extend(row for place, row in incoming.items() if place not in found)
 
@@ -154,6 +166,12 @@ def rows_of(table: pa.Table, schema: pa.Schema) -> list[str]:
     assert {name for name in table.schema.names if not name.startswith("_hoodie_")} == set(schema.names)
     columns = ["_hoodie_partition_path", "_hoodie_record_key", *schema.names]
     return sorted(repr(tuple(plain(row[name]) for name in columns)) for row in table.select(columns).to_pylist())
+
+
+def folder_content(base_path: Path) -> dict[str, bytes]:
+    """Every file below a table's folder, with its content."""
+    files = sorted(path for path in base_path.rglob("*") if path.is_file())
+    return {path.relative_to(base_path).as_posix(): path.read_bytes() for path in files}
 
 
 def read_with_hudi_rs(base_path: Path) -> pa.Table:
