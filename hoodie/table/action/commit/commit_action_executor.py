@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from hoodie import exception
 from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import Shared
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import (
     BUCKET,
@@ -94,6 +95,7 @@ class BaseCommitActionExecutor(ABC):
         self._write_context = write_context
         self._key_generator = key_generator
         self._metrics = table.metrics
+        self._shared: list[Shared] = []
 
     @abstractmethod
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
@@ -211,6 +213,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             if tagged is not None:
                 tagged.unpersist()
             records.unpersist()
+            for shared in self._shared:
+                shared.release()
 
     def _tag(
         self, records: HoodieData, keys: IncomingKeys | None, indexed: IndexedTable
@@ -219,7 +223,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         with self._metrics.step(f"tag location ({self._config.index.index_type})"):
             if keys is not None:
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
-                tagged = tag_with_locations(records, self._context.share(locations))
+                shared = self._context.share(locations)
+                self._shared.append(shared)
+                tagged = tag_with_locations(records, shared)
                 return tagged.map_batches(without_deletes_of_nothing, tagged.schema), keys.count_by_location(locations)
             tagged = self._table.index.tag_location(records, self._context, indexed)
             tagged = tagged.map_batches(without_deletes_of_nothing, tagged.schema).persist()

@@ -1,0 +1,267 @@
+"""The Spark client, end to end on local files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import hoodie
+import hoodie.spark
+from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException, HoodieWriteException
+
+pytestmark = pytest.mark.spark
+COLUMNS = "id string, region string, ts bigint, fare double"
+
+
+def init(path: Path, **arguments: Any) -> str:
+    given = dict(record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]) | arguments
+    HoodieTableMetaClient.init_table(str(path), table_name="trips", **given)
+    return str(path)
+
+
+def client(spark: SparkSession, base_path: str, **properties: Any) -> SparkRDDWriteClient:
+    given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
+    return SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(base_path, given))
+
+
+def rows(spark: SparkSession, *entries: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(list(entries), COLUMNS)
+
+
+def both_readers(spark: SparkSession, base_path: str) -> list[tuple[Any, ...]]:
+    """The rows by hoodie's own reader, which must be those of Spark's."""
+    names = ["id", "region", "ts", "fare"]
+    local = sorted(tuple(row.values()) for row in hoodie.read_table(base_path, columns=names).to_pylist())
+    assert sorted(tuple(row) for row in hoodie.spark.read(spark, base_path).select(names).collect()) == local
+    return local
+
+
+def test_all_operations_against_a_model(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    model = {f"k{i}": (f"k{i}", "xyz"[i % 3], 5, float(i)) for i in range(200)}
+    with client(spark, base_path, parquet_small_file_limit=0) as c:
+        result = c.bulk_insert(rows(spark, *model.values()))
+        assert result.inserted_count == 200
+        changes = [(f"k{i}", "xyz"[i % 3], 4 if i % 2 else 5, -1.0) for i in range(150, 250)]
+        result = c.upsert(rows(spark, *changes, ("k249", "y"[0], 9, 7.0), ("k249", "y", 8, 6.0)))
+        for change in [*changes, ("k249", "y", 9, 7.0)]:
+            key = change[0] if change[1] == "xyz"[int(change[0][1:]) % 3] else change[0] + change[1]
+            if key not in model or model[key][2] <= change[2]:
+                model[key] = change
+        assert both_readers(spark, base_path) == sorted(model.values())
+        deleted = c.delete(rows(spark, *changes[:10]).select("region", "id"))
+        assert deleted.deleted_count == 10
+        assert c.delete([HoodieKey("k0", "x"), HoodieKey("nobody", "x")]).deleted_count == 1
+        for change in changes[:10]:
+            del model[change[0]]
+        del model["k0"]
+        assert both_readers(spark, base_path) == sorted(model.values())
+        c.insert(rows(spark, ("k1", "y", 1, 1.0)))
+    assert both_readers(spark, base_path) == sorted([*model.values(), ("k1", "y", 1, 1.0)])
+
+
+def test_manual_commit(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path, auto_commit=False) as c:
+        instant_time = c.start_commit()
+        result = c.upsert(rows(spark, ("a", "x", 1, 1.0)), instant_time)
+        assert not result.is_committed
+        assert hoodie.read_table(base_path).num_rows == 0
+        assert c.commit(instant_time, result)
+    assert both_readers(spark, base_path) == [("a", "x", 1, 1.0)]
+
+
+def test_each_bucket_has_a_task_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path) as c:
+        result = c.upsert(rows(spark, *((f"k{i}", f"p{i % 7}", 1, 1.0) for i in range(70))))
+        again = c.upsert(rows(spark, *((f"k{i}", f"p{i % 7}", 2, 1.0) for i in range(70))))
+    for written in (result, again):
+        tokens = {status.stat.path.split("_")[1] for status in written}
+        assert len(written) == 7
+        assert len({token.split("-")[0] for token in tokens}) == 7
+        assert len({token.split("-")[2] for token in tokens}) == 7
+
+
+def test_keys_that_are_too_many_to_share_are_joined(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", 10)
+    monkeypatch.setattr("hoodie.index.simple.simple_index.SHARED_KEY_BYTES", 10)
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path, parquet_small_file_limit=0) as c:
+        c.insert(rows(spark, ("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+        c.insert(rows(spark, ("a", "x", 1, 2.0)))
+        result = c.upsert(rows(spark, ("a", "x", 2, 3.0), ("a", "y", 1, 4.0), ("b", "y", 2, 5.0), ("b", "y", 1, 6.0)))
+    assert (result.updated_count, result.inserted_count) == (3, 1)
+    assert both_readers(spark, base_path) == [
+        ("a", "x", 2, 3.0), ("a", "x", 2, 3.0), ("a", "y", 1, 4.0), ("b", "y", 2, 5.0)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", ["bulk_insert", "insert", "upsert"])
+def test_bad_keys_are_named_and_nothing_stays(spark: SparkSession, tmp_path: Path, operation: str) -> None:
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path) as c, pytest.raises(HoodieKeyException, match=r"2 of the records.*id"):
+        getattr(c, operation)(rows(spark, ("a", "x", 1, 1.0), (None, "x", 1, 1.0), ("", "y", 1, 1.0)))
+    assert not list(Path(base_path).rglob("*.parquet"))
+    assert len(HoodieTableMetaClient.load(base_path).active_timeline.filter_pending()) == 0
+
+
+def test_null_ordering_values_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path) as c, pytest.raises(HoodieWriteException, match="ts"):
+        c.upsert(rows(spark, ("a", "x", None, 1.0)))
+
+
+def test_other_input_is_refused_with_a_way_out(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path) as c, pytest.raises(HoodieSchemaException, match="createDataFrame"):
+        c.upsert([{"id": "a"}])
+    with pytest.raises(HoodieConfigException, match="INMEMORY"):
+        client(spark, base_path, index_type="INMEMORY")
+
+
+@pytest.fixture
+def time_zone(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", request.param)
+    yield request.param
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.parametrize("time_zone", ["UTC", "Asia/Tokyo", "America/New_York"], indirect=True)
+def test_timestamps_and_other_types_keep_their_values(spark: SparkSession, tmp_path: Path, time_zone: str) -> None:
+    base_path = init(tmp_path / "t", partition_fields=(), ordering_fields=())
+    frame = spark.sql(
+        "select 'a' id, timestamp'2026-11-01 05:30:00Z' t, date'1969-12-31' d, cast(1.50 as decimal(10,2)) m, "
+        "array(1, null) l, map('k', 2L) p, named_struct('s', 'x', 'b', X'00ff') r, 1.5f f, true o, cast(null as int) n"
+    )
+    with client(spark, base_path) as c:
+        c.upsert(frame)
+        c.upsert(frame.withColumn("o", ~frame["o"]))
+    row = hoodie.read_table(base_path).to_pylist()[0]
+    assert row["t"] == dt.datetime(2026, 11, 1, 5, 30, tzinfo=dt.UTC)
+    assert (row["d"], str(row["m"]), row["l"], row["p"]) == (dt.date(1969, 12, 31), "1.50", [1, None], [("k", 2)])
+    assert (row["r"], row["f"], row["o"], row["n"]) == ({"s": "x", "b": b"\x00\xff"}, 1.5, False, None)
+    back = hoodie.spark.read(spark, base_path)
+    assert back.where("t = timestamp'2026-11-01 05:30:00Z' and d = date'1969-12-31' and m = 1.50 and r.s = 'x'").count() == 1
+    assert back.schema["t"].dataType.typeName() == "timestamp"
+
+
+def test_the_callers_cache_stays(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    frame = rows(spark, ("a", "x", 1, 1.0)).cache()
+    frame.count()
+    with client(spark, base_path) as c:
+        c.upsert(frame)
+    assert frame.storageLevel.useMemory
+    assert frame.count() == 1
+    frame.unpersist()
+
+
+def test_input_that_differs_each_time_is_written_as_it_was_tagged(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    frame = spark.range(500).selectExpr("uuid() id", "'x' region", "1L ts", "rand() fare")
+    with client(spark, base_path) as c:
+        result = c.upsert(frame)
+    keys = hoodie.read_table(base_path, columns=["id", "_hoodie_record_key"])
+    assert result.inserted_count == 500
+    assert keys["id"].to_pylist() == keys["_hoodie_record_key"].to_pylist()
+    assert len(set(keys["id"].to_pylist())) == 500
+
+
+SMALL_DRIVER = """
+    import sys
+    from pyspark.sql import SparkSession
+    from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+    import hoodie
+
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.driver.memory", "1g").config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    path = sys.argv[1]
+    HoodieTableMetaClient.init_table(
+        path, table_name="t", record_key_fields="id", partition_fields="region", ordering_fields="ts"
+    )
+    count = 4_000_000
+    frame = spark.range(count).selectExpr(
+        "concat('some-longer-key-', id) id", "concat('r', id % 3) region", "1L ts", "cast(id as double) fare"
+    )
+    with SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(path)) as client:
+        client.bulk_insert(frame)
+        result = client.upsert(frame.withColumn("ts", frame["ts"] + 1))
+    assert (result.updated_count, result.inserted_count) == (count, 0), result
+    total = 0
+    for batch in hoodie.scan_table(path, columns=["ts"]):
+        total += batch.num_rows
+        assert set(batch["ts"].unique().to_pylist()) <= {2}
+    assert total == count, total
+    print("upserted", total)
+"""
+
+ONE_ATTEMPT = """
+    import os, sys
+    from pyspark.sql import SparkSession
+    from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+    from hoodie.exception import HoodieKeyException
+
+    spark = (
+        SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    folder = sys.argv[1]
+    path = folder + "/t"
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id")
+
+    def note(batches):
+        from pyspark import TaskContext
+        context = TaskContext.get()
+        open(f"{folder}/attempt-{context.partitionId()}-{context.attemptNumber()}", "w").close()
+        yield from batches
+
+    frame = spark.range(0, 10, 1, 2).selectExpr("nullif(cast(id as string), '7') id", "id v").mapInArrow(note, "id string, v bigint")
+    for operation in ("bulk_insert", "upsert"):
+        with SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(path)) as client:
+            try:
+                getattr(client, operation)(frame)
+            except HoodieKeyException as error:
+                assert "id" in str(error), error
+            else:
+                raise AssertionError("no error")
+    print(sorted(name for name in os.listdir(folder) if name.startswith("attempt")))
+"""
+
+
+def run_program(text: str, folder: Path) -> str:
+    program = folder / "program.py"
+    program.write_text(textwrap.dedent(text))
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, str(program), str(folder)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_mistakes_of_the_user_are_not_tried_again(spark: SparkSession, tmp_path: Path) -> None:
+    assert run_program(ONE_ATTEMPT, tmp_path).strip() == "['attempt-0-0', 'attempt-1-0']"
+
+
+@pytest.mark.slow
+def test_an_upsert_of_four_million_rows_needs_a_driver_of_one_gigabyte(spark: SparkSession, tmp_path: Path) -> None:
+    assert "upserted 4000000" in run_program(SMALL_DRIVER.replace("sys.argv[1]", "sys.argv[1] + '/t'"), tmp_path)
