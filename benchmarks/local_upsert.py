@@ -2,9 +2,10 @@
 
     python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--profile]
 
-The floor does with pyarrow what any copy-on-write upsert must do at least: read the file, take the new rows in place of the old
-ones, append the others, write the file, with the same codec and its best settings. It keeps one file, no keys, no meta columns, no
-commit.
+The floor does with pyarrow what any copy-on-write upsert must do at least: read the file, take the new rows in place
+of the old
+ones, append the others, write the file, with the same codec and its best settings. It keeps one file, no keys, no
+meta columns, no commit.
 """
 
 from __future__ import annotations
@@ -63,7 +64,12 @@ def delta_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -
     except ImportError:
         return []
     path, base = f"{folder}/delta", f"{folder}/delta_base"
-    write = timed("deltalake write", runs, lambda: fresh(base), lambda: write_deltalake(base, table, partition_by=["partitionpath"]))
+    write = timed(
+        "deltalake write",
+        runs,
+        lambda: fresh(base),
+        lambda: write_deltalake(base, table, partition_by=["partitionpath"]),
+    )
 
     def merge() -> None:
         merger = DeltaTable(path).merge(
@@ -91,7 +97,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         single = f"{folder}/floor.parquet"
         write = timed("pyarrow write (floor)", runs, lambda: None, lambda: floor_write(table, single))
-        floor = timed("pyarrow upsert (floor)", runs, lambda: None, lambda: floor_upsert(single, incoming, f"{folder}/new.parquet"))
+        floor = timed(
+            "pyarrow upsert (floor)",
+            runs,
+            lambda: None,
+            lambda: floor_upsert(single, incoming, f"{folder}/new.parquet"),
+        )
         print(write.line())
         base, path = f"{folder}/hudi_base", f"{folder}/hudi"
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi] [--profile]
 
-Each engine runs in a process of its own, one after the other, in the environment of this program (PySpark 3.5 for real Hudi, whose
-bundle is found by HOODIE_HUDI_BUNDLE). ``parquet`` is plain ``df.write.parquet`` of the same data.
+Each engine runs in a process of its own, one after the other, in the environment of this program (PySpark 3.5 for
+real Hudi, whose bundle is found by HOODIE_HUDI_BUNDLE). ``parquet`` is plain ``df.write.parquet`` of the same data.
 """
 
 from __future__ import annotations
@@ -87,7 +87,11 @@ class HoodieEngine:
         from hoodie import HoodieTableMetaClient  # real Hudi's process does not need it
 
         HoodieTableMetaClient.init_table(
-            path, table_name="trips", record_key_fields=["uuid"], partition_fields=["partitionpath"], ordering_fields=["ts"]
+            path,
+            table_name="trips",
+            record_key_fields=["uuid"],
+            partition_fields=["partitionpath"],
+            ordering_fields=["ts"],
         )
 
     def write(self, operation: str, df, path: str) -> object:
@@ -113,7 +117,8 @@ class HudiEngine:
         """One operation of the data source, snappy as everybody here."""
         kind = "bulk_insert" if operation == "bulk_insert" else "upsert"
         (
-            df.write.format("hudi").option("hoodie.table.name", "trips").option("hoodie.datasource.write.operation", kind)
+            df.write.format("hudi").option("hoodie.table.name", "trips")
+            .option("hoodie.datasource.write.operation", kind)
             .option("hoodie.datasource.write.recordkey.field", "uuid")
             .option("hoodie.datasource.write.partitionpath.field", "partitionpath")
             .option("hoodie.datasource.write.precombine.field", "ts").option("hoodie.index.type", "SIMPLE")

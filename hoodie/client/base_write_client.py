@@ -176,7 +176,9 @@ class BaseHoodieWriteClient:
         meta_client = self._prepare_table()
         action = self._action_of(operation)
         if not meta_client.active_timeline.create_requested_at(instant_time, action):
-            raise HoodieCommitException(f"instant {instant_time} of {meta_client.base_path} is taken; use start_commit()")
+            raise HoodieCommitException(
+                f"instant {instant_time} of {meta_client.base_path} is taken; use start_commit()"
+            )
         self._open_instants[instant_time] = action
 
     def _prepare_table(self) -> HoodieTableMetaClient:
@@ -208,7 +210,8 @@ class BaseHoodieWriteClient:
             return
         if partitions != ["files"] and self._config.write.metadata_enable is not False:
             raise HoodieNotSupportedException(
-                f"{meta_client.base_path} has a metadata table with hoodie.table.metadata.partitions={','.join(partitions)}, "
+                f"{meta_client.base_path} has a metadata table with "
+                f"hoodie.table.metadata.partitions={','.join(partitions)}, "
                 "which hoodie does not keep up to date yet. Writing would switch it off and drop those indexes: set "
                 "hoodie.metadata.enable=false to do so"
             )
@@ -219,7 +222,8 @@ class BaseHoodieWriteClient:
                 f"{pending.instants[0].action} {pending.instants[0].requested_time} is pending: finish it first"
             )
         logger.warning(
-            "switching off the metadata table of %s (partitions %s): hoodie does not keep it up to date; Hudi builds it "
+            "switching off the metadata table of %s (partitions %s): hoodie does not keep it up to date; Hudi builds "
+            "it "
             "again at its next write", meta_client.base_path, ",".join(partitions),
         )  # fmt: skip
         table_config.update(meta_client.storage, meta_client.base_path, table_config.without_metadata_table())
@@ -385,7 +389,6 @@ class BaseHoodieWriteClient:
             avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))
         return _WriteSchemas(columns, avro, add_meta_columns(avro))
 
-
     def _result(
         self, instant_time: str, metadata: HoodieWriteMetadata, schemas: _WriteSchemas, metrics: HoodieMetrics
     ) -> HoodieWriteResult:
@@ -458,7 +461,9 @@ class BaseHoodieWriteClient:
                 raise HoodieCommitException(
                     f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
                 )
-            logger.info("committed %s %s to %s: %r", result.operation.value, instant_time, meta_client.base_path, result)
+            logger.info(
+                "committed %s %s to %s: %r", result.operation.value, instant_time, meta_client.base_path, result
+            )
         else:
             RollbackService(meta_client, self._config).rollback(instant_time)
         self._open_instants.pop(instant_time, None)
@@ -492,7 +497,8 @@ class BaseHoodieWriteClient:
             )
         for key in sorted(announced.keys() - written.keys()):
             partition_path, file_name = key
-            # The marker goes first: a task that is still writing this file finds it gone at its end, and deletes its file.
+            # The marker goes first: a task that is still writing this file finds it gone at its end, and deletes its
+            # file.
             markers.delete(partition_path, file_name, announced[key].io_type)
             path = join(meta_client.base_path, partition_path, file_name)
             if meta_client.storage.delete_file(path):
@@ -510,7 +516,8 @@ class BaseHoodieWriteClient:
             ) from error
         if after.metadata_partitions or after.metadata_partitions_inflight:
             raise HoodieCommitException(
-                f"a metadata table was built on {meta_client.base_path} while it was being written; committing would make "
+                f"a metadata table was built on {meta_client.base_path} while it was being written; committing would "
+                "make "
                 "it wrong. Nothing was committed: write again"
             )
         if (before.table_version, before.timeline_layout_version) != (

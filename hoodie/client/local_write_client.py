@@ -15,9 +15,10 @@ __all__ = ["HoodieLocalWriteClient"]
 class HoodieLocalWriteClient(BaseHoodieWriteClient):
     """Writes one table from this process, on all its cores.
 
-    ``records`` may be anything with ``__arrow_c_stream__`` (pyarrow, pandas, polars, DuckDB), a `pyarrow.dataset.Dataset`, an
-    iterator of record batches, a list of dicts, or a list of `HoodieRecord`. ``bulk_insert`` reads an iterator as a stream and holds
-    a few batches; the other operations hold the input.
+    ``records`` may be anything with ``__arrow_c_stream__`` (pyarrow, pandas, polars, DuckDB), a
+    `pyarrow.dataset.Dataset`, an
+    iterator of record batches, a list of dicts, or a list of `HoodieRecord`. ``bulk_insert`` reads an iterator as a
+    stream and holds a few batches; the other operations hold the input.
 
     Args:
         config: The writer's configuration.

@@ -66,13 +66,16 @@ class RollbackService:
         if self._config.write.failed_writes_policy is not FailedWritesPolicy.EAGER:
             raise HoodieCommitException(
                 f"{failed[0].action} {failed[0].requested_time} of {self._meta_client.base_path} is pending, and "
-                f"hoodie.cleaner.policy.failed.writes={self._config.write.failed_writes_policy} leaves it to the cleaner: "
+                f"hoodie.cleaner.policy.failed.writes={self._config.write.failed_writes_policy} leaves it to the "
+                "cleaner: "
                 "use EAGER when no other writer is running"
             )
         for instant in failed:
             self._check_heartbeat(instant)
         for instant in reversed(failed):
-            logger.warning("rolling back failed %s %s of %s", instant.action, instant.requested_time, self._meta_client.base_path)
+            logger.warning(
+                "rolling back failed %s %s of %s", instant.action, instant.requested_time, self._meta_client.base_path
+            )
             self._roll_back(instant)
             rolled_back.append(instant.requested_time)
         return rolled_back
@@ -95,7 +98,9 @@ class RollbackService:
         self._meta_client.reload_active_timeline()
         self._finish_pending_rollbacks()
         timeline = self._meta_client.active_timeline
-        instant = next((i for i in timeline if i.requested_time == instant_time and i.action in INGESTION_ACTIONS), None)
+        instant = next(
+            (i for i in timeline if i.requested_time == instant_time and i.action in INGESTION_ACTIONS), None
+        )
         if instant is None or (only_pending and instant.state is State.COMPLETED):
             return False
         self._roll_back(instant)
@@ -112,7 +117,9 @@ class RollbackService:
         finished = []
         for rollback in self._meta_client.active_timeline.filter_actions(Action.ROLLBACK).filter_pending():
             requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
-            plan: HoodieRollbackPlan = decode(self._meta_client.active_timeline.read_details(requested), HoodieRollbackPlan)
+            plan: HoodieRollbackPlan = decode(
+                self._meta_client.active_timeline.read_details(requested), HoodieRollbackPlan
+            )
             info = plan.instant_to_rollback
             if info is not None and Action(info.action) not in INGESTION_ACTIONS:
                 continue
@@ -145,6 +152,7 @@ class RollbackService:
         age_ms = time.time() * 1000 - status.modification_time_ms
         if age_ms <= write.heartbeat_interval_ms * max(1, write.heartbeat_tolerable_misses):
             raise HoodieHeartbeatException(
-                f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is being written: its heartbeat "
+                f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is being written: its "
+                "heartbeat "
                 f"{path} is {age_ms / 1000:.0f} s old. Let its writer finish, or wait until the heartbeat expires"
             )

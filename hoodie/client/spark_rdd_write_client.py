@@ -19,8 +19,8 @@ __all__ = ["SparkRDDWriteClient"]
 class SparkRDDWriteClient(BaseHoodieWriteClient):
     """Writes one table with Spark's executors.
 
-    ``records`` may be a DataFrame or an RDD of `HoodieRecord`. The input is never collected: it flows through the executors
-    as Arrow batches.
+    ``records`` may be a DataFrame or an RDD of `HoodieRecord`. The input is never collected: it flows through the
+    executors as Arrow batches.
 
     Args:
         spark_or_context: A session, or a context that was made of one.

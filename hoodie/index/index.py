@@ -84,12 +84,16 @@ class HoodieIndex(ABC):
             table: The table's files.
 
         Returns:
-            The same rows with current instant time, file id and row position: one row for each live location of a key, and one
-            row of nulls for a key that is not in the table. A pure function of records and table: computed again it gives the same.
+            The same rows with current instant time, file id and row position: one row for each live location of a
+            key, and one
+            row of nulls for a key that is not in the table. A pure function of records and table: computed again it
+            gives the same.
         """
 
     @abstractmethod
-    def update_location(self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable) -> None:
+    def update_location(
+        self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
+    ) -> None:
         """Take note of what was written, before the commit; safe to do twice, undone by `rollback_commit`.
 
         Indexes that read locations from the table's files have nothing to do.
@@ -105,8 +109,8 @@ class KeyLocations:
     """Locations of keys, as one value that tasks share.
 
     Attributes:
-        tables: Partition path to a table of record key (string), file (int32, index into ``files``) and position (int64),
-            sorted by nothing; a key may occur several times.
+        tables: Partition path to a table of record key (string), file (int32, index into ``files``) and position
+            (int64), sorted by nothing; a key may occur several times.
         files: The base files.
     """
 

@@ -39,4 +39,6 @@ class HoodieCreateHandle(HoodieWriteHandle):
         good = self._without_bad_records(rows)
         if good.num_rows:
             self._inserts += good.num_rows
-            self.writer.write(pa.RecordBatch.from_arrays(self._new_rows(good), names=self.context.schema_with_meta.names))
+            self.writer.write(
+                pa.RecordBatch.from_arrays(self._new_rows(good), names=self.context.schema_with_meta.names)
+            )

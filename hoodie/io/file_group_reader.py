@@ -51,11 +51,15 @@ class HoodieFileGroupReader:
         base_file = self._slice.base_file
         if self._slice.log_files or base_file is None:
             raise HoodieNotSupportedException(
-                f"file group {self._slice.file_id} of {self._slice.partition_path!r} has log files, which hoodie does not read yet"
+                f"file group {self._slice.file_id} of {self._slice.partition_path!r} has log files, which hoodie does "
+                "not read yet"
             )
         with HoodieParquetReader(self._storage, base_file.path) as reader:
             file_schema = reader.file_schema
-        if all(name in file_schema.names and file_schema.field(name).type == self._schema.field(name).type for name in self._schema.names):
+        if all(
+            name in file_schema.names and file_schema.field(name).type == self._schema.field(name).type
+            for name in self._schema.names
+        ):
             yield from self._scan(base_file.path, columns, filters)
             return
         wanted = pa.schema(list(self._schema))

@@ -51,8 +51,8 @@ class HoodieMergeHandle(HoodieWriteHandle):
     The index says where an incoming record's key lives by the row's position in the old file, which never changes,
     so no key is looked up again. A key that lives at two positions has two incoming rows, and both are merged.
 
-    The old file is never changed. Memory: the bucket's incoming records and one batch of the old file's rows, and the row
-    group that is being written.
+    The old file is never changed. Memory: the bucket's incoming records and one batch of the old file's rows, and the
+    row group that is being written.
 
     Args:
         context: The write.
@@ -116,7 +116,8 @@ class HoodieMergeHandle(HoodieWriteHandle):
         ).execute()
         if merge.rows_seen <= merge.last_position:
             raise HoodieCorruptedDataException(
-                f"{self.base_file.path} has {merge.rows_seen} rows, but the index found a key at row {merge.last_position}"
+                f"{self.base_file.path} has {merge.rows_seen} rows, but the index found a key at row "
+                f"{merge.last_position}"
             )
         if inserts is not None and inserts.num_rows:
             self._inserts += inserts.num_rows
@@ -230,7 +231,9 @@ class _Merge:
             good = handle._without_bad_records(incoming)
             if good.num_rows < incoming.num_rows:
                 # A record that does not fit is reported; the stored one stays.
-                kept = pc.is_in(incoming.column(CURRENT_ROW_POSITION), good.column(CURRENT_ROW_POSITION)).to_numpy(False)
+                kept = pc.is_in(incoming.column(CURRENT_ROW_POSITION), good.column(CURRENT_ROW_POSITION)).to_numpy(
+                    False
+                )
                 codes[taken[~kept]] = KEEP_STORED
                 taken = taken[kept]
             incoming = good
@@ -265,5 +268,3 @@ class _Merge:
                 incoming_ordering = updates.column(ORDERING_VALUE)
         codes: np.ndarray = self._spec.resolve(stored_ordering, incoming_ordering, updates.column(OPERATION).to_numpy())
         return codes.copy()
-
-

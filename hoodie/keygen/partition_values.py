@@ -44,7 +44,8 @@ def partition_expression(partition_path: str, table: PartitionedTable, schema: p
     Args:
         partition_path: Relative path.
         table: How paths were made.
-        schema: Types of the columns. Strings, integers, booleans and dates can be told from a path; other values cannot.
+        schema: Types of the columns. Strings, integers, booleans and dates can be told from a path; other values
+            cannot.
 
     Example: ``region=emea/day=2026-01-01`` gives ``region == "emea" and day == 2026-01-01``.
     """
@@ -61,7 +62,12 @@ def partition_expression(partition_path: str, table: PartitionedTable, schema: p
             continue
         text = unquote(value) if table.url_encode_partitioning else value
         data_type = schema.field(field).type
-        if not (pa.types.is_string(data_type) or pa.types.is_integer(data_type) or pa.types.is_boolean(data_type) or pa.types.is_date32(data_type)):
+        if not (
+            pa.types.is_string(data_type)
+            or pa.types.is_integer(data_type)
+            or pa.types.is_boolean(data_type)
+            or pa.types.is_date32(data_type)
+        ):
             continue
         try:
             scalar = pa.scalar(text).cast(data_type)

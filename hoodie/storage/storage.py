@@ -1,7 +1,8 @@
 """What hoodie needs of a file store, and what each call promises.
 
 Paths are strings: absolute local paths (``/data/trips/...``) or full URLs (``s3://bucket/trips/...``,
-``memory://trips/...``), always with ``/``, never with a trailing slash. `hoodie.storage.storage_path` joins and splits them.
+``memory://trips/...``), always with ``/``, never with a trailing slash. `hoodie.storage.storage_path` joins and
+splits them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class HoodieStorage(ABC):
         """Create a whole file under its final name, only if nothing has that name. Atomic.
 
         Missing parent directories are made. The file is never visible with other content than ``data``, and it is
-        durable when the call returns. When the answer of the store is lost, the file is read back and the truth returned.
+        durable when the call returns. When the answer of the store is lost, the file is read back and the truth
+        returned.
 
         Returns:
             True when this call created the file; False when the name was taken (nothing is changed then).

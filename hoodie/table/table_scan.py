@@ -38,8 +38,8 @@ def read_table(
     Args:
         base_path: The table's folder.
         columns: Names, in the order of the result; None for all, Hudi's meta columns first.
-        filters: Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them. Partitions and row groups that
-            cannot hold such rows are not read.
+        filters: Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them. Partitions
+            and row groups that cannot hold such rows are not read.
         storage_options: Options of the storage.
 
     Returns:
@@ -73,7 +73,11 @@ def scan_table(
     if not _has_schema(meta_client):
         # Nothing was ever written: no rows, and no types to give them.
         names = columns if columns is not None else META_COLUMNS
-        return pa.schema([(name, pa.string() if name in META_COLUMNS else pa.null()) for name in names]).empty_table().to_reader()
+        return (
+            pa.schema([(name, pa.string() if name in META_COLUMNS else pa.null()) for name in names])
+            .empty_table()
+            .to_reader()
+        )
     schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *meta_client.load_schema()])
     wanted = list(columns) if columns is not None else schema.names
     unknown = [name for name in wanted if name not in schema.names]
@@ -118,8 +122,13 @@ def _prune(
     try:
         return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(expression)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise HoodieException(f"the filter {expression} does not fit the table {meta_client.base_path}: {error}") from error
+        raise HoodieException(
+            f"the filter {expression} does not fit the table {meta_client.base_path}: {error}"
+        ) from error
 
 
 def _has_schema(meta_client: HoodieTableMetaClient) -> bool:
-    return meta_client.load_avro_schema() is not None or len(meta_client.active_timeline.filter_completed_instants().commits_timeline()) > 0
+    return (
+        meta_client.load_avro_schema() is not None
+        or len(meta_client.active_timeline.filter_completed_instants().commits_timeline()) > 0
+    )

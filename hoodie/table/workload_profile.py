@@ -89,7 +89,9 @@ class WorkloadProfile:
         """Updates of all partitions."""
         return sum(stat.num_updates for stat in self.stats.values())
 
-    def to_commit_metadata(self, inserts_into: Mapping[str, Mapping[HoodieRecordLocation, int]]) -> HoodieCommitMetadata:
+    def to_commit_metadata(
+        self, inserts_into: Mapping[str, Mapping[HoodieRecordLocation, int]]
+    ) -> HoodieCommitMetadata:
         """The profile as Hudi saves it in the inflight file: other writers see which file groups are being written.
 
         Args:

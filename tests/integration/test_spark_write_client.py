@@ -155,7 +155,10 @@ def test_timestamps_and_other_types_keep_their_values(spark: SparkSession, tmp_p
     assert (row["d"], str(row["m"]), row["l"], row["p"]) == (dt.date(1969, 12, 31), "1.50", [1, None], [("k", 2)])
     assert (row["r"], row["f"], row["o"], row["n"]) == ({"s": "x", "b": b"\x00\xff"}, 1.5, False, None)
     back = hoodie.spark.read(spark, base_path)
-    assert back.where("t = timestamp'2026-11-01 05:30:00Z' and d = date'1969-12-31' and m = 1.50 and r.s = 'x'").count() == 1
+    assert (
+        back.where("t = timestamp'2026-11-01 05:30:00Z' and d = date'1969-12-31' and m = 1.50 and r.s = 'x'").count()
+        == 1
+    )
     assert back.schema["t"].dataType.typeName() == "timestamp"
 
 
@@ -233,8 +236,8 @@ ONE_ATTEMPT = """
         open(f"{folder}/attempt-{context.partitionId()}-{context.attemptNumber()}", "w").close()
         yield from batches
 
-    frame = spark.range(0, 10, 1, 2).selectExpr("nullif(cast(id as string), '7') id", "id v").mapInArrow(note, "id string, v bigint")
-    for operation in ("bulk_insert", "upsert"):
+    frame = spark.range(0, 10, 1, 2).selectExpr("nullif(cast(id as string), '7') id", "id v").mapInArrow(note, "id
+    string, v bigint") for operation in ("bulk_insert", "upsert"):
         with SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(path)) as client:
             try:
                 getattr(client, operation)(frame)

@@ -76,7 +76,7 @@ class HoodieData(ABC):
 
     @abstractmethod
     def count_by(self, columns: Sequence[str]) -> pa.Table:
-        """Rows per distinct value of the columns: a table of ``columns`` and ``count`` (int64), in no order. An action."""
+        """Rows per distinct value of the columns: a table of ``columns`` and ``count`` (int64). An action."""
 
     @abstractmethod
     def join(self, other: HoodieData, on: Sequence[str], how: str) -> HoodieData:

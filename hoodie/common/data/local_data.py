@@ -6,6 +6,7 @@ pyarrow releases the interpreter's lock while it reads, computes and writes, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -24,7 +25,8 @@ __all__ = ["LocalData", "Partition"]
 R = TypeVar("R")
 
 Partition = Callable[[TaskIdentity], Iterator[pa.RecordBatch]]
-"""One partition: gives its batches to the task that asks. May be asked again unless its source can be read only once."""
+"""One partition: gives its batches to the task that asks. May be asked again unless its source can be read only
+once."""
 
 BATCH_ROWS = 1 << 17
 """Rows of a batch that tables are cut into: large enough that the cost of a call vanishes, small enough for caches."""
@@ -46,7 +48,7 @@ class LocalData(HoodieData):
         """A table cut into row ranges of equal length, without a copy."""
         count = max(1, min(num_partitions or context.default_parallelism, -(-table.num_rows // 1024)))
         bounds = [table.num_rows * index // count for index in range(count + 1)]
-        slices = [table.slice(low, high - low) for low, high in zip(bounds, bounds[1:], strict=False)]
+        slices = [table.slice(low, high - low) for low, high in pairwise(bounds)]
         return cls(context, table.schema, [_table_partition(piece) for piece in slices])
 
     @property
@@ -91,7 +93,9 @@ class LocalData(HoodieData):
 
     def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> LocalData:
         table = self._compute()
-        if table.num_rows == 0 or any(pc.count_distinct(table[key], mode="all").as_py() == table.num_rows for key in keys):
+        if table.num_rows == 0 or any(
+            pc.count_distinct(table[key], mode="all").as_py() == table.num_rows for key in keys
+        ):
             return LocalData.from_table(self._context, table, self.num_partitions)
         repeated = _repeated_rows(table, keys)
         if not repeated.any():

@@ -40,7 +40,7 @@ PARTITION_PATH_META = "_hoodie_partition_path"
 FILE_NAME_META = "_hoodie_file_name"
 OPERATION_META = "_hoodie_operation"
 META_COLUMNS = (COMMIT_TIME_META, COMMIT_SEQNO_META, RECORD_KEY_META, PARTITION_PATH_META, FILE_NAME_META)
-"""The first five columns of every base file, nullable strings, in this order (Hudi: HoodieRecord.HOODIE_META_COLUMNS)."""
+"""The first five columns of every base file, nullable strings, in this order (Hudi: HOODIE_META_COLUMNS)."""
 META_COLUMN_SET = frozenset((*META_COLUMNS, OPERATION_META))
 """Incoming columns of these names are dropped at the border."""
 IS_DELETED_FIELD = "_hoodie_is_deleted"

@@ -29,11 +29,12 @@ __all__ = ["HoodieInMemoryHashIndex"]
 class HoodieInMemoryHashIndex(HoodieIndex):
     """Keeps the key column of every base file that it has looked into.
 
-    A base file never changes, so what is kept is right for as long as the file is among the latest ones, whoever wrote it; keys
+    A base file never changes, so what is kept is right for as long as the file is among the latest ones, whoever
+    wrote it; keys
     of files that are not any more are dropped. Memory: the record keys of the partitions that were written.
 
-    Hudi: org.apache.hudi.index.inmemory.HoodieInMemoryHashIndex. Differs: reads the table at its first use instead of knowing only
-    what this process wrote; a key is looked for in its partition.
+    Hudi: org.apache.hudi.index.inmemory.HoodieInMemoryHashIndex. Differs: reads the table at its first use instead of
+    knowing only what this process wrote; a key is looked for in its partition.
     """
 
     def __init__(self, config: HoodieWriteConfig) -> None:
@@ -67,7 +68,9 @@ class HoodieInMemoryHashIndex(HoodieIndex):
         assert keys is not None
         return tag_with_locations(records, context.share(self.find_locations(keys, context, table)))
 
-    def update_location(self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable) -> None:
+    def update_location(
+        self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
+    ) -> None:
         """Nothing: keys of new files are read when they are first looked for."""
 
     def rollback_commit(self, instant_time: str) -> None:

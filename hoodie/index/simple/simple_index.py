@@ -38,8 +38,8 @@ SHARED_KEY_BYTES = 64 << 20
 class HoodieSimpleIndex(HoodieIndex):
     """Reads the key column of every latest base file of the touched partitions.
 
-    Few incoming keys (below `SHARED_KEY_BYTES`) are handed to tasks that each look through one base file; what they find
-    comes back as positions. Many are joined with the keys and positions of the files by the engine.
+    Few incoming keys (below `SHARED_KEY_BYTES`) are handed to tasks that each look through one base file; what they
+    find comes back as positions. Many are joined with the keys and positions of the files by the engine.
 
     Hudi: org.apache.hudi.index.simple.HoodieSimpleIndex.
     """
@@ -76,7 +76,9 @@ class HoodieSimpleIndex(HoodieIndex):
         stored = context.generate(files, _StoredKeys(storage), schema)
         return records.join(stored, [RECORD_KEY, PARTITION_PATH], "left")
 
-    def update_location(self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable) -> None:
+    def update_location(
+        self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
+    ) -> None:
         """Nothing: the base files are the index."""
 
     def rollback_commit(self, instant_time: str) -> None:

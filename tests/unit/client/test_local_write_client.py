@@ -315,7 +315,10 @@ def test_null_in_a_column_that_is_never_null_is_a_record_error(tmp_path: Path) -
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id", schema=schema)
     nullable = pa.table({"id": ["a", "b", "c"], "n": pa.array([1, None, 3], pa.int64())})
     config = HoodieWriteConfig.from_properties(path)
-    with HoodieLocalWriteClient(config) as client, pytest.raises(HoodieUpsertException, match=r"1 records .*b: column n"):
+    with (
+        HoodieLocalWriteClient(config) as client,
+        pytest.raises(HoodieUpsertException, match=r"1 records .*b: column n"),
+    ):
         client.upsert(nullable)
     assert hoodie.read_table(path).num_rows == 0
     config = HoodieWriteConfig.from_properties(path, {"hoodie.write.commit.on.errors": True})

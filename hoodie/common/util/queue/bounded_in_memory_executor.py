@@ -2,8 +2,8 @@
 
 Reading and decoding (the producer) overlap with merging, encoding and writing (the consumer).
 
-Hudi: org.apache.hudi.common.util.queue.BoundedInMemoryExecutor and BoundedInMemoryQueue. Differs: the consumer runs on the
-caller's thread, and the unit is a batch of rows.
+Hudi: org.apache.hudi.common.util.queue.BoundedInMemoryExecutor and BoundedInMemoryQueue. Differs: the consumer runs
+on the caller's thread, and the unit is a batch of rows.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class _Stopped(Exception):  # noqa: N818 - a signal between the two sides, never seen outside this module
-    """The other side is gone."""
+class _Stopped(Exception):
+    """The other side is gone: a signal, never seen outside this module."""
 
 
 class BoundedInMemoryQueue(Generic[T]):

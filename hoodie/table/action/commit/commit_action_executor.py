@@ -1,7 +1,8 @@
 """Do a write operation: from records in flight to files on storage and their statuses. Nothing is committed here.
 
 Hudi: org.apache.hudi.table.action.commit.BaseCommitActionExecutor and its subclasses
-SparkUpsertCommitActionExecutor, SparkInsertCommitActionExecutor, SparkBulkInsertCommitActionExecutor, SparkDeleteCommitActionExecutor.
+SparkUpsertCommitActionExecutor, SparkInsertCommitActionExecutor, SparkBulkInsertCommitActionExecutor,
+SparkDeleteCommitActionExecutor.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class BaseCommitActionExecutor(ABC):
         timeline = self._table.meta_client.active_timeline
         if not timeline.transition_requested_to_inflight(instant_time, Action.COMMIT, content):
             raise HoodieCommitException(
-                f"instant {instant_time} is not waiting to be written: it was written, completed or rolled back before; "
+                f"instant {instant_time} is not waiting to be written: it was written, completed or rolled back "
+                "before; "
                 "start a new one with start_commit()"
             )
 

@@ -1,7 +1,7 @@
 """The keys of a write's input, where they fit in the driver's memory.
 
-Everything that is decided before the first file is written (do keys repeat, where do they live, how many rows go where) is
-decided by the keys; with the keys at hand it costs no pass over the rows.
+Everything that is decided before the first file is written (do keys repeat, where do they live, how many rows go
+where) is decided by the keys; with the keys at hand it costs no pass over the rows.
 """
 
 from __future__ import annotations

@@ -95,7 +95,9 @@ class BucketAssigner:
         found = bucket_of[codes]
         if (found == -1).any():
             file_id = files.dictionary[int(codes[found == -1][0])].as_py()
-            raise HoodieIndexException(f"file group {file_id} of partition {partition_path!r} is not in the workload profile")
+            raise HoodieIndexException(
+                f"file group {file_id} of partition {partition_path!r} is not in the workload profile"
+            )
         numbers[rows] = found
         without_location: np.ndarray = rows[found == -2]
         return without_location
@@ -103,7 +105,9 @@ class BucketAssigner:
     def _assign_inserts(self, numbers: np.ndarray, rows: np.ndarray, partition_path: str, keys: pa.Array) -> None:
         target = self.insert_buckets.get(partition_path)
         if target is None:
-            raise HoodieIndexException(f"partition {partition_path!r} has inserts that the workload profile did not count")
+            raise HoodieIndexException(
+                f"partition {partition_path!r} has inserts that the workload profile did not count"
+            )
         if len(target.buckets) == 1:
             numbers[rows] = target.buckets[0]
             return
@@ -113,7 +117,8 @@ class BucketAssigner:
 
 
 class UpsertPartitioner:
-    """Decides the buckets of a write: updates to their file group's, inserts first to small files, the rest to new ones.
+    """Decides the buckets of a write: updates to their file group's, inserts first to small files, the rest to new
+    ones.
 
     Args:
         profile: What is to be written.
@@ -126,8 +131,8 @@ class UpsertPartitioner:
         buckets: What each bucket number does.
         inserts_into: Partition path to the inserts that fill existing file groups, by location.
 
-    Hudi: org.apache.hudi.table.action.commit.UpsertPartitioner. Differs: inserts are dealt by Murmur hash of the key, not by MD5 (no
-    part of the format).
+    Hudi: org.apache.hudi.table.action.commit.UpsertPartitioner. Differs: inserts are dealt by Murmur hash of the key,
+    not by MD5 (no part of the format).
     """
 
     def __init__(
@@ -217,7 +222,8 @@ class UpsertPartitioner:
             base_file = self._base_files.get(partition_path, {}).get(file_id)
             if base_file is None:
                 raise HoodieIndexException(
-                    f"the index found keys in file group {file_id} of partition {partition_path!r}, which has no base file now"
+                    f"the index found keys in file group {file_id} of partition {partition_path!r}, which has no base "
+                    "file now"
                 )
             number = self._update_buckets[partition_path, file_id] = len(self.buckets)
             self.buckets.append(BucketInfo(BucketType.UPDATE, file_id, partition_path, base_file))

@@ -86,7 +86,9 @@ class RollbackActionExecutor:
         timeline = self._meta_client.reload_active_timeline()
         rollback = timeline.find(rollback_time, Action.ROLLBACK)
         if rollback is None or rollback.state is State.COMPLETED:
-            raise HoodieRollbackException(f"there is no pending rollback {rollback_time} in {self._meta_client.base_path}")
+            raise HoodieRollbackException(
+                f"there is no pending rollback {rollback_time} in {self._meta_client.base_path}"
+            )
         plan = self._read_plan(rollback)
         info = plan.instant_to_rollback
         assert info is not None
@@ -154,7 +156,8 @@ class RollbackActionExecutor:
         if ".." in parts or parts[0] == ".hoodie" or parse_base_file_name(parts[-1]) is None:
             raise HoodieRollbackException(
                 f"the plan of rollback {rollback_time} asks to delete {planned!r}, which is no data file of "
-                f"{self._meta_client.base_path}; nothing more was deleted: check .hoodie/{rollback_time}.rollback.requested"
+                f"{self._meta_client.base_path}; nothing more was deleted: check "
+                f".hoodie/{rollback_time}.rollback.requested"
             )
         return path
 
@@ -168,7 +171,8 @@ class RollbackActionExecutor:
             for marker in markers.list_markers():
                 if marker.io_type is IOType.APPEND:
                     raise HoodieRollbackException(
-                        f"{instant.requested_time} of {self._meta_client.base_path} appended to log files, which hoodie "
+                        f"{instant.requested_time} of {self._meta_client.base_path} appended to log files, which "
+                        "hoodie "
                         "does not roll back yet: do it with the writer that began it"
                     )
                 name = parse_base_file_name(marker.file_name)
@@ -195,7 +199,9 @@ class RollbackActionExecutor:
         where = f"{instant.action} {time_} of {self._meta_client.base_path} cannot be rolled back"
         later = [i.requested_time for i in timeline.commits_timeline() if i.requested_time > time_]
         if later:
-            raise HoodieRollbackException(f"{where}: later ones exist ({', '.join(later)}); roll those back first, newest first")
+            raise HoodieRollbackException(
+                f"{where}: later ones exist ({', '.join(later)}); roll those back first, newest first"
+            )
         if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
         if instant.action is not Action.COMMIT:
