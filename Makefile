@@ -38,14 +38,14 @@ test: .venv/.stamp
 	$(JAVA) $(PY) -m pytest -q -m "not interop" --durations=5
 
 check: .venv/.stamp
-	.venv/bin/ruff format --check .
-	.venv/bin/ruff check .
+	.venv/bin/ruff format --check hoodie tests benchmarks
+	.venv/bin/ruff check hoodie tests benchmarks
 	.venv/bin/mypy
 	.venv/bin/lint-imports --config setup.cfg --no-logo
 
 format: .venv/.stamp
-	.venv/bin/ruff check --fix .
-	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix hoodie tests benchmarks
+	.venv/bin/ruff format hoodie tests benchmarks
 
 test-spark35: .venv35/.stamp
 	$(JAVA35) $(PY35) -m pytest -q tests/integration --durations=5
