@@ -115,16 +115,13 @@ def run_with_spark(flights: pa.Table, folder: Path) -> list[str]:
     # pyspark is not installed everywhere.
     spark_part = import_module("hoodie.examples.flights_spark")
     log_file = folder / "spark.log"
-    started = time.monotonic()
     base_path = _new_table(folder, "flights_spark")
     changes, expected = year_of_changes(flights)
+    _heading(f"PySpark {version('pyspark')}, local[2]; every write is committed by hand", base_path)
+    started = time.monotonic()
     try:
         with spark_part.spark_session(log_file) as spark:
-            seconds = time.monotonic() - started
-            _heading(
-                f"PySpark {version('pyspark')}, local[2], started in {seconds:.1f} seconds; committed by hand",
-                base_path,
-            )
+            _say(f"  Spark is up after {time.monotonic() - started:.1f} seconds")
             return _apply_all(
                 changes,
                 expected,
@@ -135,7 +132,7 @@ def run_with_spark(flights: pa.Table, folder: Path) -> list[str]:
         raise
     except Exception as error:
         # Whatever Py4J, PySpark or the JVM raises: the other parts of the program do not need them.
-        text = f"Spark failed: {type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        text = f"Spark failed: {type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
         log = log_file.read_text(errors="replace").strip().splitlines() if log_file.exists() else []
         _say("\n  " + "\n  ".join([text, *log[-10:]]))
         return [text]

@@ -23,25 +23,8 @@ from hoodie.examples.flights_data import (
 )
 
 HEADER = [
-    "year",
-    "month",
-    "day",
-    "dep_time",
-    "sched_dep_time",
-    "dep_delay",
-    "arr_time",
-    "sched_arr_time",
-    "arr_delay",
-    "carrier",
-    "flight",
-    "tailnum",
-    "origin",
-    "dest",
-    "air_time",
-    "distance",
-    "hour",
-    "minute",
-    "time_hour",
+    *("year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay"),
+    *("carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance", "hour", "minute", "time_hour"),
 ]
 REAL_HUDI_TABLE = Path(__file__).parents[2] / "data" / "hudi_flights_v6.zip"
 
