@@ -30,8 +30,17 @@ from hoodie.common.data.normalise import check_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieKey
-from hoodie.common.model.record_columns import META_COLUMN_SET, PARTITION_PATH, RECORD_KEY, reserved_field
+from hoodie.common.model.record_columns import (
+    META_COLUMN_SET,
+    META_COLUMNS,
+    PARTITION_PATH,
+    PARTITION_PATH_META,
+    RECORD_KEY,
+    RECORD_KEY_META,
+    reserved_field,
+)
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -47,10 +56,12 @@ from hoodie.exception import (
 from hoodie.index.index import HoodieIndex
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.storage.parquet_reader import read_footer
 from hoodie.keygen.complex_key_generator import has_field_prefix
 from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 from hoodie.table.action.commit.commit_action_executor import (
     BaseCommitActionExecutor,
@@ -62,6 +73,7 @@ from hoodie.table.action.commit.commit_action_executor import (
 )
 from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.table import HoodieTable
+from hoodie.table.table_scan import Filters, file_slices, to_expression
 
 __all__ = ["BaseHoodieWriteClient"]
 
@@ -266,16 +278,22 @@ class BaseHoodieWriteClient:
         """
         return self._write(WriteOperationType.BULK_INSERT, records, instant_time)
 
-    def delete(self, keys: Any = None, instant_time: str | None = None) -> HoodieWriteResult:
-        """Delete the records of keys; keys that are not in the table are passed over.
+    def delete(self, keys: Any = None, instant_time: str | None = None, *, where: Filters = None) -> HoodieWriteResult:
+        """Delete the records of keys, or those that a filter finds; keys that are not in the table are passed over.
 
         Args:
             keys: `HoodieKey`s, or rows with the record key and partition columns; other columns are not looked at.
             instant_time: As of `upsert`.
+            where: Instead of keys: which rows, as the filters of `hoodie.read_table`.
 
         Raises:
             HoodieKeyException: Keys that are null or empty, or columns that are missing.
+            HoodieConfigException: Neither keys nor a filter is given, or both.
         """
+        if (keys is None) == (where is None):
+            raise exception.HoodieConfigException("delete takes either keys or where=filters")
+        if where is not None:
+            keys = _Where(where)
         return self._write(WriteOperationType.DELETE, keys, instant_time)
 
     def _write(self, operation: WriteOperationType, records: Any, instant_time: str | None) -> HoodieWriteResult:
@@ -313,7 +331,7 @@ class BaseHoodieWriteClient:
         key_generator = create_key_generator(table_config, self._single_field_prefix(table))
         if operation is WriteOperationType.DELETE:
             schemas = self._table_schemas(table.meta_client)
-            data = self._keys_to_data(records, table_config)
+            data = self._keys_to_data(records, table)
             has_keys = RECORD_KEY in data.schema.names
             preparer = RecordPreparer(
                 None, None if has_keys else key_generator.bind(data.schema), None, RecordOperation.DELETE
@@ -357,7 +375,10 @@ class BaseHoodieWriteClient:
                     return has_field_prefix(key, table_config.record_key_fields[0])
         return None
 
-    def _keys_to_data(self, keys: Any, table_config: Any) -> HoodieData:
+    def _keys_to_data(self, keys: Any, table: HoodieTable) -> HoodieData:
+        if isinstance(keys, _Where):
+            return self._keys_where(keys, table)
+        table_config = table.meta_client.table_config
         if isinstance(keys, HoodieKey):
             keys = [keys]
         if isinstance(keys, list) and keys and all(isinstance(key, HoodieKey) for key in keys):
@@ -369,6 +390,17 @@ class BaseHoodieWriteClient:
         wanted = {*table_config.record_key_fields, *table_config.partition_fields, RECORD_KEY, PARTITION_PATH}
         tops = {name.split(".")[0] for name in wanted}
         return data.select([name for name in data.schema.names if name in tops])
+
+    def _keys_where(self, where: _Where, table: HoodieTable) -> HoodieData:
+        """Keys of the stored rows that a filter finds, read by tasks."""
+        meta_client = table.meta_client
+        names = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
+        if meta_client.load_avro_schema() is None:
+            return self._context.generate([], _as_it_is, names)
+        schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *meta_client.load_schema()])
+        expression = to_expression(where.filters)
+        slices = file_slices(meta_client, schema, expression)
+        return self._context.generate(slices, _KeysWhere(meta_client.storage, schema, expression), names)
 
     def _table_schemas(self, meta_client: HoodieTableMetaClient) -> _WriteSchemas:
         avro = meta_client.load_avro_schema()
@@ -623,3 +655,22 @@ class BaseHoodieWriteClient:
 
 def _as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield batch
+
+
+@attrs.frozen
+class _Where:
+    filters: Filters
+
+
+@attrs.frozen
+class _KeysWhere:
+    """Task: the keys of one file slice's rows that a filter finds."""
+
+    storage: HoodieStorage
+    schema: pa.Schema
+    expression: Any
+
+    def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        reader = HoodieFileGroupReader(self.storage, file_slice, self.schema)
+        for batch in reader.iter_batches([RECORD_KEY_META, PARTITION_PATH_META], self.expression):
+            yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
-from hoodie.exception import HoodieException, HoodieSchemaException
+from hoodie.exception import HoodieConfigException, HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.keygen.partition_values import partition_expression
 
-__all__ = ["read_table", "scan_table"]
+__all__ = ["Filters", "file_slices", "read_table", "scan_table", "to_expression"]
 
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
 
@@ -85,8 +85,8 @@ def scan_table(
         raise HoodieSchemaException(
             f"{meta_client.base_path} has no column {', '.join(unknown)}; it has {', '.join(schema.names)}"
         )
-    expression = pq.filters_to_expression(filters) if isinstance(filters, list | tuple) else filters
-    slices = _file_slices(meta_client, schema, expression)
+    expression = to_expression(filters)
+    slices = file_slices(meta_client, schema, expression)
     result_schema = pa.schema([schema.field(name) for name in wanted])
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -98,7 +98,23 @@ def scan_table(
     return pa.RecordBatchReader.from_batches(result_schema, batches())
 
 
-def _file_slices(
+def to_expression(filters: Filters) -> pc.Expression | None:
+    """Filters in either form as an expression.
+
+    Raises:
+        HoodieConfigException: They are of another form.
+    """
+    if filters is None or isinstance(filters, pc.Expression):
+        return filters
+    try:
+        return pq.filters_to_expression(filters)
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        raise HoodieConfigException(
+            f"filters {filters!r} are not understood ({error}): give an expression, or tuples such as ('fare', '>', 50)"
+        ) from error
+
+
+def file_slices(
     meta_client: HoodieTableMetaClient, schema: pa.Schema, expression: pc.Expression | None
 ) -> list[FileSlice]:
     """Latest slices of the partitions that can hold rows of the filter."""
@@ -122,7 +138,7 @@ def _prune(
     try:
         return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(expression)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise HoodieException(
+        raise HoodieSchemaException(
             f"the filter {expression} does not fit the table {meta_client.base_path}: {error}"
         ) from error
 

@@ -403,3 +403,16 @@ def test_workload_profile_is_saved_before_files_are_written(base_path: Path, cli
     content = (base_path / ".hoodie" / f"{second.instant_time}.inflight").read_text()
     assert first.statuses[0].file_id in content
     assert '"numUpdateWrites" : 1' in content
+
+
+def test_delete_where_a_filter_finds_rows(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 60.0), ("c", "y", 1, 70.0)))
+        assert c.delete(where=[("fare", ">", 50), ("region", "=", "x")]).deleted_count == 1
+        assert read(base_path) == [("a", "x", 1, 1.0), ("c", "y", 1, 70.0)]
+        assert c.delete(where=[("fare", ">", 500)]).deleted_count == 0
+        with pytest.raises(HoodieConfigException, match="either keys or where"):
+            c.delete()
+        with pytest.raises(hoodie.exception.HoodieSchemaException, match="fair"):
+            c.delete(where=[("fair", ">", 500)])
+    assert len(HoodieTableMetaClient.load(str(base_path)).active_timeline.filter_pending()) == 0
