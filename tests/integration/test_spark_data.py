@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import os
+import sys
 import threading
+import zipfile
+import zipimport
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -399,3 +403,31 @@ def test_keys_that_occur_once_are_not_sorted_with_those_that_repeat(context: Hoo
     assert combined.count() == 49_991
     plan = combined.frame._jdf.queryExecution().executedPlan().toString()
     assert "SortMergeJoin" not in plan
+
+
+def test_workers_keep_what_they_know_of_sparks_own_archives(context: HoodieSparkEngineContext) -> None:
+    context.run_tasks(list(range(4)), loud_importers)
+    assert context.run_tasks(list(range(4)), loud_importers) == [[]] * 4
+
+
+def loud_importers(task: TaskIdentity, item: int) -> list[str]:
+    """Spark's archives whose directory is read again before each task."""
+    return [
+        path
+        for path, importer in sys.path_importer_cache.items()
+        if isinstance(importer, zipimport.zipimporter) and "invalidate_caches" not in vars(importer)
+    ]
+
+
+def test_archives_that_users_add_are_seen_by_running_workers(context: HoodieSparkEngineContext, tmp_path: Path) -> None:
+    context.run_tasks([1, 2], identity)
+    for name in ("added_first", "added_second"):
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+            archive.writestr(f"{name}.py", "VALUE = 42")
+        context.spark.sparkContext.addPyFile(str(tmp_path / f"{name}.zip"))
+        assert context.run_tasks([name], imported_value) == [42]
+
+
+def imported_value(task: TaskIdentity, name: str) -> int:
+    value: int = importlib.import_module(name).VALUE
+    return value
