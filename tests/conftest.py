@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 SHARED = Path(__file__).parents[2] / "shared"
+
+# No time limit per example: other processes make a machine slow. Continuous integration runs the same examples each time.
+settings.register_profile("hoodie", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("hoodie")
 
 
 @pytest.fixture(scope="session")
