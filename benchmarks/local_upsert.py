@@ -14,7 +14,6 @@ import argparse
 import os
 import tempfile
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -31,16 +30,10 @@ def floor_write(table: pa.Table, path: str) -> None:
 
 
 def floor_upsert(path: str, incoming: pa.Table, target: str) -> None:
-    """Read, replace, append, write."""
+    """Read, filter, append, write."""
     stored = pq.read_table(path)
-    found = pc.index_in(incoming["uuid"], value_set=stored["uuid"].combine_chunks())
-    updated = found.is_valid()
-    rows = np.arange(stored.num_rows)
-    positions = found.drop_null().to_numpy()
-    rows[positions] = stored.num_rows + np.arange(len(positions))
-    updates, inserts = incoming.filter(updated), incoming.filter(pc.invert(updated))
-    merged = pa.concat_tables([stored, updates]).combine_chunks().take(pa.array(rows))
-    floor_write(pa.concat_tables([merged, inserts]), target)
+    kept = stored.filter(pc.invert(pc.is_in(stored["uuid"], value_set=incoming["uuid"].combine_chunks())))
+    floor_write(pa.concat_tables([kept, incoming]), target)
 
 
 def make_table(base_path: str) -> str:
