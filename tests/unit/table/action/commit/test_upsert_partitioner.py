@@ -1,0 +1,127 @@
+"""Dealing records out to buckets."""
+
+from __future__ import annotations
+
+import collections
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record import HoodieRecordLocation
+from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieIndexException
+from hoodie.table.action.commit.bucket_info import BucketType
+from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, average_record_size
+from hoodie.table.workload_profile import WorkloadProfile, WorkloadStat
+
+INSTANT = "20260101000000000"
+
+
+def config(**properties: object) -> HoodieWriteConfig:
+    given = {
+        "hoodie.parquet.max.file.size": 1000,
+        "hoodie.parquet.small.file.limit": 800,
+        **{"hoodie." + key.replace("_", "."): value for key, value in properties.items()},
+    }
+    return HoodieWriteConfig.from_properties("/t", given)
+
+
+def base_file(file_id: str, size_bytes: int) -> HoodieBaseFile:
+    return HoodieBaseFile(f"/t/p/{file_id}_0-0-0_{INSTANT}.parquet", file_id, "0-0-0", INSTANT, size_bytes)
+
+
+def partitioner(inserts: int, *files: HoodieBaseFile, updates: dict[str, int] | None = None, **properties: object):
+    located = {HoodieRecordLocation(INSTANT, file_id): count for file_id, count in (updates or {}).items()}
+    profile = WorkloadProfile(WriteOperationType.UPSERT, {"p": WorkloadStat(inserts, located)})
+    return UpsertPartitioner(profile, config(**properties), {"p": files}, record_size=10)
+
+
+def batch(count: int, file_ids: list[str | None] | None = None, path: str = "p") -> pa.RecordBatch:
+    columns = {RECORD_KEY: [f"k{i}" for i in range(count)], PARTITION_PATH: [path] * count}
+    if file_ids is not None:
+        columns[CURRENT_FILE_ID] = pa.array(file_ids, pa.string())
+    return pa.record_batch(columns)
+
+
+def test_updates_go_to_one_bucket_for_each_file_group() -> None:
+    dealt = partitioner(0, base_file("f", 900), base_file("g", 900), updates={"f": 2, "g": 1})
+    assert [(bucket.bucket_type, bucket.file_id) for bucket in dealt.buckets] == [
+        (BucketType.UPDATE, "f"),
+        (BucketType.UPDATE, "g"),
+    ]
+    assert dealt.assigner()(batch(3, ["g", "f", "g"])).column(BUCKET).to_pylist() == [1, 0, 1]
+
+
+def test_inserts_fill_small_files_up_to_the_maximum_then_open_new_groups() -> None:
+    dealt = partitioner(250, base_file("small", 400), base_file("full", 900), base_file("smaller", 200))
+    kinds = [(bucket.bucket_type, bucket.file_id) for bucket in dealt.buckets]
+    assert kinds[:2] == [(BucketType.UPDATE, "smaller"), (BucketType.UPDATE, "small")]
+    assert [kind for kind, _ in kinds[2:]] == [BucketType.INSERT, BucketType.INSERT]
+    assert {location.file_id: count for location, count in dealt.inserts_into["p"].items()} == {
+        "smaller": 80,
+        "small": 60,
+    }
+
+
+def test_a_bucket_that_has_updates_takes_inserts_too() -> None:
+    dealt = partitioner(5, base_file("small", 400), updates={"small": 3})
+    assert dealt.num_buckets == 1
+    assert dealt.assigner()(batch(3, ["small", None, None])).column(BUCKET).to_pylist() == [0, 0, 0]
+
+
+def test_no_small_files_with_a_limit_of_zero() -> None:
+    dealt = partitioner(5, base_file("small", 400), parquet_small_file_limit=0)
+    assert [bucket.bucket_type for bucket in dealt.buckets] == [BucketType.INSERT]
+
+
+def test_split_size_counts_rows_when_it_is_not_derived() -> None:
+    dealt = partitioner(25, copyonwrite_insert_auto_split=False, copyonwrite_insert_split_size=10)
+    assert dealt.num_buckets == 3
+
+
+def test_inserts_are_dealt_by_weight() -> None:
+    dealt = partitioner(1000, base_file("small", 500))
+    counted = collections.Counter(dealt.assigner()(batch(20_000)).column(BUCKET).to_pylist())
+    shares = {number: count / 20_000 for number, count in counted.items()}
+    assert sum(shares.values()) == 1
+    assert shares[0] == pytest.approx(0.05, abs=0.01)
+    assert shares[1] == pytest.approx(0.10, abs=0.01)
+
+
+@given(st.lists(st.integers(0, 500), min_size=1, max_size=20))
+def test_a_key_gets_the_same_bucket_in_any_batch(keys: list[int]) -> None:
+    assign = partitioner(1000).assigner()
+    whole = dict(zip((f"k{i}" for i in range(501)), assign(batch(501)).column(BUCKET).to_pylist(), strict=True))
+    some = pa.record_batch({RECORD_KEY: [f"k{i}" for i in keys], PARTITION_PATH: ["p"] * len(keys)})
+    assert assign(some).column(BUCKET).to_pylist() == [whole[f"k{i}"] for i in keys]
+
+
+def test_rows_that_the_profile_did_not_count_are_refused() -> None:
+    with pytest.raises(HoodieIndexException, match="other"):
+        partitioner(5).assigner()(batch(1, path="other"))
+    with pytest.raises(HoodieIndexException, match="unknown"):
+        partitioner(5).assigner()(batch(1, ["unknown"]))
+
+
+def test_a_file_group_without_base_file_is_refused() -> None:
+    with pytest.raises(HoodieIndexException, match="gone"):
+        partitioner(0, updates={"gone": 1})
+
+
+def commit(bytes_written: int, records: int) -> HoodieCommitMetadata:
+    stat = HoodieWriteStat("f", "p", num_writes=records, total_write_bytes=bytes_written)
+    return HoodieCommitMetadata({"p": (stat,)}, {}, WriteOperationType.UPSERT)
+
+
+def test_average_record_size_is_that_of_the_newest_commit_that_is_large_enough() -> None:
+    settings = config()
+    assert average_record_size([], settings) == 1024
+    assert average_record_size([commit(700, 7), commit(900, 4), commit(9000, 9)], settings) == 225
+    assert average_record_size([commit(900, 0)], settings) == 1024
