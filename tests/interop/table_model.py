@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Row = dict[str, Any]
-SHOWN = 5
+SHOWN = 3
 
 
 @attrs.frozen
@@ -153,9 +153,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
+        if value and all(isinstance(entry, tuple) for entry in value):  # a map, which has no order
+            return sorted((key, plain(inner)) for key, inner in value)
         return [plain(inner) for inner in value]
-    if isinstance(value, tuple):
-        return tuple(plain(inner) for inner in value)
     if isinstance(value, datetime.datetime):
         return value.astimezone(datetime.UTC).isoformat()
     return value

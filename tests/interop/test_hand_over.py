@@ -192,7 +192,7 @@ OLD_LISTS = "parquet.avro.write-old-list-structure"
 def test_null_elements_of_lists_pass_through_versions_that_are_told_to_write_them(
     tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess
 ) -> None:
-    """By default real Hudi writes lists without a place for a null element, and fails at such a row, whoever wrote it."""
+    """By default real Hudi writes lists without a place for a null element, and fails at such a row."""
     table = Table(tmp_path / "t", SIMPLE, DEFAULT_PAYLOAD)
     holed = {"tags": [None, "t", None], "stops": [None, {"name": "s", "minute": None}]}
     table.by_hoodie("bulk_insert", [row | holed for row in table.rows(range(12), ts=100)])

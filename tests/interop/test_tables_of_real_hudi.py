@@ -98,10 +98,10 @@ def test_a_late_row_replaces_in_a_table_without_payload_class_as_in_0_15(
 ) -> None:
     base_path = tmp_path / "t"
     model = TableModel(SIMPLE, SCHEMA, event_time=False)
-    options = SIMPLE.hudi_options("without_payload_class")  # the warning comes once for each table's name
+    options = SIMPLE.hudi_options("says_nothing")  # the warning comes once for each table's name
     model.insert([row("late", 5, 1.0), row("tie", 5, 1.0), row("newer", 5, 1.0), row("late too", 5, 1.0)])
     hudi_0_15.write(base_path, model.table(model.rows), options, mode="overwrite")
-    assert "payload" not in (base_path / ".hoodie" / "hoodie.properties").read_text()
+    assert "payload.class" not in (base_path / ".hoodie" / "hoodie.properties").read_text()
     with caplog.at_level(logging.WARNING, logger="hoodie"):
         upsert_by_hoodie(base_path, model, [row("late", 4, 2.0), row("tie", 5, 2.0), row("newer", 6, 2.0)])
     assert "hoodie.compaction.payload.class" in caplog.text
