@@ -28,6 +28,13 @@ __all__ = [
 
 Row = dict[str, Any]
 SHOWN = 3
+META_COLUMNS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
 
 
 @attrs.frozen
@@ -163,7 +170,7 @@ def plain(value: Any) -> Any:
 
 def rows_of(table: pa.Table, schema: pa.Schema) -> list[str]:
     """The rows of a reader, as `TableModel.expected` gives them."""
-    assert {name for name in table.schema.names if not name.startswith("_hoodie_")} == set(schema.names)
+    assert set(table.schema.names) == {*META_COLUMNS, *schema.names}
     columns = ["_hoodie_partition_path", "_hoodie_record_key", *schema.names]
     return sorted(repr(tuple(plain(row[name]) for name in columns)) for row in table.select(columns).to_pylist())
 

@@ -138,9 +138,16 @@ def test_every_operation_and_type_of_hoodie_is_read_by_real_hudi(
     assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
 
 
-@pytest.mark.parametrize("payload", [DEFAULT_PAYLOAD, LATEST_PAYLOAD], ids=["event_time", "latest"])
 @pytest.mark.parametrize(
-    "layout", [pytest.param(layout, id=layout.name) for layout in (SIMPLE, COMPLEX_HIVE, NON_PARTITIONED)]
+    ("layout", "payload"),
+    [
+        pytest.param(SIMPLE, DEFAULT_PAYLOAD, id="simple-event_time", marks=pytest.mark.interop_smoke),
+        pytest.param(SIMPLE, LATEST_PAYLOAD, id="simple-latest"),
+        pytest.param(COMPLEX_HIVE, DEFAULT_PAYLOAD, id="complex-event_time"),
+        pytest.param(COMPLEX_HIVE, LATEST_PAYLOAD, id="complex-latest"),
+        pytest.param(NON_PARTITIONED, DEFAULT_PAYLOAD, id="non_partitioned-event_time"),
+        pytest.param(NON_PARTITIONED, LATEST_PAYLOAD, id="non_partitioned-latest"),
+    ],
 )
 def test_hoodie_and_both_versions_write_one_table_in_turn(
     tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess, layout: Layout, payload: str

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.interop
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 OPTIONS = SIMPLE.hudi_options("real")
 DEFAULT_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+LATEST_PAYLOAD = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
 METADATA = {"hoodie.metadata.enable": "true"}
 
@@ -110,6 +111,63 @@ def test_a_late_row_replaces_in_a_table_without_payload_class_as_in_0_15(
     hudi_0_15.write(base_path, model.table(by_hudi), options)
     model.upsert(by_hudi)
     assert_all_agree(base_path, model, hudi_0_15)
+
+
+@pytest.mark.parametrize("payload", [DEFAULT_PAYLOAD, LATEST_PAYLOAD], ids=["event_time", "latest"])
+def test_a_table_of_version_6_that_1_2_created_goes_on_in_turn(
+    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess, payload: str
+) -> None:
+    base_path = tmp_path / "t"
+    model = TableModel(SIMPLE, SCHEMA, event_time=payload == DEFAULT_PAYLOAD)
+    options = {**OPTIONS, "hoodie.datasource.write.payload.class": payload}
+    model.insert(rows(range(12), 5))
+    hudi_1_2.write(base_path, model.table(model.rows), options, mode="overwrite")
+    for number, hudi in enumerate((hudi_1_2, hudi_0_15)):
+        changes = [*rows(range(4), 4), *rows(range(4, 8), 5 + number), *rows(range(8, 14), 6 + number)]
+        upsert_by_hoodie(base_path, model, changes)
+        assert_all_agree(base_path, model, hudi_0_15, hudi_1_2)
+        changes = [*rows(range(2, 4), 3), *rows(range(4, 6), 5 + number), *rows(range(10, 16), 7 + number)]
+        hudi.write(base_path, model.table(changes), options)
+        model.upsert(changes)
+        assert_all_agree(base_path, model, hudi_0_15, hudi_1_2)
+
+
+# --- rows that are flagged as deleted ---------------------------------------------------------------------------
+
+
+def test_flagged_rows_delete_unless_they_are_late_whoever_writes_them(
+    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess
+) -> None:
+    base_path = tmp_path / "t"
+    model = TableModel(SIMPLE, SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_())), event_time=True)
+    properties = {"hoodie.compaction.payload.class": DEFAULT_PAYLOAD}
+    arguments = {**SIMPLE.init_arguments(), "properties": properties}
+    HoodieTableMetaClient.init_table(str(base_path), table_name="real", **arguments)
+    upsert_by_hoodie(base_path, model, [flagged | {"_hoodie_is_deleted": None} for flagged in rows(range(30), 5)])
+
+    def flags(first: int) -> list[Row]:
+        """Deletes that are late, of the same time and later, one of a key that is not there, and an update."""
+        return [
+            row(f"k{first + number}", ts, 0.0, SIMPLE.regions[(first + number) % 3]) | {"_hoodie_is_deleted": deleted}
+            for number, (ts, deleted) in enumerate([(4, True), (5, True), (6, True), (6, False)])
+        ] + [row(f"nobody {first}", 9, 0.0) | {"_hoodie_is_deleted": True}]
+
+    def note(changes: list[Row]) -> None:
+        model.delete([changes[1], changes[2]])
+        model.upsert([changes[3]])
+
+    with local_client(base_path) as client:
+        client.upsert(model.table(flags(0)))
+    note(flags(0))
+    assert_all_agree(base_path, model, hudi_0_15, hudi_1_2)
+    for first, hudi in ((4, hudi_0_15), (8, hudi_1_2)):
+        hudi.write(base_path, model.table(flags(first)), OPTIONS)
+        note(flags(first))
+        assert_all_agree(base_path, model, hudi_0_15, hudi_1_2)
+    with local_client(base_path, parquet_small_file_limit="0") as client:
+        client.upsert(model.table(flags(12)))
+    note(flags(12))
+    assert_all_agree(base_path, model, hudi_0_15, hudi_1_2)
 
 
 # --- metadata tables --------------------------------------------------------------------------------------------
