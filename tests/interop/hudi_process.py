@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +19,8 @@ __all__ = ["HudiError", "HudiNotFoundError", "HudiProcess", "find_bundle", "find
 
 REPOSITORY = Path(__file__).parents[2]
 SERVER = Path(__file__).with_name("hudi_server.py")
+TIMEOUT = 600.0
+"""Seconds after which a command is given up."""
 SHOWN_ERROR = 4000
 SHOWN_LOG = 2000
 STANDING_OPTIONS: Mapping[str, Mapping[str, str]] = {
@@ -135,10 +139,13 @@ class HudiProcess:
                 self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
         self._process = None
 
     def _call(self, **command: Any) -> Any:
+        if self._process is not None and self._process.poll() is not None:
+            self.stop()
         if self._process is None:
             self._start()
         self._send(command)
@@ -164,7 +171,12 @@ class HudiProcess:
     def _receive(self, doing: str) -> Any:
         assert self._process is not None
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        deadline = threading.Timer(TIMEOUT, self._process.kill)
+        deadline.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            deadline.cancel()
         answer = json.loads(line) if line else {"ok": False, "error": "the process ended"}
         if not answer["ok"]:
             log = self._log.read_text(errors="replace")[-SHOWN_LOG:]

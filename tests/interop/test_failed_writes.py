@@ -91,19 +91,32 @@ def test_real_hudi_rolls_back_what_hoodie_left(
     assert_all_agree(base_path, model, hudi)
 
 
-@pytest.mark.interop_smoke
+@pytest.mark.parametrize(
+    "markers",
+    [
+        pytest.param("DIRECT", id="direct", marks=pytest.mark.interop_smoke),
+        pytest.param("TIMELINE_SERVER_BASED", id="timeline_server"),
+    ],
+)
 def test_hoodie_rolls_back_what_real_hudi_left_before_its_commit(
-    base_path: Path, model: TableModel, hudi: HudiProcess
+    base_path: Path, model: TableModel, hudi: HudiProcess, markers: str
 ) -> None:
+    options = {
+        **FAILING_VALIDATOR,
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.write.markers.type": markers,
+        "hoodie.embed.timeline.server": str(markers != "DIRECT").lower(),
+    }
     with pytest.raises(HudiError, match="(?i)validat"):
-        hudi.write(
-            base_path, model.table(rows(range(3, 12), 2)),
-            {**OPTIONS, **FAILING_VALIDATOR, "hoodie.parquet.small.file.limit": "0"},
-        )  # fmt: skip
+        hudi.write(base_path, model.table(rows(range(3, 12), 2)), {**OPTIONS, **options})
     (dead,) = pending_of(base_path)
     assert len(files_of(base_path, dead)) == 6
-    markers = (base_path / ".hoodie" / ".temp" / dead).rglob("*.marker.*")
-    assert len([marker for marker in markers if marker.suffix != ".crc"]) == 6
+    folder = base_path / ".hoodie" / ".temp" / dead
+    if markers == "DIRECT":
+        assert len([marker for marker in folder.rglob("*.marker.*") if marker.suffix != ".crc"]) == 6
+    else:
+        lists = [path for path in folder.glob("MARKERS*") if path.name != "MARKERS.type"]
+        assert sum(path.read_text().count(".marker.") for path in lists) == 6
     assert_all_agree(base_path, model, hudi)
     upsert_by_hoodie(base_path, model, rows(range(4, 14), 3))
     assert_rolled_back(base_path, dead)
