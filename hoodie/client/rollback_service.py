@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 
 from hoodie.avro.timeline_metadata import (
     HoodieRequestedReplaceMetadata,
@@ -14,11 +15,19 @@ from hoodie.avro.timeline_metadata import (
     HoodieRollbackPlan,
     decode,
 )
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import is_instant_time
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
-from hoodie.exception import HoodieCommitException, HoodieHeartbeatException
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieHeartbeatException,
+    HoodieIOException,
+    HoodieRollbackException,
+)
+from hoodie.storage.storage_path import join
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 
 __all__ = ["RollbackService"]
@@ -43,7 +52,8 @@ class RollbackService:
     def rollback_failed_writes(self) -> list[str]:
         """Finish pending rollbacks, then roll back every failed ingestion, the newest first.
 
-        Compactions, clusterings, cleans and indexings that are pending are left alone.
+        Compactions, clusterings, cleans and indexings that are pending are left alone. Markers that a writer left which
+        died just after it had completed its instant are deleted.
 
         Returns:
             The instant times that were rolled back.
@@ -51,8 +61,11 @@ class RollbackService:
         Raises:
             HoodieHeartbeatException: The heartbeat of a pending instant is fresh: its writer is alive.
             HoodieCommitException: The policy leaves failed writes to somebody else, or a restore is pending.
+            HoodieRollbackException: A pending instant has completed ones after it: its completed file may be lost.
         """
+        marked = self._marked_instants()
         timeline = self._meta_client.reload_active_timeline()
+        self._delete_markers(set(marked) - {i.requested_time for i in timeline.filter_pending()})
         restoring = timeline.filter_actions(Action.RESTORE).filter_pending()
         if len(restoring):
             raise HoodieCommitException(
@@ -72,6 +85,7 @@ class RollbackService:
             )
         for instant in failed:
             self._check_heartbeat(instant)
+            self._check_nothing_follows(instant)
         for instant in reversed(failed):
             logger.warning(
                 "rolling back failed %s %s of %s", instant.action, instant.requested_time, self._meta_client.base_path
@@ -108,17 +122,33 @@ class RollbackService:
 
     def rolled_back_by(self, rollback: HoodieInstant) -> tuple[str, ...]:
         """The instant times that a completed rollback undid."""
-        content = self._meta_client.active_timeline.read_details(rollback)
-        metadata: HoodieRollbackMetadata = decode(content, HoodieRollbackMetadata)
+        timeline = self._meta_client.active_timeline
+        content = timeline.read_details(rollback)
+        metadata: HoodieRollbackMetadata = decode(content, HoodieRollbackMetadata, timeline.path_of(rollback))
         return metadata.commits_rollback
+
+    def _marked_instants(self) -> list[str]:
+        """Instants that have a folder of markers; to be listed before the timeline: what is not in it has ended."""
+        folders = self._meta_client.storage.list_directory(join(self._meta_client.meta_path, TEMP_FOLDER_NAME))
+        return [folder.name for folder in folders if folder.is_directory and is_instant_time(folder.name)]
+
+    def _delete_markers(self, instant_times: Iterable[str]) -> None:
+        for instant_time in sorted(instant_times):
+            try:
+                WriteMarkers(self._meta_client.storage, self._meta_client.meta_path, instant_time).delete_all()
+            except HoodieIOException as error:
+                logger.warning("left-over markers of finished instant %s were not deleted: %s", instant_time, error)
+            else:
+                logger.info("deleted left-over markers of finished instant %s", instant_time)
 
     def _finish_pending_rollbacks(self) -> list[str]:
         """Execute again what a writer planned and did not finish, under its own instant."""
         finished = []
         for rollback in self._meta_client.active_timeline.filter_actions(Action.ROLLBACK).filter_pending():
             requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
+            timeline = self._meta_client.active_timeline
             plan: HoodieRollbackPlan = decode(
-                self._meta_client.active_timeline.read_details(requested), HoodieRollbackPlan
+                timeline.read_details(requested), HoodieRollbackPlan, timeline.path_of(requested)
             )
             info = plan.instant_to_rollback
             if info is not None and Action(info.action) not in INGESTION_ACTIONS:
@@ -137,11 +167,30 @@ class RollbackService:
         if instant.action is not Action.REPLACE_COMMIT:
             return False
         requested = HoodieInstant(instant.requested_time, Action.REPLACE_COMMIT, State.REQUESTED)
-        content = self._meta_client.active_timeline.read_details(requested)
+        timeline = self._meta_client.active_timeline
+        content = timeline.read_details(requested)
         if not content:
             return False
-        metadata: HoodieRequestedReplaceMetadata = decode(content, HoodieRequestedReplaceMetadata)
+        metadata: HoodieRequestedReplaceMetadata = decode(
+            content, HoodieRequestedReplaceMetadata, timeline.path_of(requested)
+        )
         return metadata.clustering_plan is not None
+
+    def _check_nothing_follows(self, instant: HoodieInstant) -> None:
+        """Writers clear failed writes before they go on: a pending instant among completed ones has rows of theirs.
+
+        One with a heartbeat is of several writers at once, who did not clear each other's.
+        """
+        completed = self._meta_client.active_timeline.commits_timeline().filter_completed_instants()
+        later = [i.requested_time for i in completed if i.requested_time > instant.requested_time]
+        heartbeat_path = self._meta_client.heartbeat_path(instant.requested_time)
+        if later and not self._meta_client.storage.exists(heartbeat_path):
+            raise HoodieRollbackException(
+                f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is pending "
+                f"({self._meta_client.active_timeline.path_of(instant)}), but {later[0]} and others after it are "
+                "completed: its completed file may have been lost, and rolling it back would delete its rows. Restore "
+                f"that file; or, if the write did fail, call rollback({instant.requested_time!r})"
+            )
 
     def _check_heartbeat(self, instant: HoodieInstant) -> None:
         path = self._meta_client.heartbeat_path(instant.requested_time)

@@ -113,8 +113,9 @@ class RollbackActionExecutor:
 
     def _read_plan(self, rollback: HoodieInstant) -> HoodieRollbackPlan:
         requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
-        content = self._meta_client.active_timeline.read_details(requested)
-        plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan)
+        timeline = self._meta_client.active_timeline
+        content = timeline.read_details(requested)
+        plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, timeline.path_of(requested))
         if plan.instant_to_rollback is None:
             raise HoodieCorruptedDataException(f"the plan of rollback {rollback.requested_time} names no instant")
         return plan

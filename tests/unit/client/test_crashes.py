@@ -1,0 +1,398 @@
+"""Writers that die, or meet one failure of the store, at every single call to the storage; and what is found after."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+import pyarrow as pa
+import pytest
+from hudi import HudiTableBuilder
+
+import hoodie
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.exception import HoodieException, HoodieIOException, TableExistsException, TableNotFoundException
+from hoodie.storage import fsspec_storage
+from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.storage import FileStatus
+
+T = TypeVar("T")
+Model = dict[str, tuple[str, str, int, float]]
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
+INIT: dict[str, Any] = {
+    "table_name": "trips",
+    "record_key_fields": ["id"],
+    "partition_fields": ["region"],
+    "ordering_fields": ["ts"],
+}
+INSTANT_FILE = re.compile(r"(\d{17})\.(?:(commit|rollback)(?:\.(requested|inflight))?|(inflight))")
+
+
+# --- the storage that fails -------------------------------------------------------------------------------------------
+
+
+class Faults:
+    """Counts the calls to the storage; the one with the number ``fail_at`` fails.
+
+    Args:
+        fail_at: The first call is 1; 0 fails none.
+        how: ``before`` fails and does nothing, ``after`` does it and then fails, ``torn`` does half of it and fails.
+        dies: Every later call fails as well, as for a process that is gone; otherwise that one call only.
+    """
+
+    def __init__(self, fail_at: int = 0, how: str = "before", dies: bool = True) -> None:
+        self.fail_at = fail_at
+        self.how = how
+        self.dies = dies
+        self.calls: list[tuple[str, bool, bool]] = []
+        self.changes = 0
+        self.fired = False
+        self._lock = threading.Lock()
+
+    def step(
+        self,
+        name: str,
+        apply: Callable[[], T],
+        *,
+        changes: bool = False,
+        tear: Callable[[], None] | None = None,
+        error: type[Exception] = HoodieIOException,
+    ) -> T:
+        with self._lock:
+            if self.fired and self.dies:
+                raise error(f"{name}: the process is dead")
+            self.calls.append((name, changes, tear is not None))
+            fires = len(self.calls) == self.fail_at
+            self.fired = self.fired or fires
+            self.changes += changes and not (fires and self.how == "before")
+        if not fires:
+            return apply()
+        if self.how == "after":
+            apply()
+        elif self.how == "torn":
+            assert tear is not None
+            tear()
+        raise error(f"{name}: failed by the test")
+
+
+class FaultyStorage(LocalStorage):
+    """Local files behind `Faults`."""
+
+    __slots__ = ()
+    faults: ClassVar[Faults] = Faults()
+
+    def _put_if_absent(self, path: str, data: bytes) -> bool:
+        return self.faults.step(
+            f"create {path}", lambda: LocalStorage._put_if_absent(self, path, data), changes=True, error=OSError
+        )
+
+    def _put(self, path: str, data: bytes) -> None:
+        self.faults.step(f"replace {path}", lambda: LocalStorage._put(self, path, data), changes=True, error=OSError)
+
+    def read(self, path: str) -> bytes:
+        return self.faults.step(f"read {path}", lambda: LocalStorage.read(self, path))
+
+    def file_status(self, path: str) -> FileStatus | None:
+        return self.faults.step(f"status {path}", lambda: LocalStorage.file_status(self, path))
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        return self.faults.step(f"list {path}", lambda: LocalStorage.list_directory(self, path))
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        return self.faults.step(f"walk {path}", lambda: LocalStorage.list_files(self, path))
+
+    def create_directory(self, path: str) -> None:
+        self.faults.step(f"mkdir {path}", lambda: LocalStorage.create_directory(self, path), changes=True)
+
+    def delete_file(self, path: str) -> bool:
+        return self.faults.step(f"delete {path}", lambda: LocalStorage.delete_file(self, path), changes=True)
+
+    def delete_directory(self, path: str) -> bool:
+        def half() -> None:
+            for file in sorted(file for file in Path(path).rglob("*") if file.is_file())[::2]:
+                file.unlink()
+
+        return self.faults.step(
+            f"rmdir {path}", lambda: LocalStorage.delete_directory(self, path), changes=True, tear=half
+        )
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return self.faults.step(f"open {path}", lambda: LocalStorage.open_input_file(self, path))
+
+    def open_output_stream(self, path: str) -> pa.NativeFile:
+        stream = self.faults.step(f"start {path}", lambda: LocalStorage.open_output_stream(self, path), changes=True)
+        return pa.PythonFile(FaultyStream(self.faults, path, stream), mode="w")
+
+
+class FaultyStream:
+    """A data file being written; its close is one call to the storage."""
+
+    def __init__(self, faults: Faults, path: str, stream: pa.NativeFile) -> None:
+        self._faults = faults
+        self._path = path
+        self._stream = stream
+
+    def write(self, data: Any) -> int:
+        self._stream.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._stream.closed)
+
+    def close(self) -> None:
+        if self._stream.closed:
+            return
+        # The descriptor is closed in any case, as the operating system does for a dead process.
+        self._stream.close()
+        self._faults.step(f"finish {self._path}", lambda: None, changes=True, tear=self._cut)
+
+    def _cut(self) -> None:
+        os.truncate(self._path, os.path.getsize(self._path) // 2)
+
+
+# --- what is done -----------------------------------------------------------------------------------------------------
+
+
+def rows(*entries: tuple[str, str, int, float]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
+
+
+def model(*entries: tuple[str, str, int, float]) -> Model:
+    return {entry[0]: entry for entry in entries}
+
+
+def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
+    config = HoodieWriteConfig.from_properties(str(base_path), properties)
+    return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+
+
+FIRST = (("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0))
+CHANGES = (("a", "x", 2, 10.0), ("d", "x", 1, 4.0), ("e", "z", 1, 5.0))
+NEW = (("d", "x", 1, 4.0), ("e", "z", 1, 5.0))
+
+
+@attrs.frozen
+class Operation:
+    """One thing to do on the table of `FIRST`, and the rows before and after it."""
+
+    name: str
+    run: Callable[[HoodieLocalWriteClient, str], Any]
+    before: Model
+    after: Model
+    prepare: Callable[[Path], str] = lambda base_path: ""
+
+    def is_done(self, base_path: Path, committed_before: list[str]) -> bool:
+        """By the file that decides: the completed commit, or the plan of a rollback, which the next writer executes."""
+        if self.prepare is commit_changes:
+            return any(action == "rollback" for _, action in instants(base_path))
+        return completed_commits(base_path) != committed_before
+
+
+def leave_pending(base_path: Path) -> str:
+    client = new_client(base_path, **{"hoodie.auto.commit": "false"})
+    instant_time = client.start_commit()
+    client.upsert(rows(*CHANGES), instant_time)
+    return instant_time
+
+
+def commit_changes(base_path: Path) -> str:
+    with new_client(base_path) as client:
+        return client.upsert(rows(*CHANGES)).instant_time
+
+
+OPERATIONS = [
+    Operation("upsert", lambda c, _: c.upsert(rows(*CHANGES)), model(*FIRST), model(*FIRST, *CHANGES)),
+    Operation("insert", lambda c, _: c.insert(rows(*NEW)), model(*FIRST), model(*FIRST, *NEW)),
+    Operation("bulk_insert", lambda c, _: c.bulk_insert(rows(*NEW)), model(*FIRST), model(*FIRST, *NEW)),
+    Operation(
+        "delete",
+        lambda c, _: c.delete([HoodieKey("a", "x"), HoodieKey("c", "y")]),
+        model(*FIRST),
+        model(FIRST[1]),
+    ),
+    Operation("rollback of a failed write", lambda c, t: c.rollback(t), model(*FIRST), model(*FIRST), leave_pending),
+    Operation(
+        "rollback of a commit", lambda c, t: c.rollback(t), model(*FIRST, *CHANGES), model(*FIRST), commit_changes
+    ),
+    Operation(
+        "upsert after a failed write",
+        lambda c, _: c.upsert(rows(*CHANGES)),
+        model(*FIRST),
+        model(*FIRST, *CHANGES),
+        leave_pending,
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every storage of local files is the one that fails; nothing waits for the disk."""
+    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)  # type: ignore[arg-type]
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    yield
+    FaultyStorage.faults = Faults()
+
+
+def run_with_faults(faults: Faults, work: Callable[[], Any]) -> BaseException | None:
+    FaultyStorage.faults = faults
+    try:
+        work()
+    except HoodieException as error:
+        return error
+    finally:
+        FaultyStorage.faults = Faults()
+    return None
+
+
+def faults_of(calls: list[tuple[str, bool, bool]]) -> Iterator[tuple[int, str]]:
+    """Every call failing in every way that differs; a call that changes nothing has one."""
+    for number, (_, changes, can_tear) in enumerate(calls, 1):
+        yield number, "before"
+        if changes:
+            yield number, "after"
+        if can_tear:
+            yield number, "torn"
+
+
+# --- what must hold afterwards ----------------------------------------------------------------------------------------
+
+
+def instants(base_path: Path) -> dict[tuple[str, str], set[str]]:
+    """States of each (time, action), by file names alone."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for file in (base_path / ".hoodie").iterdir():
+        match = INSTANT_FILE.fullmatch(file.name)
+        if match:
+            state = match[3] or match[4] or "completed"
+            found.setdefault((match[1], match[2] or "commit"), set()).add(state)
+    return found
+
+
+def completed_commits(base_path: Path) -> list[str]:
+    return sorted(
+        time for (time, action), states in instants(base_path).items() if action == "commit" and "completed" in states
+    )
+
+
+def read(base_path: Path) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in hoodie.read_table(str(base_path), columns=SCHEMA.names).to_pylist())
+
+
+def read_by_hudi_rs(base_path: Path) -> list[tuple[Any, ...]]:
+    table = pa.Table.from_batches(HudiTableBuilder.from_base_uri(str(base_path)).build().read())
+    return sorted(tuple(row.values()) for row in table.select(SCHEMA.names).to_pylist())
+
+
+def check_files(base_path: Path) -> None:
+    """No instant is pending, no marker is left; the data files are exactly those of the completed commits."""
+    pending = {key: states for key, states in instants(base_path).items() if "completed" not in states}
+    assert not pending
+    assert list((base_path / ".hoodie" / ".temp").iterdir()) == []
+    explained = set()
+    for time in completed_commits(base_path):
+        commit = json.loads((base_path / ".hoodie" / f"{time}.commit").read_text())
+        for stats in commit["partitionToWriteStats"].values():
+            explained |= {stat["path"] for stat in stats}
+    assert {str(file.relative_to(base_path)) for file in base_path.rglob("*.parquet")} == explained
+
+
+def recover_and_check(base_path: Path, expected: Model) -> None:
+    """Another writer goes on; everything is as if the operation had been done, or never begun."""
+    later = (("b", "x", 9, 90.0), ("new", "z", 1, 9.0))
+    with new_client(base_path) as client:
+        client.upsert(rows(*later))
+    check_files(base_path)
+    found = read(base_path)
+    assert found == sorted({**expected, **model(*later)}.values())
+    assert read_by_hudi_rs(base_path) == found
+
+
+CASES = [
+    *((operation, True) for operation in OPERATIONS),
+    *((operation, False) for operation in OPERATIONS if operation.name in ("bulk_insert", "delete")),
+    *((operation, False) for operation in OPERATIONS if operation.prepare is not OPERATIONS[0].prepare),
+]
+
+
+@pytest.mark.parametrize(
+    ("operation", "dies"),
+    CASES,
+    ids=[f"{case[0].name.replace(' ', '_')}-{'process_dies' if case[1] else 'one_call_fails'}" for case in CASES],
+)
+def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: Operation, dies: bool) -> None:
+    template = tmp_path / "template"
+    HoodieTableMetaClient.init_table(str(template), **INIT)
+    with new_client(template) as client:
+        client.upsert(rows(*FIRST))
+    target = operation.prepare(template)
+    committed_before = completed_commits(template)
+
+    def attempt(name: str, faults: Faults) -> tuple[Path, BaseException | None]:
+        base_path = tmp_path / name
+        shutil.copytree(template, base_path)
+        return base_path, run_with_faults(faults, lambda: operation.run(new_client(base_path), target))
+
+    healthy = Faults()
+    base_path, error = attempt("healthy", healthy)
+    assert error is None
+    recover_and_check(base_path, operation.after)
+
+    recovered: set[tuple[int, bool]] = set()
+    for number, how in faults_of(healthy.calls):
+        faults = Faults(number, how, dies)
+        base_path, error = attempt(f"{number}_{how}", faults)
+        what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[number - 1][0]}"
+        assert faults.fired, what
+        is_done = operation.is_done(base_path, committed_before)
+        assert is_done or error is not None or operation.before == operation.after, what
+        # What a dead process leaves depends on the changes it made alone: looked at once for each number of them.
+        state = (faults.changes, how == "torn")
+        if not dies or state not in recovered:
+            recovered.add(state)
+            committed = completed_commits(base_path)
+            try:
+                recover_and_check(base_path, operation.after if is_done else operation.before)
+                assert operation.prepare is commit_changes or set(committed) <= set(completed_commits(base_path))
+            except (AssertionError, HoodieException) as problem:
+                problem.add_note(what)
+                raise
+        shutil.rmtree(base_path)
+    print(f"{operation.name}: {len(healthy.calls)} calls, {len(recovered)} different numbers of changes")
+
+
+@pytest.mark.parametrize("dies", [True, False], ids=["process_dies", "one_call_fails"])
+def test_a_table_whose_creation_failed_at_any_call_is_there_or_can_be_created(tmp_path: Path, dies: bool) -> None:
+    healthy = Faults()
+    assert run_with_faults(healthy, lambda: HoodieTableMetaClient.init_table(str(tmp_path / "t"), **INIT)) is None
+    for number, how in faults_of(healthy.calls):
+        base_path = tmp_path / f"{number}_{how}"
+        faults = Faults(number, how, dies)
+        error = run_with_faults(faults, lambda path=base_path: HoodieTableMetaClient.init_table(str(path), **INIT))
+        what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[number - 1][0]}"
+        assert faults.fired, what
+        is_table = (base_path / ".hoodie" / "hoodie.properties").exists()
+        assert error is not None or is_table, what
+        if is_table:
+            with pytest.raises(TableExistsException):
+                HoodieTableMetaClient.init_table(str(base_path), **INIT)
+        else:
+            with pytest.raises(TableNotFoundException):
+                HoodieTableMetaClient.load(str(base_path))
+            HoodieTableMetaClient.init_table(str(base_path), **INIT)
+        recover_and_check(base_path, {})
+    print(f"init_table: {len(healthy.calls)} calls")
