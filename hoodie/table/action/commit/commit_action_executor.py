@@ -38,7 +38,7 @@ from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.bucket_handler import BulkInsertHandler, CopyOnWriteBucketHandler
-from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys, without_deletes_of_nothing
+from hoodie.table.action.commit.incoming_keys import IncomingKeys, WithoutRows, collect_keys, without_deletes_of_nothing
 from hoodie.table.action.commit.record_preparer import failure_of
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, average_record_size
 from hoodie.table.table import HoodieTable
@@ -199,9 +199,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             files = self._table.latest_base_files(counts[PARTITION_PATH].to_pylist())
             indexed = IndexedTable(self._table.meta_client.storage, files)
             combined = records
-            if self._should_combine and (keys is None or keys.has_duplicates):
+            if self._should_combine and keys is None:
                 combined = self._combine(records, True)
-                keys = collect_keys(combined) if keys is not None else None
+            elif self._should_combine and keys is not None and keys.has_duplicates:
+                combined, keys = self._drop_losers(records, keys)
             tagged, located = self._tag(combined, keys, indexed)
             with self._metrics.step("build workload profile"):
                 profile = WorkloadProfile.from_counts(self.operation, located)
@@ -217,6 +218,14 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             records.unpersist()
             for shared in self._shared:
                 shared.release()
+
+    def _drop_losers(self, records: HoodieData, keys: IncomingKeys) -> tuple[HoodieData, IncomingKeys]:
+        """One row for each key, decided by the keys at hand."""
+        with self._metrics.step("combine records of one key"):
+            keys, losers = keys.combine(self._table.merge_spec)
+            shared = self._context.share(losers)
+            self._shared.append(shared)
+            return records.map_batches(WithoutRows(shared), records.schema), keys
 
     def _tag(
         self, records: HoodieData, keys: IncomingKeys | None, indexed: IndexedTable

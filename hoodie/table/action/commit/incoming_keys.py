@@ -11,17 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import Shared
+from hoodie.common.model.merge_spec import MergeSpec
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
     OPERATION,
+    ORDERING_VALUE,
     PARTITION_PATH,
     RECORD_KEY,
+    ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.index.index import KeyLocations, tag_batch
 
-__all__ = ["IncomingKeys", "collect_keys", "without_deletes_of_nothing"]
+__all__ = ["IncomingKeys", "WithoutRows", "collect_keys", "without_deletes_of_nothing"]
 
 KEY_BYTES = 64 << 20
 """Arrow bytes of keys up to which they are brought to the driver and shared with tasks."""
@@ -32,10 +36,21 @@ class IncomingKeys:
     """One row for each row of the input.
 
     Attributes:
-        table: Record key, partition path and operation.
+        table: Record key, partition path, operation, row number, and the ordering value where there is one.
     """
 
     table: pa.Table
+
+    def combine(self, merge_spec: MergeSpec) -> tuple[IncomingKeys, pa.Table]:
+        """One row for each key.
+
+        Returns:
+            The rows that win, and the row numbers and record keys of those that lose.
+        """
+        kept = merge_spec.combine_duplicates(self.table)
+        lost = pc.invert(pc.is_in(self.table[ROW_NUMBER], value_set=kept[ROW_NUMBER].combine_chunks()))
+        losers = self.table.filter(lost).select([ROW_NUMBER, RECORD_KEY]).combine_chunks()
+        return IncomingKeys(kept), losers
 
     def count_by_partition(self) -> pa.Table:
         """Partition path and ``count``; the rows that could not be prepared have a null path."""
@@ -65,9 +80,35 @@ class IncomingKeys:
 
 
 def collect_keys(records: HoodieData) -> IncomingKeys | None:
-    """The keys of batches in flight, None when they are too many. An action."""
-    table = records.select([RECORD_KEY, PARTITION_PATH, OPERATION]).collect(max_bytes=KEY_BYTES)
+    """The keys of numbered batches in flight, None when they are too many. An action."""
+    columns = [RECORD_KEY, PARTITION_PATH, OPERATION, ROW_NUMBER]
+    if ORDERING_VALUE in records.schema.names:
+        columns.append(ORDERING_VALUE)
+    table = records.select(columns).collect(max_bytes=KEY_BYTES)
     return None if table is None else IncomingKeys(table)
+
+
+@attrs.frozen
+class WithoutRows:
+    """Drops rows by number; a pure function of a batch that crosses to tasks.
+
+    A row is dropped only if its key is the one that was decided about: input that is not deterministic may be computed
+    again with other keys.
+
+    Attributes:
+        losers: Of a table of row numbers and record keys.
+    """
+
+    losers: Shared
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that stay."""
+        losers: pa.Table = self.losers.value
+        entries = pc.index_in(batch.column(ROW_NUMBER), value_set=losers[ROW_NUMBER].combine_chunks())
+        if entries.null_count == batch.num_rows:
+            return batch
+        keys = losers[RECORD_KEY].combine_chunks().take(entries)
+        return batch.filter(pc.invert(pc.fill_null(pc.equal(keys, batch.column(RECORD_KEY)), False)))
 
 
 def without_deletes_of_nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
