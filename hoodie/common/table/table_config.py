@@ -37,6 +37,7 @@ PROPERTIES_BACKUP_FILE_NAME = "hoodie.properties.backup"
 
 _META_FOLDER_NAME = ".hoodie"
 _CHECKSUM = "hoodie.table.checksum"
+_FIRST_VERSION_WITH_CHECKSUM = 4
 _METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 _METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 _READ_ATTEMPTS = 5
@@ -396,7 +397,12 @@ def _read(storage: HoodieStorage, path: str) -> HoodieTableConfig | str | None:
     expected = _checksum(properties)
     if properties.get(_CHECKSUM, expected) != expected:
         return f"{_CHECKSUM} is {properties[_CHECKSUM]}, but database and table name give {expected}"
-    return HoodieTableConfig(properties)
+    config = HoodieTableConfig(properties)
+    version = properties.get("hoodie.table.version", "").strip()
+    if _CHECKSUM not in properties and version.isdecimal() and int(version) >= _FIRST_VERSION_WITH_CHECKSUM:
+        # Without its last lines a file may still look whole, and lack the partition fields, say.
+        return f"{_CHECKSUM} is missing, which every table of version {version} has: the file was cut short"
+    return config
 
 
 def _recover(storage: HoodieStorage, base_path: str, current: HoodieTableConfig) -> None:

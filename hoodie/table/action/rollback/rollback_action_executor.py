@@ -164,10 +164,12 @@ class RollbackActionExecutor:
 
     def _files_of(self, instant: HoodieInstant) -> list[tuple[str, str, str, str]]:
         """(partition path, file id, base instant, full path) of every base file that the instant wrote."""
-        if instant.state is State.REQUESTED:
-            return []
         markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant.requested_time)
-        if instant.state is State.INFLIGHT and self._using_markers and self._storage.exists(markers.folder):
+        has_markers = instant.state is not State.COMPLETED and self._storage.exists(markers.folder)
+        # A requested instant with markers has lost its inflight file.
+        if instant.state is State.REQUESTED and not has_markers:
+            return []
+        if has_markers and self._using_markers:
             found = []
             for marker in markers.list_markers():
                 if marker.io_type is IOType.APPEND:

@@ -96,7 +96,7 @@ def test_a_missing_table_is_named(storage: LocalStorage, tmp_path: Path) -> None
 
 
 def test_an_old_file_without_checksum_loads(storage: LocalStorage, main_file: Path) -> None:
-    main_file.write_bytes(format_properties(MINIMAL))
+    main_file.write_bytes(format_properties(MINIMAL | {"hoodie.table.version": "3"}))
     assert load(storage).table_name == "trips"
 
 
@@ -126,6 +126,7 @@ def test_a_good_file_is_taken_before_the_backup(storage: LocalStorage, main_file
         (b"hoodie.table.type=COPY_ON_WRITE", "hoodie.table.name is missing"),
         (b"hoodie.table.name=x\nhoodie.table.checksum=17", "hoodie.table.checksum is 17"),
         (b"hoodie.table.name=\\u12", "hexadecimal"),
+        (format_properties(MINIMAL), "hoodie.table.checksum is missing"),
     ],
 )
 def test_a_damaged_file_without_backup_is_named(
