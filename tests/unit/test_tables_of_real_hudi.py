@@ -1,0 +1,193 @@
+"""Tables that real Hudi wrote, as they lie on storage: read, continued, or refused by name; held against hudi-rs."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hudi import HudiTableBuilder
+
+import hoodie
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.exception import HoodieNotSupportedException
+
+FLIGHTS = Path(__file__).parents[1] / "data" / "hudi_flights_v6.zip"
+META_COLUMNS = {
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+}
+Row = dict[str, Any]
+
+COPY_ON_WRITE = {
+    "hudi_flights_v6": 500,
+    "sample_table-cow-v6_complexkeygen_hivestyle": 4,
+    "sample_table-cow-v6_empty": 0,
+    "sample_table-cow-v6_nonpartitioned": 4,
+    "sample_table-cow-v6_simplekeygen_hivestyle_no_metafields": 4,
+    "sample_table-cow-v6_simplekeygen_nonhivestyle": 4,
+    "trips_logical_types_json_cow_write": 24,
+}
+"""Archives of version-6 copy-on-write tables, and their rows."""
+READ_ONLY = {"sample_table-cow-v6_simplekeygen_hivestyle_no_metafields": "hoodie.populate.meta.fields"}
+"""Of those, the ones that cannot be written yet, and the property that stands against it."""
+WITHOUT_ROWS = {"sample_table-cow-v6_empty"}
+
+
+def folders_of_tables(root: Path) -> list[Path]:
+    """Every table below a folder; a metadata table, which lies in another one's ``.hoodie``, is none."""
+    found = (properties.parent.parent for properties in sorted(root.rglob(".hoodie/hoodie.properties")))
+    return [folder for folder in found if ".hoodie" not in folder.relative_to(root).parts]
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of the table of one archive, to write to."""
+    name: str = request.param
+    if name == FLIGHTS.stem:
+        with zipfile.ZipFile(FLIGHTS) as archive:
+            archive.extractall(tmp_path / name)
+    else:
+        shutil.copytree(request.getfixturevalue("shared_tables") / name, tmp_path / name)
+    (folder,) = folders_of_tables(tmp_path / name)
+    return folder
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [plain(inner) for inner in value]
+    if isinstance(value, datetime.datetime):
+        return (value if value.tzinfo is None else value.astimezone(datetime.UTC)).isoformat()
+    return value
+
+
+def in_order(rows: list[Row]) -> list[str]:
+    return sorted(repr({name: plain(row[name]) for name in sorted(row)}) for row in rows)
+
+
+def user_rows(found: pa.Table) -> list[Row]:
+    return found.select([name for name in found.schema.names if name not in META_COLUMNS]).to_pylist()
+
+
+def read_by_hudi_rs(base_path: Path) -> list[Row]:
+    batches = HudiTableBuilder.from_base_uri(str(base_path)).build().read()
+    return user_rows(pa.Table.from_batches(batches)) if batches else []
+
+
+def content(base_path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(base_path)): file.read_bytes() for file in base_path.rglob("*") if file.is_file()}
+
+
+def client(base_path: Path) -> HoodieLocalWriteClient:
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path)))
+
+
+@pytest.mark.parametrize("table", COPY_ON_WRITE, indirect=True)
+def test_a_copy_on_write_table_is_read_as_hudi_rs_reads_it(table: Path, request: pytest.FixtureRequest) -> None:
+    before = content(table)
+    expected = read_by_hudi_rs(table)
+    assert len(expected) == COPY_ON_WRITE[request.node.callspec.params["table"]]
+    assert in_order(user_rows(hoodie.read_table(str(table)))) == in_order(expected)
+    assert content(table) == before, "a reader changed something"
+
+
+@pytest.mark.parametrize("table", sorted(COPY_ON_WRITE.keys() - READ_ONLY - WITHOUT_ROWS), indirect=True)
+def test_a_copy_on_write_table_is_continued_and_hudi_rs_agrees(table: Path) -> None:
+    meta_client = HoodieTableMetaClient.load(str(table))
+    config = meta_client.table_config
+    schema = meta_client.load_schema()
+    stored = read_by_hudi_rs(table)
+    fixed = {*config.record_key_fields, *config.partition_fields, *config.ordering_fields}
+    key_field = config.record_key_fields[0]
+    ordering_field = config.ordering_fields[0]
+    changed_field = next(name for name in schema.names if name not in fixed and can_change(schema.field(name).type))
+
+    changed = [
+        {**row, changed_field: other(row[changed_field], schema.field(changed_field).type),
+         ordering_field: later(row[ordering_field])}
+        for row in stored[:2]
+    ]  # fmt: skip
+    new = {**stored[2], key_field: other(stored[2][key_field], schema.field(key_field).type)}
+    with client(table) as c:
+        result = c.upsert(pa.Table.from_pylist([*changed, new], schema))
+    assert (result.updated_count, result.inserted_count) == (2, 1)
+    expected = [*changed, *stored[2:], new]
+    assert in_order(read_by_hudi_rs(table)) == in_order(expected)
+    assert in_order(user_rows(hoodie.read_table(str(table)))) == in_order(expected)
+
+    with client(table) as c:
+        keys = pa.Table.from_pylist([stored[3]], schema)
+        assert c.delete(keys).deleted_count == 1
+    expected = [*changed, stored[2], *stored[4:], new]
+    assert in_order(read_by_hudi_rs(table)) == in_order(expected)
+    assert in_order(user_rows(hoodie.read_table(str(table)))) == in_order(expected)
+
+
+@pytest.mark.parametrize("table", sorted(WITHOUT_ROWS), indirect=True)
+def test_a_table_without_rows_takes_its_first_ones(table: Path) -> None:
+    meta_client = HoodieTableMetaClient.load(str(table))
+    (key_field,) = meta_client.table_config.record_key_fields
+    avro = meta_client.load_avro_schema()
+    schema = meta_client.load_schema() if avro else pa.schema([(key_field, pa.int32()), ("name", pa.string())])
+    empty = {field.name: None for field in schema}
+    rows = [{**empty, key_field: 1, "name": "one"}, {**empty, key_field: 2, "name": "two"}]
+    with client(table) as c:
+        c.upsert(pa.Table.from_pylist(rows, schema))
+    assert in_order(read_by_hudi_rs(table)) == in_order(rows)
+    assert in_order(user_rows(hoodie.read_table(str(table)))) == in_order(rows)
+
+
+@pytest.mark.parametrize("table", READ_ONLY, indirect=True)
+def test_a_table_that_cannot_be_written_yet_is_refused_by_property(table: Path, request: pytest.FixtureRequest) -> None:
+    refused_and_unchanged(table, READ_ONLY[request.node.callspec.params["table"]], reads=False)
+
+
+def test_merge_on_read_and_later_versions_are_refused_by_name_with_nothing_written(shared_tables: Path) -> None:
+    count = 0
+    for folder in folders_of_tables(shared_tables):
+        if folder.relative_to(shared_tables).parts[0] in COPY_ON_WRITE:
+            continue
+        properties = (folder / ".hoodie" / "hoodie.properties").read_text("latin-1").splitlines()
+        later_version = not {"hoodie.table.version=6"} & set(properties)
+        refused_and_unchanged(folder, "hoodie.table.version=" if later_version else "hoodie.table.type=MERGE_ON_READ")
+        count += 1
+    assert count >= 15
+
+
+def refused_and_unchanged(base_path: Path, reason: str, reads: bool = True) -> None:
+    before = content(base_path)
+    if reads:
+        with pytest.raises(HoodieNotSupportedException, match=reason):
+            hoodie.read_table(str(base_path))
+    with client(base_path) as c:
+        with pytest.raises(HoodieNotSupportedException, match=reason):
+            c.upsert([{"id": 1}])
+        with pytest.raises(HoodieNotSupportedException, match=reason):
+            c.delete([HoodieKey("1", "")])
+        with pytest.raises(HoodieNotSupportedException, match=reason):
+            c.start_commit()
+    assert content(base_path) == before
+
+
+def can_change(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_integer(data_type) or pa.types.is_floating(data_type))
+
+
+def other(value: Any, data_type: pa.DataType) -> Any:
+    if pa.types.is_string(data_type):
+        return f"{value} and more"
+    return (value or 0) + 100
+
+
+def later(value: Any) -> Any:
+    return value + (datetime.timedelta(days=1) if isinstance(value, datetime.datetime) else 1)
