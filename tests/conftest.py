@@ -12,7 +12,7 @@ from hypothesis import settings
 
 SHARED = Path(__file__).parents[2] / "shared"
 
-# No time limit per example: other processes make a machine slow. Continuous integration runs the same examples each time.
+# No time limit per example: other processes make a machine slow. Continuous integration runs the same examples always.
 settings.register_profile("hoodie", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("hoodie")
 
