@@ -76,7 +76,8 @@ def in_order(rows: list[Row]) -> list[str]:
 
 
 def user_rows(found: pa.Table) -> list[Row]:
-    return found.select([name for name in found.schema.names if name not in META_COLUMNS]).to_pylist()
+    rows: list[Row] = found.select([name for name in found.schema.names if name not in META_COLUMNS]).to_pylist()
+    return rows
 
 
 def read_by_hudi_rs(base_path: Path) -> list[Row]:

@@ -8,6 +8,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -240,7 +241,7 @@ OPERATIONS = [
 @pytest.fixture(autouse=True)
 def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every storage of local files is the one that fails; nothing waits for the disk."""
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)  # type: ignore[arg-type]
+    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     yield
     FaultyStorage.faults = Faults()
@@ -393,7 +394,7 @@ def test_a_table_whose_creation_failed_at_any_call_is_there_or_can_be_created(tm
     for number, how in faults_of(healthy.calls):
         base_path = tmp_path / f"{number}_{how}"
         faults = Faults(number, how, dies)
-        error = run_with_faults(faults, lambda path=base_path: HoodieTableMetaClient.init_table(str(path), **INIT))
+        error = run_with_faults(faults, partial(HoodieTableMetaClient.init_table, str(base_path), **INIT))
         what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[number - 1][0]}"
         assert faults.fired, what
         is_table = (base_path / ".hoodie" / "hoodie.properties").exists()
