@@ -30,8 +30,12 @@ BATCH_ROWS = 1 << 16
 """Rows that small batches are gathered to before a function sees them: Spark sends 10,000 a batch by default."""
 BATCH_BYTES = 32 << 20
 """Gathering stops here, whatever the number of rows."""
-BROADCAST_KEYS = 1_000_000
+BROADCAST_KEYS = 100_000
 """Up to this many keys that occur twice are sent to all tasks, so that the other rows stay where they are."""
+
+NO_BROADCAST = "merge"
+"""The join that needs no memory for a whole side. Adaptive execution goes by compressed sizes: keys that compress well
+would be broadcast by a driver that has no room for them."""
 
 _HOODIE_ERROR = re.compile(r"hoodie\.exception\.(Hoodie\w+|\w+Exception): (.*)")
 
@@ -111,8 +115,7 @@ class SparkData(HoodieData):
             repeated_count = repeated.count()
         if not repeated_count:
             return self
-        if repeated_count <= BROADCAST_KEYS:
-            repeated = sf.broadcast(repeated)
+        repeated = sf.broadcast(repeated) if repeated_count <= BROADCAST_KEYS else repeated.hint(NO_BROADCAST)
         same_key = reduce(
             Column.__and__,
             (_column(key).eqNullSafe(sf.col(name)) for key, name in zip(keys, names, strict=True)),
@@ -141,7 +144,7 @@ class SparkData(HoodieData):
             raise HoodieSchemaException(f"columns {', '.join(twice)} are on both sides of a join; rename those of one")
         # New names on the right: the sides may come from one frame, where Spark could not tell the columns apart.
         names = {name: f"__hoodie_right_{number}" for number, name in enumerate(other.schema.names)}
-        right = other.frame.select([_column(name).alias(new) for name, new in names.items()])
+        right = other.frame.select([_column(name).alias(new) for name, new in names.items()]).hint(NO_BROADCAST)
         same_key = reduce(Column.__and__, (_column(name) == sf.col(names[name]) for name in on))
         joined = self.frame.join(right, same_key, how).select(
             [_column(name) for name in self.schema.names]

@@ -236,8 +236,9 @@ ONE_ATTEMPT = """
         open(f"{folder}/attempt-{context.partitionId()}-{context.attemptNumber()}", "w").close()
         yield from batches
 
-    frame = spark.range(0, 10, 1, 2).selectExpr("nullif(cast(id as string), '7') id", "id v").mapInArrow(note, "id
-    string, v bigint") for operation in ("bulk_insert", "upsert"):
+    frame = spark.range(0, 10, 1, 2).selectExpr("nullif(cast(id as string), '7') id", "id v")
+    frame = frame.mapInArrow(note, "id string, v bigint")
+    for operation in ("bulk_insert", "upsert"):
         with SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(path)) as client:
             try:
                 getattr(client, operation)(frame)
