@@ -1,6 +1,6 @@
 """What differs between PySpark 3.5, PySpark 4 and Spark Connect: the only module that knows.
 
-Hudi: org.apache.spark.sql.adapter.BaseSparkAdapter, for the versions of Spark that Hudi supports.
+Hudi: org.apache.spark.sql.adapter.BaseSpark3Adapter, for the versions of Spark that Hudi supports.
 """
 
 from __future__ import annotations

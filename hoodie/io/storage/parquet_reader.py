@@ -37,7 +37,7 @@ class HoodieParquetReader:
         storage: Where the file is.
         path: Full path of the file.
 
-    Hudi: org.apache.hudi.io.storage.HoodieAvroParquetReader. Differs: gives batches.
+    Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetReader. Differs: gives batches.
     """
 
     def __init__(self, storage: HoodieStorage, path: str) -> None:

@@ -113,7 +113,7 @@ class HoodieParquetWriter:
     Raises:
         HoodieSchemaException: The meta columns are missing. The stream is closed.
 
-    Hudi: org.apache.hudi.io.storage.HoodieAvroParquetWriter. Differs: takes batches.
+    Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetWriter. Differs: takes batches.
     """
 
     def __init__(
