@@ -27,7 +27,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import IOType, RecordOperation
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
-from hoodie.exception import HoodieCorruptedDataException
+from hoodie.exception import HoodieCorruptedDataException, HoodieException
 from hoodie.io.storage.parquet_footer import KeyRange
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
@@ -104,9 +104,8 @@ class HoodieMergeHandle(HoodieWriteHandle):
                 in the old file. When every row is a delete the user columns may be absent.
         """
         self._records += incoming.num_rows
-        rows = incoming.combine_chunks().to_batches()
-        batch = rows[0] if rows else None
-        updates, inserts = self._updates_and_inserts(batch) if batch is not None else (None, None)
+        incoming = incoming.combine_chunks()
+        updates, inserts = self._updates_and_inserts(incoming)
         merge = _Merge(self, updates)
         BoundedInMemoryExecutor(
             [self._old_batches()],
@@ -119,29 +118,29 @@ class HoodieMergeHandle(HoodieWriteHandle):
                 f"{self.base_file.path} has {merge.rows_seen} rows, but the index found a key at row "
                 f"{merge.last_position}"
             )
-        if inserts is not None and inserts.num_rows:
-            self._inserts += inserts.num_rows
-            self._append(self._new_rows(inserts), inserts.column(RECORD_KEY))
+        # A column above 2 GiB comes in several chunks, so this is a loop.
+        for rows in inserts.to_batches():
+            good = self._without_bad_records(rows)
+            if good.num_rows:
+                self._inserts += good.num_rows
+                self._append(self._new_rows(good), good.column(RECORD_KEY))
 
-    def _updates_and_inserts(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch | None, pa.RecordBatch]:
+    def _updates_and_inserts(self, incoming: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Rows with a position, sorted by it, one per position; and rows to append."""
-        positions = batch.column(CURRENT_ROW_POSITION)
-        has_place = positions.is_valid()
-        updates = batch.filter(has_place)
-        values = updates.column(CURRENT_ROW_POSITION).to_numpy()
-        if ROW_NUMBER in updates.schema.names:
-            order = np.lexsort((updates.column(ROW_NUMBER).to_numpy(), values))
+        has_place = incoming[CURRENT_ROW_POSITION].is_valid()
+        updates = incoming.filter(has_place)
+        values = updates[CURRENT_ROW_POSITION].to_numpy()
+        if ROW_NUMBER in updates.column_names:
+            order = np.lexsort((updates[ROW_NUMBER].to_numpy(), values))
         else:
             order = np.argsort(values, kind="stable")
         values = values[order]
         if len(values) > 1:
             # Without combining, one key may come twice: the last one counts, as in Hudi's map of incoming records.
             order = order[np.append(values[1:] != values[:-1], True)]
-        updates = updates.take(pa.array(order))
-        inserts = batch.filter(pc.invert(has_place))
-        operations = inserts.column(OPERATION).to_numpy() if inserts.num_rows else np.zeros(0, dtype=np.int8)
-        inserts = inserts.filter(pa.array(operations == RecordOperation.UPSERT))
-        return updates, self._without_bad_records(inserts) if inserts.num_rows else inserts
+        updates = updates.combine_chunks().take(pa.array(order))
+        inserts = incoming.filter(pc.invert(has_place))
+        return updates, inserts.filter(pc.equal(inserts[OPERATION], int(RecordOperation.UPSERT)))
 
     def _old_batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         """(position of the first row, rows) of the old file; the file name and partition path are not read."""
@@ -192,20 +191,18 @@ class HoodieConcatHandle(HoodieMergeHandle):
     Hudi: org.apache.hudi.io.HoodieConcatHandle.
     """
 
-    def _updates_and_inserts(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch | None, pa.RecordBatch]:
-        return None, self._without_bad_records(batch)
+    def _updates_and_inserts(self, incoming: pa.Table) -> tuple[pa.Table, pa.Table]:
+        return incoming.slice(0, 0), incoming
 
 
 class _Merge:
     """The consumer: merges one batch of old rows after the other with the updates that fall into it."""
 
-    def __init__(self, handle: HoodieMergeHandle, updates: pa.RecordBatch | None) -> None:
+    def __init__(self, handle: HoodieMergeHandle, updates: pa.Table) -> None:
         self._handle = handle
         self._spec = handle.context.merge_spec
-        self._updates = updates if updates is not None and updates.num_rows else None
-        self._positions = (
-            self._updates.column(CURRENT_ROW_POSITION).to_numpy() if self._updates else np.zeros(0, dtype=np.int64)
-        )
+        self._updates = updates
+        self._positions = updates[CURRENT_ROW_POSITION].to_numpy() if updates.num_rows else np.zeros(0, dtype=np.int64)
         self.last_position = int(self._positions[-1]) if len(self._positions) else -1
         self.rows_seen = 0
 
@@ -217,8 +214,16 @@ class _Merge:
             if low == high:
                 self._handle._append(stored, None)
             else:
-                assert self._updates is not None
-                self._merge(batch, stored, self._updates.slice(low, high - low), self._positions[low:high] - start)
+                self._merge(batch, stored, self._window(low, high), self._positions[low:high] - start)
+
+    def _window(self, low: int, high: int) -> pa.RecordBatch:
+        rows = self._updates.slice(low, high - low).combine_chunks().to_batches()
+        if len(rows) != 1 or rows[0].num_rows != high - low:
+            raise HoodieException(
+                f"the updates of {high - low} rows of {self._handle.base_file.path} have more than 2 GiB in one "
+                "column: write them in several upserts"
+            )
+        return rows[0]
 
     def _merge(
         self, batch: pa.RecordBatch, stored: list[pa.Array], updates: pa.RecordBatch, positions: np.ndarray
