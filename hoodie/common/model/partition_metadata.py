@@ -16,7 +16,12 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieNotSupportedException
+from hoodie.exception import (
+    HoodieCorruptedDataException,
+    HoodieIOException,
+    HoodieKeyException,
+    HoodieNotSupportedException,
+)
 from hoodie.storage import storage_path
 from hoodie.storage.storage import HoodieStorage
 
@@ -99,10 +104,13 @@ def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_
 
     Raises:
         HoodieIOException: The partition path would leave the table, or storage failed.
+        HoodieKeyException: The partition would lie within another one, or another one within it: listings stop at a
+            partition, so the rows of the inner one would not be seen.
     """
     folder = storage_path.join(base_path, check_partition_path(partition_path))
-    if any(storage.exists(storage_path.join(folder, name)) for name in PARTITION_METAFILE_NAMES):
+    if _is_partition(storage, folder):
         return False
+    _refuse_nesting(storage, base_path, partition_path)
     lines = (
         "#partition metadata",
         f"#{time.asctime(time.gmtime())} UTC",
@@ -114,8 +122,40 @@ def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_
         storage_path.join(folder, PARTITION_METAFILE_PREFIX), "\n".join(lines).encode("latin-1")
     )
     if created:
+        try:
+            # Again, now that others can see this one: of two that nest and are made at once, one is refused.
+            _refuse_nesting(storage, base_path, partition_path)
+        except HoodieKeyException:
+            storage.delete_file(storage_path.join(folder, PARTITION_METAFILE_PREFIX))
+            raise
         logger.debug("Created partition %r at instant %s", partition_path, instant_time)
     return created
+
+
+def _is_partition(storage: HoodieStorage, folder: str) -> bool:
+    return any(storage.exists(storage_path.join(folder, name)) for name in PARTITION_METAFILE_NAMES)
+
+
+def _refuse_nesting(storage: HoodieStorage, base_path: str, partition_path: str) -> None:
+    if not partition_path:
+        return
+    levels = partition_path.split("/")
+    for depth in range(1, len(levels)):
+        outer = "/".join(levels[:depth])
+        if _is_partition(storage, storage_path.join(base_path, outer)):
+            raise _nesting(base_path, outer, partition_path)
+    folder = storage_path.join(base_path, partition_path)
+    for status in storage.list_files(folder):
+        inner = storage_path.parent(status.path)
+        if status.name in PARTITION_METAFILE_NAMES and inner != folder:
+            raise _nesting(base_path, partition_path, storage_path.relative_to(base_path, inner))
+
+
+def _nesting(base_path: str, outer: str, inner: str) -> HoodieKeyException:
+    return HoodieKeyException(
+        f"partition {inner!r} of {base_path} would lie within partition {outer!r}, where no reader looks for it. Give "
+        "partition values without '/', or make the table with hoodie.datasource.write.partitionpath.urlencode=true"
+    )
 
 
 def read_partition_metadata(
