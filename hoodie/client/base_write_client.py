@@ -29,7 +29,7 @@ from hoodie.common.data.data import HoodieData
 from hoodie.common.data.normalise import check_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.engine.task_identity import TaskIdentity
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieKey
 from hoodie.common.model.record_columns import (
@@ -49,7 +49,6 @@ from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
     HoodieCommitException,
-    HoodieException,
     HoodieIOException,
     HoodieNotSupportedException,
 )
@@ -208,7 +207,7 @@ class BaseHoodieWriteClient:
         return meta_client
 
     def _action_of(self, operation: WriteOperationType | str | None) -> Action:
-        if operation is not None and WriteOperationType(str(operation).upper()) not in _EXECUTORS:
+        if operation is not None and str(operation).upper() not in _EXECUTORS:
             raise HoodieNotSupportedException(
                 f"operation {operation} is not supported: {', '.join(sorted(o.value for o in _EXECUTORS))} are"
             )
@@ -281,6 +280,9 @@ class BaseHoodieWriteClient:
     def delete(self, keys: Any = None, instant_time: str | None = None, *, where: Filters = None) -> HoodieWriteResult:
         """Delete the records of keys, or those that a filter finds; keys that are not in the table are passed over.
 
+        What is deleted is keys: of a key that lives twice (two inserts made it) both records go, though the filter
+        finds one.
+
         Args:
             keys: `HoodieKey`s, or rows with the record key and partition columns; other columns are not looked at.
             instant_time: As of `upsert`.
@@ -301,13 +303,15 @@ class BaseHoodieWriteClient:
         if instant_time is None:
             instant_time = self.start_commit(operation)
         metrics = HoodieMetrics(self._context.job)
+        table: HoodieTable | None = None
         try:
             meta_client = self._load_table()
             self._check_requested(meta_client, instant_time)
             table = HoodieTable(self._context, self._config, meta_client, self._index, metrics)
             metadata, schemas = self._execute(table, operation, records, instant_time)
         except BaseException as error:
-            if started_here or self._is_inflight(instant_time):
+            # Only what this call began: the instant may hold what an earlier call wrote and nobody has committed yet.
+            if started_here or (table is not None and table.has_begun):
                 self._try_rollback(instant_time, error)
             raise
         result = self._result(instant_time, metadata, schemas, metrics)
@@ -334,7 +338,10 @@ class BaseHoodieWriteClient:
             data = self._keys_to_data(records, table)
             has_keys = RECORD_KEY in data.schema.names
             preparer = RecordPreparer(
-                None, None if has_keys else key_generator.bind(data.schema), None, RecordOperation.DELETE
+                None,
+                None if has_keys else key_generator.bind(data.schema),
+                operation=RecordOperation.DELETE,
+                key_schema=None if has_keys else _stored_types(data.schema, schemas.columns),
             )
         else:
             data = self._records_to_data(records, table.meta_client)
@@ -466,11 +473,13 @@ class BaseHoodieWriteClient:
             HoodieCommitException: The instant was rolled back, completed, or never started, or the table changed so
                 that it must not be completed.
             HoodieUpsertException: (or its sister) records failed and ``allow_errors`` is not set.
+            HoodieConfigException: Extra metadata that is no text, or named ``schema``.
         """
         if result.instant_time != instant_time:
             raise HoodieCommitException(
                 f"the result is of instant {result.instant_time}, not of {instant_time}: commit it as that"
             )
+        _check_extra_metadata(extra_metadata or {})
         if not allow_errors:
             self._refuse_errors(result, way_out="; commit(..., allow_errors=True) commits the others")
         self._commit(instant_time, result, dict(extra_metadata or {}))
@@ -485,6 +494,11 @@ class BaseHoodieWriteClient:
         # Validators, the lock and the conflict check belong here, before the timeline is read again.
         self._check_table_unchanged(meta_client)
         timeline = self._check_inflight(meta_client, instant_time)
+        if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
+            raise HoodieCommitException(
+                f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; nothing "
+                "was committed. Start a new one with start_commit() and write again"
+            )
         metadata = attrs.evolve(
             result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
         )
@@ -632,14 +646,6 @@ class BaseHoodieWriteClient:
             self._open_instants.pop(instant_time, None)
         return rolled_back
 
-    def _is_inflight(self, instant_time: str) -> bool:
-        try:
-            meta_client = HoodieTableMetaClient.load(self._config.base_path, self._config.storage_options)
-        except HoodieException:
-            return False
-        instant = meta_client.active_timeline.find(instant_time, Action.COMMIT)
-        return instant is not None and instant.state is State.INFLIGHT
-
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
         """Roll back a pending instant after an error, which matters more than one of the rollback itself."""
         try:
@@ -674,3 +680,19 @@ class _KeysWhere:
         reader = HoodieFileGroupReader(self.storage, file_slice, self.schema)
         for batch in reader.iter_batches([RECORD_KEY_META, PARTITION_PATH_META], self.expression):
             yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])
+
+
+def _stored_types(schema: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
+    """The columns of an input with the table's types, where the table has them."""
+    return pa.schema(
+        [table_schema.field(f.name).with_nullable(True) if f.name in table_schema.names else f for f in schema]
+    )
+
+
+def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:
+    for key, value in extra_metadata.items():
+        if key == SCHEMA_KEY or not isinstance(key, str) or not isinstance(value, str):
+            raise exception.HoodieConfigException(
+                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and '{SCHEMA_KEY}' is the "
+                "table's own"
+            )

@@ -50,6 +50,8 @@ class HoodieTable:
         self.meta_client = meta_client
         self.index = index
         self.metrics = metrics
+        self.has_begun = False
+        """Whether the write of this table has made its instant inflight: from then on files may exist."""
         self.merge_spec = MergeSpec.from_table_config(meta_client.table_config)
         self.view: HoodieTableFileSystemView = meta_client.view()
 

@@ -28,8 +28,11 @@ Values never change silently: what would lose something is refused with the colu
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -413,16 +416,48 @@ def _missing_column(batch: pa.RecordBatch, field: pa.Field, fill_missing: bool) 
 
 
 def _check_nulls(batch: pa.RecordBatch) -> None:
+    has_data = None
+    if OPERATION in batch.schema.names:
+        has_data = pc.not_equal(batch.column(OPERATION), pa.scalar(int(RecordOperation.DELETE), pa.int8()))
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        if field.nullable or column.null_count == 0:
-            continue
-        nulls = column.is_null()
-        if OPERATION in batch.schema.names:
-            has_data = pc.not_equal(batch.column(OPERATION), pa.scalar(int(RecordOperation.DELETE), pa.int8()))
-            nulls = pc.and_(nulls, has_data)
-        count = pc.sum(nulls).as_py() or 0
-        if count:
-            raise HoodieSchemaException(f"column '{field.name}' allows no nulls, but has {count} in one batch of input")
+        if not field.nullable and column.null_count:
+            nulls = column.is_null() if has_data is None else pc.and_(column.is_null(), has_data)
+            count = pc.sum(nulls).as_py() or 0
+            if count:
+                raise HoodieSchemaException(
+                    f"column '{field.name}' allows no nulls, but has {count} in one batch of input"
+                )
+        if _has_required(field.type):
+            _check_nested_nulls(column if has_data is None else column.filter(has_data), field.name)
+
+
+def _has_required(data_type: pa.DataType) -> bool:
+    """Whether something inside a nested type allows no nulls."""
+    return any(not field.nullable or _has_required(field.type) for field in _inner_fields(data_type))
+
+
+def _inner_fields(data_type: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_struct(data_type):
+        return list(data_type)
+    if pa.types.is_map(data_type):
+        return [data_type.item_field]
+    return [data_type.value_field] if _is_list(data_type) else []
+
+
+def _check_nested_nulls(values: pa.Array, path: str) -> None:
+    present = values.drop_null() if values.null_count else values
+    if pa.types.is_struct(values.type):
+        children, names = present.flatten(), [field.name for field in values.type]
+    elif pa.types.is_map(values.type):
+        _, start, length = _rebased_offsets(present)
+        children, names = [present.items.slice(start, length)], ["value"]
+    else:
+        children, names = [present.flatten()], ["element"]
+    for field, name, child in zip(_inner_fields(values.type), names, children, strict=True):
+        if not field.nullable and child.null_count:
+            raise HoodieSchemaException(f"column '{path}.{name}' allows no nulls, but has some in the input")
+        if _has_required(field.type):
+            _check_nested_nulls(child, f"{path}.{name}")
 
 
 def _is_exact(data_type: pa.DataType, target: pa.DataType) -> bool:
@@ -458,7 +493,7 @@ def _converted(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if isinstance(values.type, pa.BaseExtensionType):
         return _converted(values.storage, target, path)
     if pa.types.is_dictionary(values.type):
-        return _converted(values.dictionary_decode(), target, path)
+        return _converted(_dictionary_decoded(values), target, path)
     if pa.types.is_run_end_encoded(values.type):
         return _converted(pc.run_end_decode(values), target, path)
     if pa.types.is_null(values.type):
@@ -479,6 +514,14 @@ def _converted(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_date64(values.type):
         _check_whole_days(values, path)
     return _safe_cast(values, target, path)
+
+
+def _dictionary_decoded(values: pa.DictionaryArray) -> pa.Array:
+    if pa.types.is_string_view(values.type.value_type) or pa.types.is_binary_view(values.type.value_type):
+        # Arrow cannot take from views.
+        plain = pa.string() if pa.types.is_string_view(values.type.value_type) else pa.binary()
+        values = pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(plain))
+    return values.dictionary_decode()
 
 
 def _converted_timestamp(values: pa.Array, target: pa.TimestampType, path: str) -> pa.Array:
@@ -719,7 +762,7 @@ def _from_list(records: Sequence[Any], schema: pa.Schema | None) -> RecordSource
 
 
 def _hoodie_records_table(records: Sequence[HoodieRecord], schema: pa.Schema | None) -> pa.Table:
-    data = _dicts_table([record.data for record in records], schema, all_nullable=True)
+    data = _dicts_table([{} if record.data is None else record.data for record in records], schema, all_nullable=True)
     table = data.append_column(
         pa.field(RECORD_KEY, pa.string()), pa.array([record.key.record_key or None for record in records], pa.string())
     )
@@ -756,7 +799,96 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
 
 def _python_values(values: list[Any], data_type: pa.DataType | None, name: str) -> pa.Array:
     try:
-        return pa.array(values, data_type)
+        result = pa.array(values, data_type)
+        if _is_converted_exactly(values, result.type):
+            return result
+        stored = result.to_pylist()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         wanted = "values of one type" if data_type is None else f"values of the type {data_type}"
         raise HoodieSchemaException(f"column '{name}' does not hold {wanted} only: {error}") from error
+    for one, other in zip(values, stored, strict=True):
+        if not _is_same_value(one, other, result.type):
+            raise HoodieSchemaException(
+                f"column '{name}' cannot be stored as {result.type} without losing something, first value: {one!r}; "
+                "round or cast it"
+            )
+    return result
+
+
+def _is_converted_exactly(values: list[Any], target: pa.DataType) -> bool:
+    """Whether Arrow itself refuses what does not fit, so that no value needs a second look."""
+    try:
+        inferred = pa.infer_type(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+    return inferred in _EXACT_PYTHON_TYPES or (inferred == target and pa.types.is_float64(target))
+
+
+_EXACT_PYTHON_TYPES = (pa.null(), pa.int64(), pa.bool_(), pa.string(), pa.binary())
+
+
+def _is_same_value(given: Any, stored: Any, data_type: pa.DataType) -> bool:
+    """Whether a Python value came back from Arrow as it was given."""
+    if isinstance(given, pa.Scalar):
+        given = given.as_py()
+    if stored is None or given is stored:
+        return True  # Arrow makes a null only of what stands for one: None, NaT, NA.
+    if pa.types.is_struct(data_type):
+        fields = dict(given)
+        names = {field.name for field in data_type}
+        return all(_is_same_value(fields.get(field.name), stored[field.name], field.type) for field in data_type) and (
+            all(value is None for name, value in fields.items() if name not in names)
+        )
+    if pa.types.is_map(data_type):
+        entries = list(given.items() if isinstance(given, Mapping) else given)
+        return len(entries) == len(stored) and all(
+            _is_same_value(one[0], other[0], data_type.key_type)
+            and _is_same_value(one[1], other[1], data_type.item_type)
+            for one, other in zip(entries, stored, strict=True)
+        )
+    if _is_list(data_type):
+        elements = list(given)
+        return len(elements) == len(stored) and all(
+            _is_same_value(one, other, data_type.value_type) for one, other in zip(elements, stored, strict=True)
+        )
+    return _is_same_scalar(given, stored)
+
+
+def _is_same_scalar(given: Any, stored: Any) -> bool:
+    if isinstance(given, np.datetime64):
+        naive = stored.replace(tzinfo=None) if isinstance(stored, datetime) else stored
+        return bool(np.datetime64(naive) == given)
+    if isinstance(given, np.generic):
+        given = given.item()
+    if isinstance(stored, float):
+        return _is_same_float(given, stored)
+    if isinstance(stored, date):
+        return _is_same_moment(given, stored)
+    if isinstance(stored, str) and isinstance(given, bytes):
+        return given == stored.encode()
+    if isinstance(stored, bytes):
+        return (given.encode() if isinstance(given, str) else bytes(given)) == stored
+    return bool(given == stored)
+
+
+def _is_same_float(given: Any, stored: float) -> bool:
+    """A float may be rounded to single precision, but neither overflow nor vanish; other numbers are exact."""
+    if isinstance(given, float):
+        return given == stored or given != given or (math.isfinite(stored) and stored != 0)
+    if isinstance(given, Decimal):
+        return given == Decimal(repr(stored)) or given.is_nan()
+    return bool(given == stored)
+
+
+def _is_same_moment(given: Any, stored: date) -> bool:
+    if isinstance(given, int):
+        return True  # The number that Arrow stores, of days or of microseconds.
+    if not isinstance(stored, datetime):
+        if isinstance(given, datetime):
+            return given.date() == stored and given.time() == time.min and not getattr(given, "nanosecond", 0)
+        return bool(given == stored)
+    if not isinstance(given, datetime):
+        return bool(given == stored.date()) and stored.time() == time.min
+    if given.tzinfo is None:
+        return bool(given == stored.replace(tzinfo=None))
+    return bool(given == (stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored))

@@ -13,6 +13,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
@@ -25,6 +26,7 @@ from hoodie.exception import (
     SchemaCompatibilityException,
     TableNotFoundException,
 )
+from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 
 Rows = list[tuple[str, str, int, float]]
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
@@ -416,3 +418,73 @@ def test_delete_where_a_filter_finds_rows(base_path: Path, client: MakeClient) -
         with pytest.raises(hoodie.exception.HoodieSchemaException, match="fair"):
             c.delete(where=[("fair", ">", 500)])
     assert len(HoodieTableMetaClient.load(str(base_path)).active_timeline.filter_pending()) == 0
+
+
+def test_partitions_do_not_nest(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x/y", 1, 1.0)))
+        with pytest.raises(HoodieKeyException, match=r"'x/y'.* within partition 'x'.*urlencode"):
+            c.upsert(rows(("b", "x", 1, 1.0)))
+        with pytest.raises(HoodieKeyException, match="within partition 'x/y'"):
+            c.bulk_insert(rows(("b", "x/y/z", 1, 1.0)))
+        assert read(base_path) == [("a", "x/y", 1, 1.0)]
+        c.upsert(rows(("b", "x/z", 1, 1.0)))
+    assert read(base_path) == [("a", "x/y", 1, 1.0), ("b", "x/z", 1, 1.0)]
+
+
+def test_keys_of_a_delete_have_the_types_of_the_table(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(pa.table({"k": [5, 6], "v": [1, 2]}), path, record_key_fields="k")
+    result = hoodie.write_table(pa.table({"k": pa.array([5], pa.int32())}), path, operation="delete")
+    assert result.deleted_count == 1
+    with pytest.raises(SchemaCompatibilityException, match=r"'k'.*int64.*double"):
+        hoodie.write_table(pa.table({"k": [6.0]}), path, operation="delete")
+    assert hoodie.read_table(path, columns=["k"])["k"].to_pylist() == [6]
+
+
+def test_a_refused_second_write_leaves_the_first_to_be_committed(base_path: Path, client: MakeClient) -> None:
+    with client(auto_commit=False) as c:
+        instant_time = c.start_commit()
+        result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
+        with pytest.raises(HoodieCommitException, match="written to already"):
+            c.upsert(rows(("b", "x", 1, 1.0)), instant_time)
+        assert c.commit(instant_time, result)
+    assert read(base_path) == [("a", "x", 1, 1.0)]
+
+
+def test_an_instant_that_another_writer_is_rolling_back_is_not_completed(base_path: Path, client: MakeClient) -> None:
+    c = client(auto_commit=False)
+    instant_time = c.start_commit()
+    result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
+    meta_client = HoodieTableMetaClient.load(str(base_path))
+    RollbackActionExecutor(meta_client).schedule(meta_client.active_timeline.find(instant_time))
+    with pytest.raises(HoodieCommitException, match="being rolled back"):
+        c.commit(instant_time, result)
+    assert read(base_path) == []
+
+
+def test_a_rollback_is_withdrawn_when_the_instant_was_completed_meanwhile(base_path: Path, client: MakeClient) -> None:
+    c = client(auto_commit=False)
+    instant_time = c.start_commit()
+    result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
+    meta_client = HoodieTableMetaClient.load(str(base_path))
+    executor = RollbackActionExecutor(meta_client)
+    rollback_time = executor.schedule(meta_client.active_timeline.find(instant_time))
+    timeline = meta_client.reload_active_timeline()
+    timeline.save_as_complete(instant_time, Action.COMMIT, result.commit_metadata.to_json())
+    with pytest.raises(HoodieRollbackException, match="completed by its writer"):
+        executor.execute(rollback_time, was_pending=True)
+    assert read(base_path) == [("a", "x", 1, 1.0)]
+    assert len(meta_client.reload_active_timeline().filter_pending()) == 0
+
+
+def test_extra_metadata_cannot_replace_the_schema(base_path: Path, client: MakeClient) -> None:
+    with client(auto_commit=False) as c:
+        instant_time = c.start_commit()
+        result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
+        for bad in ({"schema": "boom"}, {"x": 1}):
+            with pytest.raises(HoodieConfigException, match="extra metadata"):
+                c.commit(instant_time, result, extra_metadata=bad)
+        assert c.commit(instant_time, result)
+        with pytest.raises(hoodie.exception.HoodieNotSupportedException, match="nonsense"):
+            c.start_commit("nonsense")

@@ -43,6 +43,8 @@ class RecordPreparer:
         operation: What every row asks for; a row with ``_hoodie_is_deleted`` asks for a delete all the same.
         requires_ordering: Whether a null ordering value is an error.
         fill_missing: Whether columns that the input lacks are null.
+        key_schema: Of a delete: the table's types of the key and partition columns, so that keys come out as they are
+            stored (``1``, not ``1.0``).
     """
 
     schema: pa.Schema | None
@@ -51,6 +53,7 @@ class RecordPreparer:
     operation: RecordOperation = RecordOperation.UPSERT
     requires_ordering: bool = False
     fill_missing: bool = False
+    key_schema: pa.Schema | None = None
 
     def output_schema(self) -> pa.Schema:
         """The schema of a batch in flight; every column is nullable, the writer checks what the table demands."""
@@ -76,6 +79,8 @@ class RecordPreparer:
         if self.schema is not None:
             relaxed = pa.schema([field.with_nullable(True) for field in self.schema])
             rows = normalise_batch(batch, relaxed, self.fill_missing)
+        elif self.key_schema is not None:
+            rows = normalise_batch(batch, self.key_schema)
         if self.key_generator is None:
             keys, partitions = batch.column(RECORD_KEY), usable_paths(batch.column(PARTITION_PATH))
             keys = pc.if_else(pc.equal(pc.binary_length(keys), 0), pa.scalar(None, pa.string()), keys)

@@ -72,11 +72,13 @@ class RollbackActionExecutor:
         plan = HoodieRollbackPlan(HoodieInstantInfo(instant.requested_time, str(instant.action)), requests)
         return self._meta_client.active_timeline.create_new_instant_time(Action.ROLLBACK, encode(plan))
 
-    def execute(self, rollback_time: str) -> HoodieRollbackMetadata:
+    def execute(self, rollback_time: str, was_pending: bool = False) -> HoodieRollbackMetadata:
         """Carry out a plan, from wherever an earlier attempt stopped.
 
         Args:
             rollback_time: Instant time of the requested or inflight rollback.
+            was_pending: The instant was pending when the rollback was planned: if its writer has completed it since, it
+                stays, and the rollback is withdrawn.
 
         Raises:
             HoodieRollbackException: The plan names files outside the table.
@@ -97,6 +99,13 @@ class RollbackActionExecutor:
         action = Action(info.action)
         completed = timeline.find(info.commit_time, action)
         if completed is not None and completed.state is State.COMPLETED:
+            if was_pending:
+                timeline.delete_pending(rollback_time, Action.ROLLBACK)
+                raise HoodieRollbackException(
+                    f"{info.action} {info.commit_time} of {self._meta_client.base_path} was completed by its writer "
+                    "while its rollback was being prepared; it stays. "
+                    "Another writer is at work: write with one at a time"
+                )
             timeline.revert_completed_to_inflight(info.commit_time, action)
         metadata = self._delete_files(rollback_time, plan, started)
         timeline = self._meta_client.reload_active_timeline()
