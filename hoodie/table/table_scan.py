@@ -5,6 +5,7 @@ Hudi: the snapshot query of its engines.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -17,29 +18,39 @@ import pyarrow.parquet as pq
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
-from hoodie.exception import HoodieConfigException, HoodieSchemaException
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.keygen.partition_values import partition_expression
 
 __all__ = ["Filters", "file_slices", "read_table", "scan_table", "to_expression"]
 
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
+_QUERY_TYPES = ("snapshot", "read_optimized")
+_UNKNOWN_FIELD = re.compile(r"No match for FieldRef\.(?:Name\((?P<name>.*?)\)|Nested\((?P<path>.*?)\)) in ")
 
 
 def read_table(
     base_path: str,
     *,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     filters: Filters = None,
+    query_type: str = "snapshot",
+    as_of: str | None = None,
+    begin: str | None = None,
+    end: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
     """The table's newest committed rows.
 
     Args:
         base_path: The table's folder.
-        columns: Names, in the order of the result; None for all, Hudi's meta columns first.
-        filters: Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them. Partitions
-            and row groups that cannot hold such rows are not read.
+        columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
+        filters: Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or
+            an empty list for all. Partitions and row groups that cannot hold such rows are not read.
+        query_type: ``snapshot`` or ``read_optimized``; of a copy-on-write table both give the same rows.
+        as_of: Not supported yet.
+        begin: Not supported yet.
+        end: Not supported yet.
         storage_options: Options of the storage.
 
     Returns:
@@ -47,30 +58,47 @@ def read_table(
 
     Raises:
         TableNotFoundException: There is no table at that path.
+        HoodieConfigException: ``query_type`` is unknown, or the filters are of another form.
         HoodieSchemaException: A column is not in the table.
-        HoodieNotSupportedException: The table has a feature that hoodie does not read.
+        HoodieNotSupportedException: The table has a feature that hoodie does not read, or older rows were asked for.
 
         >>> import hoodie
         >>> hoodie.read_table("/data/trips", columns=["rider", "fare"], filters=[("fare", ">", 50)])  # doctest: +SKIP
     """
-    with scan_table(base_path, columns=columns, filters=filters, storage_options=storage_options) as reader:
+    with scan_table(
+        base_path,
+        columns=columns,
+        filters=filters,
+        query_type=query_type,
+        as_of=as_of,
+        begin=begin,
+        end=end,
+        storage_options=storage_options,
+    ) as reader:
         return reader.read_all()
 
 
 def scan_table(
     base_path: str,
     *,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     filters: Filters = None,
+    query_type: str = "snapshot",
+    as_of: str | None = None,
+    begin: str | None = None,
+    end: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.RecordBatchReader:
     """The table's newest committed rows as a stream; memory does not grow with the table.
 
     Arguments and errors are those of `read_table`. The set of files is fixed when the call returns.
     """
+    _check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
+    if isinstance(columns, str):
+        columns = [columns]
     meta_client = HoodieTableMetaClient.load(base_path, storage_options)
     meta_client.table_config.check_readable()
-    if not _has_schema(meta_client):
+    if meta_client.load_avro_schema() is None:
         # Nothing was ever written: no rows, and no types to give them.
         names = columns if columns is not None else META_COLUMNS
         return (
@@ -106,6 +134,8 @@ def to_expression(filters: Filters) -> pc.Expression | None:
     """
     if filters is None or isinstance(filters, pc.Expression):
         return filters
+    if isinstance(filters, list | tuple) and not filters:
+        return None
     try:
         return pq.filters_to_expression(filters)
     except (ValueError, TypeError, pa.ArrowException) as error:
@@ -138,13 +168,21 @@ def _prune(
     try:
         return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(expression)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        if unknown := _UNKNOWN_FIELD.search(str(error)):
+            raise HoodieSchemaException(
+                f"the filter {expression}: {meta_client.base_path} has no column {unknown['name'] or unknown['path']}; "
+                f"it has {', '.join(schema.names)}"
+            ) from error
         raise HoodieSchemaException(
             f"the filter {expression} does not fit the table {meta_client.base_path}: {error}"
         ) from error
 
 
-def _has_schema(meta_client: HoodieTableMetaClient) -> bool:
-    return (
-        meta_client.load_avro_schema() is not None
-        or len(meta_client.active_timeline.filter_completed_instants().commits_timeline()) > 0
-    )
+def _check_query(query_type: str, instants: Mapping[str, str | None]) -> None:
+    given = [name for name, value in instants.items() if value is not None]
+    if query_type == "incremental":
+        given.insert(0, "query_type='incremental'")
+    if given:
+        raise HoodieNotSupportedException(f"{', '.join(given)}: hoodie reads the newest rows only; leave it out")
+    if query_type not in _QUERY_TYPES:
+        raise HoodieConfigException(f"query_type {query_type!r}: hoodie has {', '.join(_QUERY_TYPES)}")
