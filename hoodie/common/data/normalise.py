@@ -891,4 +891,7 @@ def _is_same_moment(given: Any, stored: date) -> bool:
         return bool(given == stored.date()) and stored.time() == time.min
     if given.tzinfo is None:
         return bool(given == stored.replace(tzinfo=None))
-    return bool(given == (stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored))
+    # Both in UTC: Python calls an hour that the clocks repeat unequal to any time of another zone.
+    return bool(
+        given.astimezone(UTC) == (stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC))
+    )

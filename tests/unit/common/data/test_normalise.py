@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -475,3 +476,123 @@ def test_an_iterator_is_not_read_ahead() -> None:
     assert taken == [0]
     assert [next(stream).column(0)[0].as_py() for _ in range(2)] == [0, 1]
     assert taken == [0, 1]
+
+
+# -------------------------------------------------------------------------------------------- Python values and types
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type"),
+    [
+        (2.5, pa.int64()),
+        (Decimal("2.5"), pa.int64()),
+        (datetime.datetime(2020, 1, 1, 12, 30), pa.date32()),
+        (pd.Timestamp("2020-01-01 00:00:00.000000001"), UTC_MICROS),
+        (np.datetime64("2020-01-01T00:00:00.000000001"), LOCAL_MICROS),
+        (1e300, pa.float32()),
+        (1e-300, pa.float32()),
+        ({"a": 1, "b": 2}, pa.struct([("a", pa.int64())])),
+        ({"a": 1.5}, pa.struct([("a", pa.int64())])),
+        ([1, 2.5], element_list(pa.int64())),
+        ({"k": 2.5}, pa.map_(pa.string(), pa.int64())),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("as_record", [False, True], ids=["dict", "record"])
+def test_a_python_value_that_would_change_is_refused(value: Any, data_type: pa.DataType, as_record: bool) -> None:
+    rows: list[Any] = [{"c": None}, {"c": value}]
+    if as_record:
+        rows = [HoodieRecord(HoodieKey(str(number)), row) for number, row in enumerate(rows)]
+    with pytest.raises(HoodieSchemaException, match="column 'c' "):
+        record_batches(rows, pa.schema([("c", data_type)]))
+
+
+def test_the_first_python_value_that_would_change_is_named() -> None:
+    with pytest.raises(HoodieSchemaException, match=r"column 'c' .* as int64 .* first value: 2\.5;"):
+        record_batches([{"c": 1.0}, {"c": 2.5}, {"c": 3.5}], pa.schema([("c", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type", "expected"),
+    [
+        (2.0, pa.int64(), 2),
+        (np.int64(3), pa.int32(), 3),
+        (3, pa.float32(), 3.0),
+        (0.1, pa.float32(), float(np.float32(0.1))),
+        (float("inf"), pa.float32(), float("inf")),
+        (Decimal("0.1"), pa.decimal128(5, 2), Decimal("0.10")),
+        (DAY, pa.date32(), DAY),
+        (datetime.datetime(2026, 11, 21), pa.date32(), DAY),
+        (LOCAL, UTC_MICROS, MOMENT),
+        (LOCAL, LOCAL_MICROS, LOCAL),
+        (pd.Timestamp(MOMENT), UTC_MICROS, MOMENT),
+        (
+            datetime.datetime(2020, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")),
+            UTC_MICROS,
+            datetime.datetime(2020, 10, 25, 1, 30, tzinfo=datetime.UTC),
+        ),
+        (np.datetime64("2026-11-21T10:00:00", "us"), LOCAL_MICROS, LOCAL),
+        (5, UTC_MICROS, datetime.datetime(1970, 1, 1, 0, 0, 0, 5, datetime.UTC)),
+        ("a", pa.binary(), b"a"),
+        (b"a", pa.string(), "a"),
+        ({"a": 1, "b": None}, pa.struct([("a", pa.float64()), ("x", pa.int32())]), {"a": 1.0, "x": None}),
+        ((1, None), element_list(pa.int32()), [1, None]),
+        (np.array([1.0, 2.0]), element_list(pa.int64()), [1, 2]),
+        ([("k", 1)], pa.map_(pa.string(), pa.int32()), [("k", 1)]),
+        ({"k": LOCAL}, pa.map_(pa.string(), UTC_MICROS), [("k", MOMENT)]),
+    ],
+    ids=str,
+)
+def test_a_python_value_that_fits_is_stored(value: Any, data_type: pa.DataType, expected: Any) -> None:
+    source = record_batches([{"c": None}, {"c": value}], pa.schema([("c", data_type)]))
+    assert source.table is not None
+    assert source.table.column("c").to_pylist() == [None, expected]
+
+
+def test_inference_does_not_change_values_either() -> None:
+    with pytest.raises(HoodieSchemaException, match="column 'c' .*12, 30"):
+        record_batches([{"c": DAY}, {"c": datetime.datetime(2020, 1, 1, 12, 30)}])
+
+
+def test_nan_is_a_value_like_others() -> None:
+    for data_type in (pa.float32(), pa.float64(), element_list(pa.float64())):
+        value = [float("nan")] if pa.types.is_list(data_type) else float("nan")
+        source = record_batches([{"c": value}], pa.schema([("c", data_type)]))
+        assert source.table is not None
+        assert "nan" in str(source.table.column("c").to_pylist())
+
+
+def test_a_polars_categorical_becomes_strings() -> None:
+    frame = pl.DataFrame({"c": pl.Series(["a", None, "b", "a"], dtype=pl.Categorical)})
+    source = record_batches(frame)
+    assert source.table is not None
+    assert source.table.schema == pa.schema([("c", pa.string())])
+    assert source.table.column("c").to_pylist() == ["a", None, "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type", "path"),
+    [
+        ({"x": None}, pa.struct([pa.field("x", pa.int64(), nullable=False)]), r"c\.x"),
+        ([1, None], pa.list_(pa.field("element", pa.int64(), nullable=False)), r"c\.element"),
+        ([("k", None)], pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False)), r"c\.value"),
+        (
+            [{"x": None}],
+            element_list(pa.struct([pa.field("x", pa.int64(), nullable=False)])),
+            r"c\.element\.x",
+        ),
+    ],
+    ids=str,
+)
+def test_a_null_inside_dicts_where_none_is_allowed_is_refused(value: Any, data_type: pa.DataType, path: str) -> None:
+    schema = pa.schema([("c", data_type)])
+    assert record_batches([{"c": None}], schema).schema == schema
+    with pytest.raises(HoodieSchemaException, match=path):
+        record_batches([{"c": None}, {"c": value}], schema)
+
+
+def test_a_hoodie_record_with_none_for_data_has_no_data() -> None:
+    data: Any = None
+    source = record_batches([HoodieRecord(HoodieKey("a"), data, operation=RecordOperation.DELETE)])
+    assert source.table is not None
+    assert source.table.to_pylist() == [{RECORD_KEY: "a", PARTITION_PATH: "", OPERATION: 2}]
