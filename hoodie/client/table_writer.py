@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
+
+import pyarrow as pa
 
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException, TableNotFoundException
+from hoodie.exception import HoodieConfigException, HoodieKeyException, TableNotFoundException
 
 __all__ = ["write_table"]
 
@@ -27,7 +30,7 @@ def write_table(
     properties: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> HoodieWriteResult:
-    """Write rows to a table; the first call creates it.
+    """Write rows to a table; the first call creates it, once its arguments were checked.
 
     Args:
         data: What `HoodieLocalWriteClient` takes; for a delete the keys.
@@ -37,14 +40,16 @@ def write_table(
         record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
         partition_fields: Columns that the folders are made of.
         ordering_fields: The column whose larger value wins.
-        properties: Further ``hoodie.*`` properties.
+        properties: Further ``hoodie.*`` properties; those that describe a table go into a new one.
         storage_options: Options of the storage.
 
     Returns:
         The outcome; committed.
 
     Raises:
-        HoodieConfigException: A new table without a record key, or fields that differ from the table's.
+        HoodieConfigException: A new table without a record key, fields that differ from the table's, or properties that
+            are unknown or contradict each other.
+        HoodieKeyException: A field of a new table is not a column of the data.
         HoodieException: Whatever the operation raises.
     """
     name = str(operation).lower()
@@ -57,27 +62,97 @@ def write_table(
         "hoodie.datasource.write.precombine.field": _joined(ordering_fields),
     }
     named = {key: value for key, value in fields.items() if value}
+    for key, value in named.items():
+        other = (properties or {}).get(key, value)
+        if _names(other if isinstance(other, list | tuple) else str(other)) != _names(value):
+            raise HoodieConfigException(f"{key} = {other!r}, and the argument says {value!r}: give one of them")
+    config = HoodieWriteConfig.from_properties(
+        base_path, {**(properties or {}), **named, "hoodie.auto.commit": "true"}, storage_options
+    )
     try:
         HoodieTableMetaClient.load(base_path, storage_options)
     except TableNotFoundException:
-        if not record_key_fields:
+        if not config.table.record_key_fields:
             raise HoodieConfigException(
                 f"there is no table at {base_path}: name record_key_fields, and it is created"
             ) from None
-        HoodieTableMetaClient.init_table(
-            base_path,
-            table_name=table_name or base_path.rstrip("/").rsplit("/", 1)[-1],
-            record_key_fields=record_key_fields,
-            partition_fields=partition_fields,
-            ordering_fields=ordering_fields,
-            storage_options=storage_options,
-        )
-    config = HoodieWriteConfig.from_properties(
-        base_path, {**named, **(properties or {}), "hoodie.auto.commit": "true"}, storage_options
-    )
+        if name != "delete":
+            data = _check_columns(data, config)
+        _create_table(config, table_name)
     with HoodieLocalWriteClient(config) as client:
         result: HoodieWriteResult = getattr(client, name)(data)
         return result
+
+
+def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
+    """Make the table that the properties describe, so that they do not contradict it."""
+    config.write.check_single_writer()
+    table = config.table
+    if table_name and table.table_name and table_name != table.table_name:
+        raise HoodieConfigException(
+            f"hoodie.table.name = {table.table_name!r}, and the argument says {table_name!r}: give one of them"
+        )
+    properties = {}
+    if table.database_name is not None:
+        properties["hoodie.database.name"] = table.database_name
+    if table.url_encode_partitioning is not None:
+        properties["hoodie.datasource.write.partitionpath.urlencode"] = str(table.url_encode_partitioning).lower()
+    if table.payload_class is not None:
+        properties["hoodie.compaction.payload.class"] = table.payload_class
+    HoodieTableMetaClient.init_table(
+        config.base_path,
+        table_name=table_name or table.table_name or config.base_path.rstrip("/").rsplit("/", 1)[-1],
+        record_key_fields=table.record_key_fields or (),
+        partition_fields=table.partition_fields or (),
+        ordering_fields=table.ordering_fields or (),
+        key_generator=table.key_generator_class,
+        hive_style_partitioning=bool(table.hive_style_partitioning),
+        properties=properties,
+        storage_options=config.storage_options,
+    )
+
+
+def _check_columns(data: Any, config: HoodieWriteConfig) -> Any:
+    """Find a new table's fields in the data, where its columns can be seen without reading it; return the data."""
+    first = data
+    if isinstance(data, Iterator) and not hasattr(data, "schema"):
+        head = next(data, None)
+        first, data = head, data if head is None else chain([head], data)
+    columns = _columns(first)
+    if columns is None:
+        return data
+    table = config.table
+    for role, fields in (
+        ("record key", table.record_key_fields),
+        ("partition", table.partition_fields),
+        ("ordering", table.ordering_fields),
+    ):
+        for field in fields or ():
+            if field not in columns and field.partition(".")[0] not in columns:
+                raise HoodieKeyException(
+                    f"no table is made at {config.base_path}: the {role} field '{field}' is not a column of the data; "
+                    f"its columns are: {', '.join(columns) or 'none'}"
+                )
+    return data
+
+
+def _columns(data: Any) -> list[str] | None:
+    """The names of the columns; None for what does not tell them."""
+    if isinstance(data, list | tuple) and data:
+        if all(isinstance(item, dict) for item in data):
+            return list(dict.fromkeys(str(name) for item in data for name in item))
+        data = data[0]
+    if isinstance(schema := getattr(data, "schema", None), pa.Schema):
+        return list(schema.names)
+    columns = getattr(data, "columns", None)  # of pandas, polars, DuckDB
+    if columns is None or not hasattr(data, "__arrow_c_stream__"):
+        return None
+    # A named index of pandas becomes a column.
+    return [str(name) for name in (*columns, *getattr(getattr(data, "index", None), "names", ()))]
+
+
+def _names(value: str | Sequence[str]) -> list[str]:
+    return [name.strip() for name in _joined(value).split(",")]
 
 
 def _joined(fields: str | Sequence[str]) -> str:
