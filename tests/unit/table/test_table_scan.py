@@ -64,7 +64,7 @@ def test_an_empty_list_of_filters_is_no_filter(base_path: str) -> None:
 
 
 def test_one_column_may_be_named_by_a_string(base_path: str) -> None:
-    assert hoodie.read_table(base_path, columns="k").column_names == ["k"]
+    assert hoodie.read_table(base_path, columns="_hoodie_record_key").column_names == ["_hoodie_record_key"]
 
 
 @pytest.mark.parametrize("filters", [[("fare", ">", 1)], pc.field("fare") > 1, pc.field("fare", "x") > 1])
