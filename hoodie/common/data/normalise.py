@@ -867,7 +867,7 @@ def _is_same_scalar(given: Any, stored: Any) -> bool:
     if isinstance(stored, str) and isinstance(given, bytes):
         return given == stored.encode()
     if isinstance(stored, bytes):
-        return (given.encode() if isinstance(given, str) else bytes(given)) == stored
+        return (given.encode() if isinstance(given, str) else bytes(getattr(given, "bytes", given))) == stored
     return bool(given == stored)
 
 

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -534,6 +535,7 @@ def test_the_first_python_value_that_would_change_is_named() -> None:
         (np.datetime64("2026-11-21T10:00:00", "us"), LOCAL_MICROS, LOCAL),
         (5, UTC_MICROS, datetime.datetime(1970, 1, 1, 0, 0, 0, 5, datetime.UTC)),
         ("a", pa.binary(), b"a"),
+        (UUID(int=1), pa.binary(16), UUID(int=1).bytes),
         (b"a", pa.string(), "a"),
         ({"a": 1, "b": None}, pa.struct([("a", pa.float64()), ("x", pa.int32())]), {"a": 1.0, "x": None}),
         ((1, None), element_list(pa.int32()), [1, None]),
