@@ -26,7 +26,7 @@ from hoodie.avro.schema_converters import (
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.data import HoodieData
-from hoodie.common.data.normalise import check_schema
+from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata

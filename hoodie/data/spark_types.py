@@ -1,4 +1,4 @@
-"""Spark's types and Arrow's at the border between the JVM and tasks. What is stored is the business of `normalise`.
+"""Spark's types and Arrow's at the border between the JVM and tasks. What is stored is the business of `stored_types`.
 
     Spark                            Arrow
     byte, short, int, long           int8, int16, int32, int64

@@ -17,7 +17,9 @@ import pyarrow as pa
 from pyspark import RDD, Broadcast, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from hoodie.common.data.normalise import RecordSource, normalise_batch, normalise_schema, record_batches
+from hoodie.common.data.normalise import normalise_batch
+from hoodie.common.data.record_source import RecordSource, record_batches
+from hoodie.common.data.stored_types import normalise_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import RESERVED_COLUMNS

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from hoodie.common.data.local_data import LocalData
-from hoodie.common.data.normalise import record_batches
+from hoodie.common.data.record_source import record_batches
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
 

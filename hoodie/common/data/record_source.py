@@ -1,0 +1,295 @@
+"""Records in any form that Python knows (frames, streams, dicts, `HoodieRecord`s) as batches of stored types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from hoodie.common.data.normalise import normalise_batch, normalise_table
+from hoodie.common.data.stored_types import RESERVED_PREFIX, is_dropped, is_list, normalise_schema
+from hoodie.common.model.record import HoodieRecord
+from hoodie.common.model.record_columns import OPERATION, ORDERING_VALUE, PARTITION_PATH, RECORD_KEY
+from hoodie.exception import HoodieException, HoodieSchemaException
+
+__all__ = ["RecordSource", "record_batches"]
+
+_FRAME_MODULES = ("pandas", "polars")
+
+
+@attrs.define
+class RecordSource:
+    """An input with its rows as batches of stored types.
+
+    Attributes:
+        schema: Schema of every batch.
+        table: All rows, when the input holds them in memory; else None.
+        is_one_shot: Whether the batches can be had only once, because the input is an iterator or a stream.
+    """
+
+    schema: pa.Schema
+    table: pa.Table | None
+    is_one_shot: bool
+    _open: Callable[[], Iterator[pa.RecordBatch]]
+    _is_consumed: bool = attrs.field(default=False, init=False)
+
+    @property
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, from the first one; each access starts again, where that is possible.
+
+        Raises:
+            HoodieException: They were handed out before, and can be had only once.
+        """
+        if self.is_one_shot and self._is_consumed:
+            raise HoodieException("the input is a stream that can be read only once, and it was read before")
+        self._is_consumed = True
+        return self._open()
+
+
+def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSource:
+    """Records in any form that the in-process engine takes, as batches of stored types.
+
+    ======================================================  ==========  ========================================
+    input                                                   in memory   types
+    ======================================================  ==========  ========================================
+    pyarrow Table, RecordBatch; pandas, polars DataFrame    yes         its own
+    list of dicts, list of HoodieRecord                     yes         of ``schema``, else inferred
+    pyarrow.dataset.Dataset                                 no          its own; can be read again
+    RecordBatchReader, other ``__arrow_c_stream__`` (a      no          its own; can be read once
+    DuckDB relation), an iterator of batches or tables
+    ======================================================  ==========  ========================================
+
+    A list of `HoodieRecord` brings its keys: besides the columns of the data there are ``RECORD_KEY``,
+    ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` when a record has one (null where one has none).
+    Columns of the data are nullable then, because a delete has no data.
+
+    Args:
+        records: The input.
+        schema: The table's schema, or that of ``hoodie.avro.schema``. It gives types to dicts and `HoodieRecord`s, and
+            to columns of Arrow input that hold nulls only.
+
+    Raises:
+        HoodieSchemaException: The input is of another kind, a type cannot be stored, or values of a column of dicts
+            have no common type.
+    """
+    if isinstance(records, pa.RecordBatch):
+        return _from_table(pa.Table.from_batches([records]), schema)
+    if isinstance(records, pa.Table):
+        return _from_table(records, schema)
+    if isinstance(records, ds.Dataset):
+        return _from_stream(records.schema, records.to_batches, schema, is_one_shot=False)
+    if hasattr(records, "__arrow_c_stream__"):
+        if type(records).__module__.partition(".")[0] in _FRAME_MODULES:
+            return _from_table(pa.table(records), schema)
+        reader = pa.RecordBatchReader.from_stream(records)
+        return _from_stream(reader.schema, partial(iter, reader), schema, is_one_shot=True)
+    if isinstance(records, list | tuple):
+        return _from_list(records, schema)
+    if isinstance(records, Iterator):
+        return _from_iterator(records, schema)
+    raise HoodieSchemaException(
+        f"records of type {type(records).__module__}.{type(records).__qualname__} are not taken; give a pyarrow Table, "
+        "a pandas or polars DataFrame, a pyarrow Dataset, an iterator of record batches, a list of dicts or a list of "
+        "HoodieRecord"
+    )
+
+
+def _from_table(table: pa.Table, schema: pa.Schema | None) -> RecordSource:
+    table = normalise_table(table, normalise_schema(table.schema, schema))
+    return RecordSource(table.schema, table, False, lambda: iter(table.to_batches()))
+
+
+def _from_stream(
+    stream_schema: pa.Schema,
+    open_batches: Callable[[], Iterator[pa.RecordBatch]],
+    schema: pa.Schema | None,
+    is_one_shot: bool,
+) -> RecordSource:
+    target = normalise_schema(stream_schema, schema)
+    return RecordSource(target, None, is_one_shot, lambda: (normalise_batch(batch, target) for batch in open_batches()))
+
+
+def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordSource:
+    first = next(iterator, None)
+    if first is None:
+        if schema is None:
+            raise HoodieSchemaException("the iterator of record batches is empty, so its columns are unknown")
+        return _from_table(schema.empty_table(), schema)
+    _check_item(first, 0)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number, item in enumerate(chain([first], iterator)):
+            _check_item(item, number)
+            yield from item.to_batches() if isinstance(item, pa.Table) else [item]
+
+    return _from_stream(first.schema, batches, schema, is_one_shot=True)
+
+
+def _check_item(item: Any, number: int) -> None:
+    if not isinstance(item, pa.RecordBatch | pa.Table):
+        raise HoodieSchemaException(
+            f"item {number} of the iterator is a {type(item).__qualname__}, not a pyarrow RecordBatch; for dicts or "
+            "HoodieRecords give a list"
+        )
+
+
+def _from_list(records: Sequence[Any], schema: pa.Schema | None) -> RecordSource:
+    if not records:
+        if schema is None:
+            raise HoodieSchemaException("the list of records is empty, so its columns are unknown")
+        return _from_table(schema.empty_table(), schema)
+    if all(isinstance(record, HoodieRecord) for record in records):
+        return _from_table(_hoodie_records_table(records, schema), schema)
+    if all(isinstance(record, dict) for record in records):
+        return _from_table(_dicts_table(records, schema), schema)
+    if all(isinstance(record, pa.RecordBatch | pa.Table) for record in records):
+        return _from_iterator(iter(records), schema)
+    kinds = sorted({type(record).__qualname__ for record in records})
+    raise HoodieSchemaException(
+        f"a list of records holds {', '.join(kinds)}; give only dicts, or only HoodieRecords, or only record batches"
+    )
+
+
+def _hoodie_records_table(records: Sequence[HoodieRecord], schema: pa.Schema | None) -> pa.Table:
+    data = _dicts_table([{} if record.data is None else record.data for record in records], schema, all_nullable=True)
+    table = data.append_column(
+        pa.field(RECORD_KEY, pa.string()), pa.array([record.key.record_key or None for record in records], pa.string())
+    )
+    table = table.append_column(
+        pa.field(PARTITION_PATH, pa.string()), pa.array([record.key.partition_path for record in records], pa.string())
+    )
+    ordering = [record.ordering_value for record in records]
+    if any(value is not None for value in ordering):
+        table = table.append_column(ORDERING_VALUE, _python_values(ordering, None, "ordering_value"))
+    operations = pa.array([int(record.operation) for record in records], pa.int8())
+    return table.append_column(pa.field(OPERATION, pa.int8()), operations)
+
+
+def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: bool = False) -> pa.Table:
+    names = dict.fromkeys(name for item in dicts for name in item if not is_dropped(name))
+    for name in names:
+        if not isinstance(name, str):
+            raise HoodieSchemaException(f"the key {name!r} of a dict is no column name: it must be a string")
+        if name.startswith(RESERVED_PREFIX):
+            raise HoodieSchemaException(f"column '{name}': names beginning with '{RESERVED_PREFIX}' are hoodie's own")
+    known = {} if schema is None else {field.name: field for field in schema}
+    fields, columns = [], []
+    for name in [*(name for name in known if name in names), *(name for name in names if name not in known)]:
+        values = [item.get(name) for item in dicts]
+        column = _python_values(values, known[name].type if name in known else None, name)
+        nullable = all_nullable or name not in known or known[name].nullable
+        fields.append(pa.field(name, column.type, nullable))
+        columns.append(column)
+    if not columns:
+        # Deletes only, without data: no columns, but as many rows.
+        return pa.table({"": pa.nulls(len(dicts))}).select([])
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _python_values(values: list[Any], data_type: pa.DataType | None, name: str) -> pa.Array:
+    try:
+        result = pa.array(values, data_type)
+        if _is_converted_exactly(values, result.type):
+            return result
+        stored = result.to_pylist()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        wanted = "values of one type" if data_type is None else f"values of the type {data_type}"
+        raise HoodieSchemaException(f"column '{name}' does not hold {wanted} only: {error}") from error
+    for one, other in zip(values, stored, strict=True):
+        if not _is_same_value(one, other, result.type):
+            raise HoodieSchemaException(
+                f"column '{name}' cannot be stored as {result.type} without losing something, first value: {one!r}; "
+                "round or cast it"
+            )
+    return result
+
+
+def _is_converted_exactly(values: list[Any], target: pa.DataType) -> bool:
+    """Whether Arrow itself refuses what does not fit, so that no value needs a second look."""
+    try:
+        inferred = pa.infer_type(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+    return inferred in _EXACT_PYTHON_TYPES or (inferred == target and pa.types.is_float64(target))
+
+
+_EXACT_PYTHON_TYPES = (pa.null(), pa.int64(), pa.bool_(), pa.string(), pa.binary())
+
+
+def _is_same_value(given: Any, stored: Any, data_type: pa.DataType) -> bool:
+    """Whether a Python value came back from Arrow as it was given."""
+    if isinstance(given, pa.Scalar):
+        given = given.as_py()
+    if stored is None or given is stored:
+        return True  # Arrow makes a null only of what stands for one: None, NaT, NA.
+    if pa.types.is_struct(data_type):
+        fields = dict(given)
+        names = {field.name for field in data_type}
+        return all(_is_same_value(fields.get(field.name), stored[field.name], field.type) for field in data_type) and (
+            all(value is None for name, value in fields.items() if name not in names)
+        )
+    if pa.types.is_map(data_type):
+        entries = list(given.items() if isinstance(given, Mapping) else given)
+        return len(entries) == len(stored) and all(
+            _is_same_value(one[0], other[0], data_type.key_type)
+            and _is_same_value(one[1], other[1], data_type.item_type)
+            for one, other in zip(entries, stored, strict=True)
+        )
+    if is_list(data_type):
+        elements = list(given)
+        return len(elements) == len(stored) and all(
+            _is_same_value(one, other, data_type.value_type) for one, other in zip(elements, stored, strict=True)
+        )
+    return _is_same_scalar(given, stored)
+
+
+def _is_same_scalar(given: Any, stored: Any) -> bool:
+    if isinstance(given, np.datetime64):
+        naive = stored.replace(tzinfo=None) if isinstance(stored, datetime) else stored
+        return bool(np.datetime64(naive) == given)
+    if isinstance(given, np.generic):
+        given = given.item()
+    if isinstance(stored, float):
+        return _is_same_float(given, stored)
+    if isinstance(stored, date):
+        return _is_same_moment(given, stored)
+    if isinstance(stored, str) and isinstance(given, bytes):
+        return given == stored.encode()
+    if isinstance(stored, bytes):
+        return (given.encode() if isinstance(given, str) else bytes(getattr(given, "bytes", given))) == stored
+    return bool(given == stored)
+
+
+def _is_same_float(given: Any, stored: float) -> bool:
+    """A float may be rounded to single precision, but neither overflow nor vanish; other numbers are exact."""
+    if isinstance(given, float):
+        return given == stored or given != given or (math.isfinite(stored) and stored != 0)
+    if isinstance(given, Decimal):
+        return given == Decimal(repr(stored)) or given.is_nan()
+    return bool(given == stored)
+
+
+def _is_same_moment(given: Any, stored: date) -> bool:
+    if isinstance(given, int):
+        return True  # The number that Arrow stores, of days or of microseconds.
+    if not isinstance(stored, datetime):
+        if isinstance(given, datetime):
+            return given.date() == stored and given.time() == time.min and not getattr(given, "nanosecond", 0)
+        return bool(given == stored)
+    if not isinstance(given, datetime):
+        return bool(given == stored.date()) and stored.time() == time.min
+    if given.tzinfo is None:
+        return bool(given == stored.replace(tzinfo=None))
+    # Both in UTC: Python calls an hour that the clocks repeat unequal to any time of another zone.
+    return bool(
+        given.astimezone(UTC) == (stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC))
+    )

@@ -1,0 +1,223 @@
+"""The one border: whatever comes in leaves with types that Hudi stores, on every engine the same.
+
+==========================================  ==================  ===============================================
+input                                       becomes             refused
+==========================================  ==================  ===============================================
+string, large_string, string_view           string
+binary, large, view, fixed size             binary
+int8, int16, int32, uint8, uint16           int32 (Avro has no smaller integer)
+int64, uint32                               int64               uint64: cast it to int64 or decimal
+half float, float                           float
+double, bool                                the same
+decimal32/64/128/256                        decimal128          a precision beyond 38
+date32, date64                              date32              a date64 with a time of day
+timestamp of any unit, with a time zone     timestamp(us, UTC)  a remainder below microseconds
+timestamp of any unit, without one          timestamp(us, UTC)  the same
+list, large, view, fixed size               list of "element"
+struct, map with string keys                the same            maps with other keys
+dictionary, run-end encoded, extension      their values
+null, time, duration, interval, union                           always
+==========================================  ==================  ===============================================
+
+The same holds inside lists, maps and structs. A timestamp without a time zone is taken as UTC: Hudi 0.x turns a
+stored local timestamp into a plain number when it next writes the file. Only a table that has such a column already
+(`timestamp(us)` in the target schema) gets local timestamps.
+
+Values never change silently: what would lose something is refused with the column and the first such value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from hoodie.common.model.record_columns import META_COLUMN_SET, RESERVED_COLUMNS
+from hoodie.exception import HoodieSchemaException
+
+__all__ = [
+    "RESERVED_PREFIX",
+    "fits",
+    "is_dropped",
+    "is_list",
+    "is_nested",
+    "nesting",
+    "normalise_schema",
+    "stored_type",
+]
+
+RESERVED_PREFIX = "__hoodie_"
+"""Names that begin so are hoodie's own."""
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+_MAX_DECIMAL_PRECISION = 38
+_UTC_MICROS = pa.timestamp("us", tz="UTC")
+_LOCAL_MICROS = pa.timestamp("us")
+_INTEGER_WIDTHS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+_PROMOTIONS = {
+    pa.int32(): (pa.int64(), pa.float32(), pa.float64()),
+    pa.int64(): (pa.float32(), pa.float64()),
+    pa.float32(): (pa.float64(),),
+}
+"""What Avro reads as a wider type. Integers become floats only where no value is lost, which is checked by value."""
+
+
+def normalise_schema(schema: pa.Schema, known_schema: pa.Schema | None = None) -> pa.Schema:
+    """The columns of an input with the types in which they are stored.
+
+    Hudi's meta columns and the index columns that pandas makes up are left out. Nullability is kept; metadata is not.
+
+    Args:
+        schema: Any schema; hoodie's reserved columns keep their names and types.
+        known_schema: The table's schema: it gives a type to what is null only, and says which timestamps without a
+            time zone are local ones.
+
+    Raises:
+        HoodieSchemaException: A type cannot be stored, two columns have one name (upper and lower case are one to
+            Spark), or a name begins with ``__hoodie_``; the message names the columns.
+    """
+    fields = [field for field in schema if not is_dropped(field.name)]
+    _check_names([field.name for field in fields])
+    known = {} if known_schema is None else {field.name: field.type for field in known_schema}
+    return pa.schema([_normal_field(field, field.name, known.get(field.name)) for field in fields])
+
+
+def is_dropped(name: str) -> bool:
+    """Whether a column of an input is never stored: Hudi's meta columns, and the index that pandas makes up."""
+    return name in META_COLUMN_SET or _PANDAS_INDEX.fullmatch(name) is not None
+
+
+def _check_names(names: Sequence[str]) -> None:
+    reserved = [name for name in names if name.startswith(RESERVED_PREFIX) and name not in RESERVED_COLUMNS]
+    if reserved:
+        raise HoodieSchemaException(
+            f"columns {', '.join(reserved)}: names beginning with '{RESERVED_PREFIX}' are hoodie's own; rename them"
+        )
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            raise HoodieSchemaException(
+                f"the input has the columns '{seen[name.lower()]}' and '{name}', which Spark cannot tell apart: names "
+                "must differ in more than upper and lower case; rename one of them"
+            )
+        seen[name.lower()] = name
+
+
+def _normal_field(field: pa.Field, path: str, known: pa.DataType | None) -> pa.Field:
+    reserved = RESERVED_COLUMNS.get(path)
+    if reserved is not None and field.type == reserved:
+        return pa.field(field.name, reserved, field.nullable)
+    return pa.field(field.name, stored_type(field.type, path, known), field.nullable)
+
+
+def stored_type(data_type: pa.DataType, path: str, known: pa.DataType | None = None) -> pa.DataType:
+    """The type in which values are stored.
+
+    Args:
+        data_type: Any type.
+        path: The column, with the names of what it is nested in, for messages.
+        known: The table's type, where it has the column.
+
+    Raises:
+        HoodieSchemaException: The type cannot be stored.
+    """
+    for is_type, normal in _SCALAR_TYPES:
+        if is_type(data_type):
+            return normal
+    if pa.types.is_null(data_type) and known is not None:
+        return known
+    if pa.types.is_decimal(data_type):
+        if data_type.precision > _MAX_DECIMAL_PRECISION:
+            raise _refused(path, data_type, f"decimals have at most {_MAX_DECIMAL_PRECISION} digits; round it")
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if pa.types.is_timestamp(data_type):
+        return _LOCAL_MICROS if data_type.tz is None and known == _LOCAL_MICROS else _UTC_MICROS
+    if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
+        return stored_type(data_type.value_type, path, known)
+    if isinstance(data_type, pa.BaseExtensionType):
+        return stored_type(data_type.storage_type, path, known)
+    if is_nested(data_type):
+        return _normal_nested(data_type, path, known if known and nesting(known) == nesting(data_type) else None)
+    raise _refused(path, data_type, _WAYS_OUT.get(data_type.id, "there is no such type in Avro; cast the column"))
+
+
+def _normal_nested(data_type: pa.DataType, path: str, known: pa.DataType | None) -> pa.DataType:
+    if pa.types.is_struct(data_type):
+        _check_names([field.name for field in data_type])
+        types = {} if known is None else {field.name: field.type for field in known}
+        return pa.struct([_normal_field(field, f"{path}.{field.name}", types.get(field.name)) for field in data_type])
+    if is_list(data_type):
+        element, element_known = data_type.value_field, None if known is None else known.value_type
+        element_type = stored_type(element.type, f"{path}.element", element_known)
+        return pa.list_(pa.field("element", element_type, element.nullable))
+    key_type = stored_type(data_type.key_type, f"{path}.key")
+    if not pa.types.is_string(key_type):
+        raise _refused(path, data_type, "the keys of a map must be strings; cast them, or store a list of structs")
+    item, item_known = data_type.item_field, None if known is None else known.item_type
+    item_type = stored_type(item.type, f"{path}.value", item_known)
+    return pa.map_(pa.string(), pa.field("value", item_type, item.nullable))
+
+
+def is_nested(data_type: pa.DataType) -> bool:
+    """Whether it is a struct, a list of any kind, or a map."""
+    return nesting(data_type) != ""
+
+
+def nesting(data_type: pa.DataType) -> str:
+    """``struct``, ``list`` (of any kind), ``map``, or the empty string."""
+    if pa.types.is_struct(data_type):
+        return "struct"
+    if is_list(data_type):
+        return "list"
+    return "map" if pa.types.is_map(data_type) else ""
+
+
+def is_list(data_type: pa.DataType) -> bool:
+    """Whether it is a list of any kind."""
+    return any(is_type(data_type) for is_type in _LIST_TESTS)
+
+
+_LIST_TESTS: tuple[Callable[[pa.DataType], bool], ...] = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+_SCALAR_TYPES: tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...] = (
+    (lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t), pa.string()),
+    (lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t), pa.binary()),
+    (pa.types.is_fixed_size_binary, pa.binary()),
+    (lambda t: t in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()), pa.int32()),
+    (lambda t: t in (pa.int64(), pa.uint32()), pa.int64()),
+    (lambda t: pa.types.is_float16(t) or pa.types.is_float32(t), pa.float32()),
+    (pa.types.is_float64, pa.float64()),
+    (pa.types.is_boolean, pa.bool_()),
+    (pa.types.is_date, pa.date32()),
+)
+_WAYS_OUT = {
+    pa.uint64().id: "Avro has no unsigned integers; cast it to int64 where the values fit, or to decimal128(20, 0)",
+    pa.null().id: "it holds nulls only, so its type is unknown; give it a type, or leave it out",
+    pa.time32("s").id: "Hudi cannot store a time of day; cast it to int64 or string",
+    pa.time64("us").id: "Hudi cannot store a time of day; cast it to int64 or string",
+    pa.duration("us").id: "Hudi cannot store a duration; cast it to int64",
+    pa.month_day_nano_interval().id: "Hudi cannot store an interval; cast it to int64 or string",
+}
+
+
+def _refused(path: str, data_type: pa.DataType, way_out: str) -> HoodieSchemaException:
+    return HoodieSchemaException(f"column '{path}' of type {data_type} cannot be stored: {way_out}")
+
+
+def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    """Whether values of one stored type can be written to a column of the other."""
+    if narrow == wide:
+        return True
+    if narrow in _INTEGER_WIDTHS and wide in _INTEGER_WIDTHS:
+        # Tables declare int8 or int16 only in Spark's own schema; they are an int on storage.
+        return _INTEGER_WIDTHS[narrow] <= max(_INTEGER_WIDTHS[wide], 32)
+    if wide in _PROMOTIONS.get(narrow, ()):
+        return True
+    if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
+        return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)
+    return bool(pa.types.is_binary(narrow) and pa.types.is_fixed_size_binary(wide))
