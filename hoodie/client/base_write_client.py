@@ -6,42 +6,19 @@ Hudi: org.apache.hudi.client.BaseHoodieWriteClient.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import attrs
-import pyarrow as pa
 
 from hoodie import exception
-from hoodie.avro.schema_converters import (
-    add_meta_columns,
-    check_writable,
-    evolve,
-    record_name,
-    record_namespace,
-    to_arrow,
-    to_avro,
-)
 from hoodie.client.rollback_service import RollbackService
+from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.data.data import HoodieData
-from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
-from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record import HoodieKey
-from hoodie.common.model.record_columns import (
-    META_COLUMN_SET,
-    META_COLUMNS,
-    PARTITION_PATH,
-    PARTITION_PATH_META,
-    RECORD_KEY,
-    RECORD_KEY_META,
-    reserved_field,
-)
-from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -55,12 +32,7 @@ from hoodie.exception import (
 from hoodie.index.index import HoodieIndex
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
-from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.storage.parquet_reader import read_footer
-from hoodie.keygen.complex_key_generator import has_field_prefix
-from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 from hoodie.table.action.commit.commit_action_executor import (
     BaseCommitActionExecutor,
@@ -70,9 +42,8 @@ from hoodie.table.action.commit.commit_action_executor import (
     InsertCommitActionExecutor,
     UpsertCommitActionExecutor,
 )
-from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.table import HoodieTable
-from hoodie.table.table_scan import Filters, file_slices, to_expression
+from hoodie.table.table_scan import Filters
 
 __all__ = ["BaseHoodieWriteClient"]
 
@@ -95,15 +66,6 @@ _INDEXES: dict[str, Callable[[HoodieWriteConfig], HoodieIndex]] = {
     "INMEMORY": HoodieInMemoryHashIndex,
 }
 SHOWN_ERRORS = 3
-
-
-@attrs.frozen
-class _WriteSchemas:
-    """The schemas of one write: columns, and their Avro text without and with meta columns."""
-
-    columns: pa.Schema
-    avro: str
-    avro_with_meta: str
 
 
 class BaseHoodieWriteClient:
@@ -295,7 +257,7 @@ class BaseHoodieWriteClient:
         if (keys is None) == (where is None):
             raise exception.HoodieConfigException("delete takes either keys or where=filters")
         if where is not None:
-            keys = _Where(where)
+            keys = Where(where)
         return self._write(WriteOperationType.DELETE, keys, instant_time)
 
     def _write(self, operation: WriteOperationType, records: Any, instant_time: str | None) -> HoodieWriteResult:
@@ -308,7 +270,11 @@ class BaseHoodieWriteClient:
             meta_client = self._load_table()
             self._check_requested(meta_client, instant_time)
             table = HoodieTable(self._context, self._config, meta_client, self._index, metrics)
-            metadata, schemas = self._execute(table, operation, records, instant_time)
+            given = WriteInput(table).prepare(operation, records)
+            schemas = given.schemas
+            write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
+            executor = _EXECUTORS[operation](table, write_context, given.key_generator)
+            metadata = executor.execute(given.records)
         except BaseException as error:
             # Only what this call began: the instant may hold what an earlier call wrote and nobody has committed yet.
             if started_here or (table is not None and table.has_begun):
@@ -328,108 +294,8 @@ class BaseHoodieWriteClient:
             self.post_commit(instant_time)
         return attrs.evolve(result, is_committed=True, steps=tuple(metrics.steps))
 
-    def _execute(
-        self, table: HoodieTable, operation: WriteOperationType, records: Any, instant_time: str
-    ) -> tuple[HoodieWriteMetadata, _WriteSchemas]:
-        table_config = table.meta_client.table_config
-        key_generator = create_key_generator(table_config, self._single_field_prefix(table))
-        if operation is WriteOperationType.DELETE:
-            schemas = self._table_schemas(table.meta_client)
-            data = self._keys_to_data(records, table)
-            has_keys = RECORD_KEY in data.schema.names
-            preparer = RecordPreparer(
-                None,
-                None if has_keys else key_generator.bind(data.schema),
-                operation=RecordOperation.DELETE,
-                key_schema=None if has_keys else _stored_types(data.schema, schemas.columns),
-            )
-        else:
-            data = self._records_to_data(records, table.meta_client)
-            has_keys = RECORD_KEY in data.schema.names
-            if not has_keys:
-                key_generator.bind(data.schema)
-            schemas = self._write_schemas(table.meta_client, data.schema)
-            preparer = RecordPreparer(
-                schemas.columns,
-                None if has_keys else key_generator.bind(schemas.columns),
-                table.merge_spec.ordering_field,
-                requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
-                fill_missing=self._config.write.set_null_for_missing_columns,
-            )
-        prepared = data.map_batches(preparer, preparer.output_schema())
-        write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
-        executor = _EXECUTORS[operation](table, write_context, preparer.key_generator)
-        return executor.execute(prepared), schemas
-
-    def _records_to_data(self, records: Any, meta_client: HoodieTableMetaClient) -> HoodieData:
-        data = self._context.to_data(records, self._known_schema(meta_client))
-        return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
-
-    def _known_schema(self, meta_client: HoodieTableMetaClient) -> pa.Schema | None:
-        """Types for input that has none of its own: ``hoodie.avro.schema``, else the table's."""
-        avro = self._config.write.avro_schema or meta_client.load_avro_schema()
-        return to_arrow(avro) if avro else None
-
-    def _single_field_prefix(self, table: HoodieTable) -> bool | None:
-        """Whether keys of one field carry its name, where releases of Hudi differ: as the table's stored keys do."""
-        table_config = table.meta_client.table_config
-        if not key_form_depends_on_table(table_config):
-            return None
-        for partition_path in table.view.list_partitions():
-            for base_file in table.view.latest_base_files(partition_path):
-                key = read_footer(table.meta_client.storage, base_file.path).min_record_key
-                if key is not None:
-                    return has_field_prefix(key, table_config.record_key_fields[0])
-        return None
-
-    def _keys_to_data(self, keys: Any, table: HoodieTable) -> HoodieData:
-        if isinstance(keys, _Where):
-            return self._keys_where(keys, table)
-        table_config = table.meta_client.table_config
-        if isinstance(keys, HoodieKey):
-            keys = [keys]
-        if isinstance(keys, list) and keys and all(isinstance(key, HoodieKey) for key in keys):
-            columns = [[key.record_key for key in keys], [key.partition_path for key in keys]]
-            schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
-            batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
-            return self._context.generate([batch], _as_it_is, schema)
-        data = self._context.to_data(keys)
-        wanted = {*table_config.record_key_fields, *table_config.partition_fields, RECORD_KEY, PARTITION_PATH}
-        tops = {name.split(".")[0] for name in wanted}
-        return data.select([name for name in data.schema.names if name in tops])
-
-    def _keys_where(self, where: _Where, table: HoodieTable) -> HoodieData:
-        """Keys of the stored rows that a filter finds, read by tasks."""
-        meta_client = table.meta_client
-        names = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
-        if meta_client.load_avro_schema() is None:
-            return self._context.generate([], _as_it_is, names)
-        schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *meta_client.load_schema()])
-        expression = to_expression(where.filters)
-        slices = file_slices(meta_client, schema, expression)
-        return self._context.generate(slices, _KeysWhere(meta_client.storage, schema, expression), names)
-
-    def _table_schemas(self, meta_client: HoodieTableMetaClient) -> _WriteSchemas:
-        avro = meta_client.load_avro_schema()
-        if avro is None:
-            return _WriteSchemas(pa.schema([]), "", "")
-        return _WriteSchemas(meta_client.load_schema(), avro, add_meta_columns(avro))
-
-    def _write_schemas(self, meta_client: HoodieTableMetaClient, input_schema: pa.Schema) -> _WriteSchemas:
-        """The table's columns and the input's new ones; the first write of a table takes the input's."""
-        config = meta_client.table_config
-        table_avro = meta_client.load_avro_schema()
-        table_schema = meta_client.load_schema() if table_avro is not None else None
-        columns = check_schema(table_schema, input_schema, self._config.write.set_null_for_missing_columns)
-        if table_avro is not None and table_schema is not None:
-            check_writable(table_avro)
-            avro = table_avro if columns == table_schema else evolve(table_avro, columns)
-        else:
-            avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))
-        return _WriteSchemas(columns, avro, add_meta_columns(avro))
-
     def _result(
-        self, instant_time: str, metadata: HoodieWriteMetadata, schemas: _WriteSchemas, metrics: HoodieMetrics
+        self, instant_time: str, metadata: HoodieWriteMetadata, schemas: WriteSchemas, metrics: HoodieMetrics
     ) -> HoodieWriteResult:
         stats: dict[str, list[HoodieWriteStat]] = {}
         for status in metadata.statuses:
@@ -657,36 +523,6 @@ class BaseHoodieWriteClient:
             logger.warning("%s", text)
             if error is not None:
                 error.add_note(text)
-
-
-def _as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    yield batch
-
-
-@attrs.frozen
-class _Where:
-    filters: Filters
-
-
-@attrs.frozen
-class _KeysWhere:
-    """Task: the keys of one file slice's rows that a filter finds."""
-
-    storage: HoodieStorage
-    schema: pa.Schema
-    expression: Any
-
-    def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        reader = HoodieFileGroupReader(self.storage, file_slice, self.schema)
-        for batch in reader.iter_batches([RECORD_KEY_META, PARTITION_PATH_META], self.expression):
-            yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])
-
-
-def _stored_types(schema: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
-    """The columns of an input with the table's types, where the table has them."""
-    return pa.schema(
-        [table_schema.field(f.name).with_nullable(True) if f.name in table_schema.names else f for f in schema]
-    )
 
 
 def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:

@@ -1,0 +1,238 @@
+"""What a caller hands to a write, as batches in flight: types checked, keys made.
+
+Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkSqlWriter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from hoodie.avro.schema_converters import (
+    add_meta_columns,
+    check_writable,
+    evolve,
+    record_name,
+    record_namespace,
+    to_arrow,
+    to_avro,
+)
+from hoodie.common.data.data import HoodieData
+from hoodie.common.data.schema_compatibility import check_schema
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record import HoodieKey
+from hoodie.common.model.record_columns import (
+    META_COLUMN_SET,
+    META_COLUMNS,
+    PARTITION_PATH,
+    PARTITION_PATH_META,
+    RECORD_KEY,
+    RECORD_KEY_META,
+    reserved_field,
+)
+from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.storage.parquet_reader import read_footer
+from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.keygen.complex_key_generator import has_field_prefix
+from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
+from hoodie.storage.storage import HoodieStorage
+from hoodie.table.action.commit.record_preparer import RecordPreparer
+from hoodie.table.table import HoodieTable
+from hoodie.table.table_scan import Filters, file_slices, to_expression
+
+__all__ = ["PreparedInput", "Where", "WriteInput", "WriteSchemas"]
+
+
+@attrs.frozen
+class WriteSchemas:
+    """The schemas of one write: columns, and their Avro text without and with meta columns."""
+
+    columns: pa.Schema
+    avro: str
+    avro_with_meta: str
+
+
+@attrs.frozen
+class Where:
+    """Keys to delete, given by a filter."""
+
+    filters: Filters
+
+
+@attrs.frozen
+class PreparedInput:
+    """Batches in flight, and what belongs to them.
+
+    Attributes:
+        records: Rows as `RecordPreparer` makes them.
+        schemas: Of the write.
+        key_generator: Explains rows without a key; None when the input brought its keys.
+    """
+
+    records: HoodieData
+    schemas: WriteSchemas
+    key_generator: KeyGenerator | None
+
+
+class WriteInput:
+    """Makes batches in flight of what a caller hands over.
+
+    Args:
+        table: The table that is written.
+    """
+
+    def __init__(self, table: HoodieTable) -> None:
+        self._table = table
+        self._context = table.context
+        self._config = table.config
+        self._meta_client = table.meta_client
+
+    def prepare(self, operation: WriteOperationType, records: Any) -> PreparedInput:
+        """The input of an operation.
+
+        Args:
+            operation: What will be done.
+            records: Of the caller; for a delete keys, or a `Where`.
+
+        Raises:
+            HoodieKeyException: Key or partition columns are missing.
+            SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
+        """
+        key_generator = create_key_generator(self._meta_client.table_config, self._single_field_prefix())
+        if operation is WriteOperationType.DELETE:
+            return self._prepare_keys(records, key_generator)
+        return self._prepare_records(operation, records, key_generator)
+
+    def _prepare_keys(self, keys: Any, key_generator: KeyGenerator) -> PreparedInput:
+        schemas = self._table_schemas()
+        data = self._keys_to_data(keys)
+        has_keys = RECORD_KEY in data.schema.names
+        preparer = RecordPreparer(
+            None,
+            None if has_keys else key_generator.bind(data.schema),
+            operation=RecordOperation.DELETE,
+            key_schema=None if has_keys else _stored_types(data.schema, schemas.columns),
+        )
+        return self._prepared(data, preparer, schemas)
+
+    def _prepare_records(
+        self, operation: WriteOperationType, records: Any, key_generator: KeyGenerator
+    ) -> PreparedInput:
+        data = self._records_to_data(records)
+        has_keys = RECORD_KEY in data.schema.names
+        if not has_keys:
+            key_generator.bind(data.schema)
+        schemas = self._write_schemas(data.schema)
+        preparer = RecordPreparer(
+            schemas.columns,
+            None if has_keys else key_generator.bind(schemas.columns),
+            self._table.merge_spec.ordering_field,
+            requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
+            fill_missing=self._config.write.set_null_for_missing_columns,
+        )
+        return self._prepared(data, preparer, schemas)
+
+    @staticmethod
+    def _prepared(data: HoodieData, preparer: RecordPreparer, schemas: WriteSchemas) -> PreparedInput:
+        prepared = data.map_batches(preparer, preparer.output_schema())
+        return PreparedInput(prepared, schemas, preparer.key_generator)
+
+    def _records_to_data(self, records: Any) -> HoodieData:
+        data = self._context.to_data(records, self._known_schema())
+        return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
+
+    def _known_schema(self) -> pa.Schema | None:
+        """Types for input that has none of its own: ``hoodie.avro.schema``, else the table's."""
+        avro = self._config.write.avro_schema or self._meta_client.load_avro_schema()
+        return to_arrow(avro) if avro else None
+
+    def _single_field_prefix(self) -> bool | None:
+        """Whether keys of one field carry its name, where releases of Hudi differ: as the table's stored keys do."""
+        table = self._table
+        table_config = self._meta_client.table_config
+        if not key_form_depends_on_table(table_config):
+            return None
+        for partition_path in table.view.list_partitions():
+            for base_file in table.view.latest_base_files(partition_path):
+                key = read_footer(self._meta_client.storage, base_file.path).min_record_key
+                if key is not None:
+                    return has_field_prefix(key, table_config.record_key_fields[0])
+        return None
+
+    def _keys_to_data(self, keys: Any) -> HoodieData:
+        if isinstance(keys, Where):
+            return self._keys_where(keys)
+        table_config = self._meta_client.table_config
+        if isinstance(keys, HoodieKey):
+            keys = [keys]
+        if isinstance(keys, list) and keys and all(isinstance(key, HoodieKey) for key in keys):
+            columns = [[key.record_key for key in keys], [key.partition_path for key in keys]]
+            schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
+            batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
+            return self._context.generate([batch], _as_it_is, schema)
+        data = self._context.to_data(keys)
+        wanted = {*table_config.record_key_fields, *table_config.partition_fields, RECORD_KEY, PARTITION_PATH}
+        tops = {name.split(".")[0] for name in wanted}
+        return data.select([name for name in data.schema.names if name in tops])
+
+    def _keys_where(self, where: Where) -> HoodieData:
+        """Keys of the stored rows that a filter finds, read by tasks."""
+        meta_client = self._meta_client
+        names = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
+        if meta_client.load_avro_schema() is None:
+            return self._context.generate([], _as_it_is, names)
+        schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *meta_client.load_schema()])
+        expression = to_expression(where.filters)
+        slices = file_slices(meta_client, schema, expression)
+        return self._context.generate(slices, _KeysWhere(meta_client.storage, schema, expression), names)
+
+    def _table_schemas(self) -> WriteSchemas:
+        meta_client = self._meta_client
+        avro = meta_client.load_avro_schema()
+        if avro is None:
+            return WriteSchemas(pa.schema([]), "", "")
+        return WriteSchemas(meta_client.load_schema(), avro, add_meta_columns(avro))
+
+    def _write_schemas(self, input_schema: pa.Schema) -> WriteSchemas:
+        """The table's columns and the input's new ones; the first write of a table takes the input's."""
+        meta_client = self._meta_client
+        config = meta_client.table_config
+        table_avro = meta_client.load_avro_schema()
+        table_schema = meta_client.load_schema() if table_avro is not None else None
+        columns = check_schema(table_schema, input_schema, self._config.write.set_null_for_missing_columns)
+        if table_avro is not None and table_schema is not None:
+            check_writable(table_avro)
+            avro = table_avro if columns == table_schema else evolve(table_avro, columns)
+        else:
+            avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))
+        return WriteSchemas(columns, avro, add_meta_columns(avro))
+
+
+def _as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    yield batch
+
+
+@attrs.frozen
+class _KeysWhere:
+    """Task: the keys of one file slice's rows that a filter finds."""
+
+    storage: HoodieStorage
+    schema: pa.Schema
+    expression: Any
+
+    def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        reader = HoodieFileGroupReader(self.storage, file_slice, self.schema)
+        for batch in reader.iter_batches([RECORD_KEY_META, PARTITION_PATH_META], self.expression):
+            yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])
+
+
+def _stored_types(schema: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
+    """The columns of an input with the table's types, where the table has them."""
+    return pa.schema(
+        [table_schema.field(f.name).with_nullable(True) if f.name in table_schema.names else f for f in schema]
+    )
