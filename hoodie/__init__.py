@@ -11,6 +11,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType, WriteOpera
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.metrics.progress import ProgressEvent
 from hoodie.table.table_scan import read_table, scan_table
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "HoodieTableType",
     "HoodieWriteConfig",
     "HoodieWriteResult",
+    "ProgressEvent",
     "SparkRDDWriteClient",
     "WriteOperationType",
     "WriteStatus",

@@ -24,6 +24,7 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import ProgressMode
 from hoodie.exception import (
     HoodieCommitException,
     HoodieIOException,
@@ -33,6 +34,8 @@ from hoodie.index.index import HoodieIndex
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
+from hoodie.metrics.progress_bar import progress_bar
 from hoodie.storage.storage_path import join
 from hoodie.table.action.commit.commit_action_executor import (
     BaseCommitActionExecutor,
@@ -77,15 +80,21 @@ class BaseHoodieWriteClient:
     Args:
         context: The engine.
         config: The writer's configuration.
+        on_progress: Called with every `ProgressEvent` of this client's calls, from the caller's thread and from one
+            that follows the tasks, one at a time; it should be quick. Its errors are logged and do not fail the write.
 
     Hudi: org.apache.hudi.client.BaseHoodieWriteClient. Differs: one commit path, here; executors never commit.
     """
 
     supported_indexes: ClassVar[frozenset[str]] = frozenset(_INDEXES)
 
-    def __init__(self, context: HoodieEngineContext, config: HoodieWriteConfig) -> None:
+    def __init__(
+        self, context: HoodieEngineContext, config: HoodieWriteConfig, on_progress: ProgressCallback | None = None
+    ) -> None:
         self._context = context
         self._config = config
+        self._metrics = HoodieMetrics(context.job, _listeners(context, config, on_progress))
+        self._measured_instant: str | None = None
         index_type = str(config.index.index_type)
         if index_type not in self.supported_indexes:
             raise exception.HoodieConfigException(
@@ -114,6 +123,11 @@ class BaseHoodieWriteClient:
         """The writer's configuration."""
         return self._config
 
+    @property
+    def metrics(self) -> HoodieMetrics:
+        """The steps of the newest instant that this client worked on, its start and its commit included."""
+        return self._metrics
+
     # --- starting -----------------------------------------------------------------------------------------------
 
     def start_commit(self, operation: WriteOperationType | str | None = None) -> str:
@@ -131,9 +145,14 @@ class BaseHoodieWriteClient:
             HoodieHeartbeatException: Another writer is alive.
             HoodieCommitException: Failed writes are there that this configuration may not roll back.
         """
-        meta_client = self._prepare_table()
-        instant_time = meta_client.active_timeline.create_new_instant_time(self._action_of(operation))
+        with self._metrics.operation("start_commit"):
+            self._measure(None)
+            with self._metrics.step("start commit"):
+                meta_client = self._prepare_table()
+                with self._metrics.step("create the instant"):
+                    instant_time = meta_client.active_timeline.create_new_instant_time(self._action_of(operation))
         self._open_instants[instant_time] = self._action_of(operation)
+        self._measured_instant = instant_time
         return instant_time
 
     def start_commit_with_time(self, instant_time: str, operation: WriteOperationType | str | None = None) -> None:
@@ -146,19 +165,32 @@ class BaseHoodieWriteClient:
         Raises:
             HoodieCommitException: The time is not later than every instant of the table, active or archived.
         """
-        meta_client = self._prepare_table()
         action = self._action_of(operation)
-        if not meta_client.active_timeline.create_requested_at(instant_time, action):
+        with self._metrics.operation("start_commit"):
+            self._measure(None)
+            with self._metrics.step("start commit"):
+                meta_client = self._prepare_table()
+                with self._metrics.step("create the instant"):
+                    created = meta_client.active_timeline.create_requested_at(instant_time, action)
+        if not created:
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} is taken; use start_commit()"
             )
         self._open_instants[instant_time] = action
+        self._measured_instant = instant_time
+
+    def _measure(self, instant_time: str | None) -> None:
+        """Forget the steps of another instant."""
+        if instant_time is None or instant_time != self._measured_instant:
+            self._metrics.restart()
+            self._measured_instant = instant_time
 
     def _prepare_table(self) -> HoodieTableMetaClient:
         """The table, checked and cleared of failed writes."""
         self._config.write.check_single_writer()
         meta_client = self._load_table()
-        RollbackService(meta_client, self._config).rollback_failed_writes()
+        with self._metrics.step("roll back failed writes"):
+            RollbackService(meta_client, self._config, self._metrics).rollback_failed_writes()
         self._switch_off_metadata_table(meta_client)
         return meta_client
 
@@ -261,16 +293,26 @@ class BaseHoodieWriteClient:
         return self._write(WriteOperationType.DELETE, keys, instant_time)
 
     def _write(self, operation: WriteOperationType, records: Any, instant_time: str | None) -> HoodieWriteResult:
+        with self._metrics.operation(operation.value.lower()) as call:
+            result = self._write_and_commit(operation, records, instant_time)
+            call.summary = repr(result)[1:-1]
+            return result
+
+    def _write_and_commit(
+        self, operation: WriteOperationType, records: Any, instant_time: str | None
+    ) -> HoodieWriteResult:
         started_here = instant_time is None
         if instant_time is None:
             instant_time = self.start_commit(operation)
-        metrics = HoodieMetrics(self._context.job)
+        self._measure(instant_time)
         table: HoodieTable | None = None
         try:
-            meta_client = self._load_table()
-            self._check_requested(meta_client, instant_time)
-            table = HoodieTable(self._context, self._config, meta_client, self._index, metrics)
-            given = WriteInput(table).prepare(operation, records)
+            with self._metrics.step("load the table"):
+                meta_client = self._load_table()
+                self._check_requested(meta_client, instant_time)
+                table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
+            with self._metrics.step("prepare the input"):
+                given = WriteInput(table).prepare(operation, records)
             schemas = given.schemas
             write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
             executor = _EXECUTORS[operation](table, write_context, given.key_generator)
@@ -280,23 +322,20 @@ class BaseHoodieWriteClient:
             if started_here or (table is not None and table.has_begun):
                 self._try_rollback(instant_time, error)
             raise
-        result = self._result(instant_time, metadata, schemas, metrics)
+        result = self._result(instant_time, metadata, schemas)
         if not self._config.write.auto_commit:
             return result
         try:
             self._refuse_errors(result)
-            with metrics.step("commit"):
-                self._commit(instant_time, result, {})
+            self._commit(instant_time, result, {})
         except BaseException as error:
             self._try_rollback(instant_time, error)
             raise
-        with metrics.step("post-commit"):
+        with self._metrics.step("post-commit"):
             self.post_commit(instant_time)
-        return attrs.evolve(result, is_committed=True, steps=tuple(metrics.steps))
+        return attrs.evolve(result, is_committed=True, steps=self._metrics.steps)
 
-    def _result(
-        self, instant_time: str, metadata: HoodieWriteMetadata, schemas: WriteSchemas, metrics: HoodieMetrics
-    ) -> HoodieWriteResult:
+    def _result(self, instant_time: str, metadata: HoodieWriteMetadata, schemas: WriteSchemas) -> HoodieWriteResult:
         stats: dict[str, list[HoodieWriteStat]] = {}
         for status in metadata.statuses:
             stats.setdefault(status.partition_path, []).append(status.stat)
@@ -311,7 +350,7 @@ class BaseHoodieWriteClient:
             statuses=tuple(metadata.statuses),
             commit_metadata=commit_metadata,
             partition_to_replace_file_ids=metadata.partition_to_replace_file_ids,
-            steps=tuple(metrics.steps),
+            steps=self._metrics.steps,
         )
 
     # --- committing ---------------------------------------------------------------------------------------------
@@ -348,28 +387,40 @@ class BaseHoodieWriteClient:
         _check_extra_metadata(extra_metadata or {})
         if not allow_errors:
             self._refuse_errors(result, way_out="; commit(..., allow_errors=True) commits the others")
-        self._commit(instant_time, result, dict(extra_metadata or {}))
-        self.post_commit(instant_time)
+        with self._metrics.operation("commit") as call:
+            self._measure(instant_time)
+            self._commit(instant_time, result, dict(extra_metadata or {}))
+            with self._metrics.step("post-commit"):
+                self.post_commit(instant_time)
+            call.summary = f"commit {instant_time}"
         return True
 
     def _commit(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> None:
+        with self._metrics.step("commit"):
+            self._complete(instant_time, result, extra_metadata)
+
+    def _complete(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> None:
         """The list of steps that completes an instant: the only place where one is completed."""
         meta_client = self._load_table()
         self._check_inflight(meta_client, instant_time)
-        self._reconcile_with_markers(meta_client, instant_time, result)
+        with self._metrics.step("reconcile with markers") as step:
+            step.count(files=self._reconcile_with_markers(meta_client, instant_time, result))
         # Validators, the lock and the conflict check belong here, before the timeline is read again.
-        self._check_table_unchanged(meta_client)
-        timeline = self._check_inflight(meta_client, instant_time)
-        if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
-            raise HoodieCommitException(
-                f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; nothing "
-                "was committed. Start a new one with start_commit() and write again"
-            )
+        with self._metrics.step("check the table again"):
+            self._check_table_unchanged(meta_client)
+            timeline = self._check_inflight(meta_client, instant_time)
+            if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
+                raise HoodieCommitException(
+                    f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; "
+                    "nothing was committed. Start a new one with start_commit() and write again"
+                )
         metadata = attrs.evolve(
             result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
         )
         if result.statuses or self._config.write.allow_empty_commit:
-            if not timeline.save_as_complete(instant_time, Action.COMMIT, metadata.to_json()):
+            with self._metrics.step("complete the instant"):
+                is_complete = timeline.save_as_complete(instant_time, Action.COMMIT, metadata.to_json())
+            if not is_complete:
                 raise HoodieCommitException(
                     f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
                 )
@@ -377,10 +428,11 @@ class BaseHoodieWriteClient:
                 "committed %s %s to %s: %r", result.operation.value, instant_time, meta_client.base_path, result
             )
         else:
-            RollbackService(meta_client, self._config).rollback(instant_time)
+            RollbackService(meta_client, self._config, self._metrics).rollback(instant_time)
         self._open_instants.pop(instant_time, None)
         try:
-            WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).delete_all()
+            with self._metrics.step("delete markers"):
+                WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).delete_all()
         except HoodieIOException as error:
             # The instant is completed: the caller must not hear of a failed write.
             logger.warning("markers of completed instant %s were not deleted: %s", instant_time, error)
@@ -394,8 +446,12 @@ class BaseHoodieWriteClient:
 
     def _reconcile_with_markers(
         self, meta_client: HoodieTableMetaClient, instant_time: str, result: HoodieWriteResult
-    ) -> None:
-        """Delete files of task attempts that lost; make sure that every file that counts was announced."""
+    ) -> int:
+        """Delete files of task attempts that lost; make sure that every file that counts was announced.
+
+        Returns:
+            How many files were deleted.
+        """
         markers = WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time)
         announced = {(marker.partition_path, marker.file_name): marker for marker in markers.list_markers()}
         written = {
@@ -407,6 +463,7 @@ class BaseHoodieWriteClient:
                 f"{len(unannounced)} files of instant {instant_time} have no marker, such as {sorted(unannounced)[0]}: "
                 "the instant was rolled back, or its marker folder was removed; write again on a new instant"
             )
+        deleted = 0
         for key in sorted(announced.keys() - written.keys()):
             partition_path, file_name = key
             # The marker goes first: a task that is still writing this file finds it gone at its end, and deletes its
@@ -414,7 +471,9 @@ class BaseHoodieWriteClient:
             markers.delete(partition_path, file_name, announced[key].io_type)
             path = join(meta_client.base_path, partition_path, file_name)
             if meta_client.storage.delete_file(path):
+                deleted += 1
                 logger.info("deleted %s: left by a task attempt that lost", path)
+        return deleted
 
     def _check_table_unchanged(self, meta_client: HoodieTableMetaClient) -> None:
         """Version, layout and metadata table as they were when the write began; else nothing is completed."""
@@ -495,8 +554,10 @@ class BaseHoodieWriteClient:
             HoodieRollbackException: It is completed and cannot be undone: there are later ones, a savepoint holds it,
                 or the files before it were cleaned.
         """
-        meta_client = self._load_table()
-        done = RollbackService(meta_client, self._config).rollback(instant_time)
+        with self._metrics.operation("rollback") as call:
+            self._measure(None)
+            done = RollbackService(self._load_table(), self._config, self._metrics).rollback(instant_time)
+            call.summary = f"rollback of {instant_time}"
         self._open_instants.pop(instant_time, None)
         self._index.rollback_commit(instant_time)
         return done
@@ -507,7 +568,11 @@ class BaseHoodieWriteClient:
         Returns:
             The instant times that were rolled back.
         """
-        rolled_back = RollbackService(self._load_table(), self._config).rollback_failed_writes()
+        with self._metrics.operation("rollback_failed_writes"):
+            self._measure(None)
+            with self._metrics.step("roll back failed writes"):
+                service = RollbackService(self._load_table(), self._config, self._metrics)
+                rolled_back = service.rollback_failed_writes()
         for instant_time in rolled_back:
             self._open_instants.pop(instant_time, None)
         return rolled_back
@@ -515,7 +580,7 @@ class BaseHoodieWriteClient:
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
         """Roll back a pending instant after an error, which matters more than one of the rollback itself."""
         try:
-            RollbackService(self._load_table(), self._config).rollback(instant_time, only_pending=True)
+            RollbackService(self._load_table(), self._config, self._metrics).rollback(instant_time, only_pending=True)
             self._open_instants.pop(instant_time, None)
             self._index.rollback_commit(instant_time)
         except Exception as second:
@@ -523,6 +588,21 @@ class BaseHoodieWriteClient:
             logger.warning("%s", text)
             if error is not None:
                 error.add_note(text)
+
+
+def _listeners(
+    context: HoodieEngineContext, config: HoodieWriteConfig, on_progress: ProgressCallback | None
+) -> list[ProgressListener]:
+    """Who follows the client's calls: the program, and the person at the terminal or notebook."""
+    listeners: list[ProgressListener] = []
+    if on_progress is not None:
+        listeners.append(SafeCallback(on_progress))
+    mode = config.write.progress_enable
+    if mode is not ProgressMode.FALSE:
+        bar = progress_bar(force=mode is ProgressMode.TRUE, terminal_is_taken=context.draws_progress)
+        if bar is not None:
+            listeners.append(bar)
+    return listeners
 
 
 def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:

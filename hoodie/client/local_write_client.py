@@ -8,6 +8,7 @@ from __future__ import annotations
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.metrics.progress import ProgressCallback
 
 __all__ = ["HoodieLocalWriteClient"]
 
@@ -23,9 +24,16 @@ class HoodieLocalWriteClient(BaseHoodieWriteClient):
     Args:
         config: The writer's configuration.
         context: The engine; one with all cores is made when it is None.
+        on_progress: Called with every `ProgressEvent`; see `BaseHoodieWriteClient`.
 
     Hudi: org.apache.hudi.client.HoodieJavaWriteClient.
     """
 
-    def __init__(self, config: HoodieWriteConfig, context: LocalEngineContext | None = None) -> None:
-        super().__init__(context or LocalEngineContext(), config)
+    def __init__(
+        self,
+        config: HoodieWriteConfig,
+        context: LocalEngineContext | None = None,
+        *,
+        on_progress: ProgressCallback | None = None,
+    ) -> None:
+        super().__init__(context or LocalEngineContext(), config, on_progress)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.common.spark_engine_context import HoodieSparkEngineContext
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.metrics.progress import ProgressCallback
 
 __all__ = ["SparkRDDWriteClient"]
 
@@ -25,16 +26,23 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
     Args:
         spark_or_context: A session, or a context that was made of one.
         config: The writer's configuration.
+        on_progress: Called with every `ProgressEvent`; see `BaseHoodieWriteClient`.
 
     Hudi: org.apache.hudi.client.SparkRDDWriteClient.
     """
 
     supported_indexes: ClassVar[frozenset[str]] = frozenset({"SIMPLE"})
 
-    def __init__(self, spark_or_context: SparkSession | HoodieSparkEngineContext, config: HoodieWriteConfig) -> None:
+    def __init__(
+        self,
+        spark_or_context: SparkSession | HoodieSparkEngineContext,
+        config: HoodieWriteConfig,
+        *,
+        on_progress: ProgressCallback | None = None,
+    ) -> None:
         context = (
             spark_or_context
             if isinstance(spark_or_context, HoodieSparkEngineContext)
             else HoodieSparkEngineContext(spark_or_context)
         )
-        super().__init__(context, config)
+        super().__init__(context, config, on_progress)

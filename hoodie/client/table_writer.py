@@ -14,6 +14,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, TableNotFoundException
+from hoodie.metrics.progress import ProgressCallback
 
 __all__ = ["write_table"]
 
@@ -29,6 +30,7 @@ def write_table(
     ordering_fields: str | Sequence[str] = (),
     properties: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> HoodieWriteResult:
     """Write rows to a table; the first call creates it, once its arguments were checked.
 
@@ -42,6 +44,7 @@ def write_table(
         ordering_fields: The column whose larger value wins.
         properties: Further ``hoodie.*`` properties; those that describe a table go into a new one.
         storage_options: Options of the storage.
+        on_progress: Called with every `ProgressEvent`, as of `HoodieLocalWriteClient`.
 
     Returns:
         The outcome; committed.
@@ -79,7 +82,7 @@ def write_table(
         if name != "delete":
             data = _check_columns(data, config)
         _create_table(config, table_name)
-    with HoodieLocalWriteClient(config) as client:
+    with HoodieLocalWriteClient(config, on_progress=on_progress) as client:
         result: HoodieWriteResult = getattr(client, name)(data)
         return result
 

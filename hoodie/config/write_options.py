@@ -11,7 +11,7 @@ from hoodie.common.config.property import Parser, boolean, choice, integer, prop
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.exception import HoodieNotSupportedException
 
-__all__ = ["FailedWritesPolicy", "HoodieWriteOptions", "MarkerType", "WriteConcurrencyMode"]
+__all__ = ["FailedWritesPolicy", "HoodieWriteOptions", "MarkerType", "ProgressMode", "WriteConcurrencyMode"]
 
 _OPERATIONS = (
     WriteOperationType.UPSERT,
@@ -49,6 +49,14 @@ class MarkerType(StrEnum):
     """
 
     DIRECT = "DIRECT"
+
+
+class ProgressMode(StrEnum):
+    """Whether a bar shows the progress of a long write."""
+
+    AUTO = "auto"
+    TRUE = "true"
+    FALSE = "false"
 
 
 def _check_json_object(value: str) -> None:
@@ -203,6 +211,16 @@ class HoodieWriteOptions:
         "Metadata tables are not written yet: a table that has one with nothing but file listings goes on without it. "
         "Give false to allow that for a metadata table that holds more (indexes, column statistics). True is the same "
         "as not given.",
+    )
+
+    progress_enable: ProgressMode = property_field(
+        "hoodie.write.progress.enable",
+        choice(ProgressMode),
+        ProgressMode.AUTO,
+        "A line on a terminal (standard error) or in a notebook that shows the step and its tasks, once a call has "
+        "taken 2 seconds. With `auto` not where the environment variable CI is set, nor where Spark draws its own bar. "
+        "Files, pipes and logs never get one.",
+        is_ours=True,
     )
 
     def check_single_writer(self) -> None:

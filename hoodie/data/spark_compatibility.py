@@ -9,8 +9,6 @@ import gc
 import re
 import sys
 import zipimport
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -20,9 +18,8 @@ from pyspark.sql import functions as sf
 
 from hoodie.data.spark_hash import numbers_to_hash_inputs
 
-__all__ = ["collect_arrow", "described_job", "prepare_worker", "repartition_by_number", "spark_context"]
+__all__ = ["collect_arrow", "prepare_worker", "repartition_by_number", "spark_context"]
 
-JOB_DESCRIPTION = "spark.job.description"
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
 
@@ -61,21 +58,6 @@ def repartition_by_number(frame: DataFrame, number: Column, num_partitions: int)
     # One literal that Spark folds into an array: thousands of literals would cost planning time.
     inputs = ",".join(map(str, numbers_to_hash_inputs(num_partitions).tolist()))
     return frame.repartition(num_partitions, sf.get(sf.split(sf.lit(inputs), ",").cast("array<int>"), number))
-
-
-@contextmanager
-def described_job(spark: SparkSession, description: str) -> Iterator[None]:
-    """Show a description for the jobs of this thread; what stood there before comes back. Nothing on Spark Connect."""
-    context = spark_context(spark)
-    if context is None:
-        yield
-        return
-    before = context.getLocalProperty(JOB_DESCRIPTION)
-    context.setJobDescription(description)
-    try:
-        yield
-    finally:
-        context.setLocalProperty(JOB_DESCRIPTION, before)
 
 
 def prepare_worker() -> None:

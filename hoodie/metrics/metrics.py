@@ -1,17 +1,28 @@
-"""The steps of a write, named and timed.
+"""The steps of a write: named, counted, timed, and told to who wants to know.
 
 Hudi: org.apache.hudi.metrics.HoodieMetrics.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import attrs
 
-__all__ = ["HoodieMetrics", "StepDuration"]
+from hoodie.metrics.progress import (
+    NO_TASKS,
+    ProgressEvent,
+    ProgressListener,
+    ProgressState,
+    TaskCount,
+    TaskCounter,
+    Ticker,
+)
+
+__all__ = ["HoodieMetrics", "Operation", "Step", "StepDuration"]
 
 
 @attrs.frozen
@@ -19,42 +30,235 @@ class StepDuration:
     """One step that has ended.
 
     Attributes:
-        name: What it did, such as ``tag location (SIMPLE)``.
-        seconds: How long it took.
+        name: What it did, such as ``tag location``; all names are in ``docs/progress-and-metrics.md``.
+        seconds: How long it took, its parts included.
+        detail: What it was about in this write, such as ``SIMPLE``; may be empty.
+        depth: 0 for a step of the operation, 1 for a part of such a step, and so on.
+        records: Records that it read or wrote; None where that is not known or makes no sense.
+        files: Files that it found, wrote or deleted; None likewise.
+        bytes: Bytes of those files; None likewise.
+        tasks: Tasks of the engine that ran, as far as they were seen.
+        failed: Whether it ended by an error.
     """
 
     name: str
     seconds: float
+    detail: str = ""
+    depth: int = 0
+    records: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    tasks: int = 0
+    failed: bool = False
+
+    @property
+    def title(self) -> str:
+        """Name and detail: ``tag location (SIMPLE)``."""
+        return f"{self.name} ({self.detail})" if self.detail else self.name
+
+
+class Step:
+    """A step that is under way; the code inside says what it counted.
+
+    Attributes:
+        name: As `StepDuration`.
+        detail: As `StepDuration`.
+        depth: As `StepDuration`.
+        records: As `StepDuration`; set by `count`.
+        files: Likewise.
+        bytes: Likewise.
+    """
+
+    def __init__(self, name: str, detail: str, depth: int) -> None:
+        self.name = name
+        self.detail = detail
+        self.depth = depth
+        self.records: int | None = None
+        self.files: int | None = None
+        self.bytes: int | None = None
+        self._started = time.monotonic()
+        self._task_counter: TaskCounter | None = None
+
+    @property
+    def title(self) -> str:
+        """Name and detail: ``tag location (SIMPLE)``."""
+        return f"{self.name} ({self.detail})" if self.detail else self.name
+
+    @property
+    def seconds(self) -> float:
+        """Time since the step began."""
+        return time.monotonic() - self._started
+
+    @property
+    def tasks(self) -> TaskCount:
+        """The engine's tasks so far."""
+        return self._task_counter() if self._task_counter is not None else NO_TASKS
+
+    def count(self, records: int | None = None, files: int | None = None, bytes: int | None = None) -> None:
+        """Say what was counted; what is None stays as it was.
+
+        Args:
+            records: Records that were read or written.
+            files: Files that were found, written or deleted.
+            bytes: Bytes of those files.
+        """
+        self.records = self.records if records is None else records
+        self.files = self.files if files is None else files
+        self.bytes = self.bytes if bytes is None else bytes
+
+    def follow(self, task_counter: TaskCounter | None) -> None:
+        """Take the tasks of the engine from here.
+
+        Args:
+            task_counter: Of the engine; None for one that does not tell.
+        """
+        self._task_counter = task_counter
+
+
+@attrs.define
+class Operation:
+    """One call of a client.
+
+    Attributes:
+        name: What the caller asked for, such as ``upsert``.
+        summary: What it came to, set before its end; shown where a progress bar was.
+    """
+
+    name: str
+    summary: str = ""
 
 
 class HoodieMetrics:
-    """Times steps; each step of the write is one of them.
+    """Times the steps of one client's calls, and tells them to listeners.
+
+    A client is for one thread, and so is this. Without listeners nothing runs beside the write.
 
     Args:
-        job: Names what the engine runs inside a step, such as `HoodieEngineContext.job`.
-        on_step: Called with every step that has ended.
+        job: Names what the engine runs inside a step, such as `HoodieEngineContext.job`; gives what tells its tasks.
+        listeners: Told of every step.
 
     Hudi: org.apache.hudi.metrics.HoodieMetrics.
     """
 
     def __init__(
         self,
-        job: Callable[[str], AbstractContextManager[None]] | None = None,
-        on_step: Callable[[StepDuration], None] | None = None,
+        job: Callable[[str], AbstractContextManager[TaskCounter | None]] | None = None,
+        listeners: Sequence[ProgressListener] = (),
     ) -> None:
         self._job = job or (lambda description: nullcontext())
-        self._on_step = on_step
-        self.steps: list[StepDuration] = []
+        self._listeners = tuple(listeners)
+        self._lock = threading.RLock()
+        self._operation: Operation | None = None
+        self._stack: list[Step] = []
+        self._told = NO_TASKS
+        self._entries: list[StepDuration | None] = []
+
+    @property
+    def steps(self) -> tuple[StepDuration, ...]:
+        """The steps that have ended since `restart`, in the order in which they began: a step, then its parts."""
+        return tuple(entry for entry in self._entries if entry is not None)
+
+    def restart(self) -> None:
+        """Forget the steps so far: what follows is another piece of work."""
+        if not self._stack:
+            self._entries.clear()
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Time what is done inside; a step that fails is timed as well."""
-        started = time.monotonic()
+    def operation(self, name: str) -> Iterator[Operation]:
+        """One call of a client, from which listeners are served; a call inside a call is part of it.
+
+        Args:
+            name: What the caller asked for, such as ``upsert``.
+        """
+        if self._operation is not None:
+            yield self._operation
+            return
+        self._operation = operation = Operation(name)
+        for listener in self._listeners:
+            listener.begin(name)
+        ticker = Ticker(self._tick) if self._listeners else None
+        succeeded = False
         try:
             with self._job(f"hoodie: {name}"):
-                yield
+                yield operation
+            succeeded = True
         finally:
-            duration = StepDuration(name, time.monotonic() - started)
-            self.steps.append(duration)
-            if self._on_step is not None:
-                self._on_step(duration)
+            self._operation = None
+            if ticker is not None:
+                ticker.stop()
+            for listener in self._listeners:
+                listener.end(operation.summary if succeeded else "")
+
+    @contextmanager
+    def step(self, name: str, detail: str = "") -> Iterator[Step]:
+        """Time what is done inside; a step that fails is timed as well. Steps inside are parts of it.
+
+        Args:
+            name: The step's name.
+            detail: What it is about in this write.
+        """
+        step = Step(name, detail, len(self._stack))
+        place = len(self._entries)
+        self._entries.append(None)
+        error: BaseException | None = None
+        tasks = NO_TASKS
+        with self._lock:
+            self._stack.append(step)
+            self._told = NO_TASKS
+        try:
+            with self._job(f"hoodie: {step.title}") as task_counter:
+                step.follow(task_counter)
+                self._tell(step, ProgressState.STARTED, NO_TASKS)
+                yield step
+                tasks = step.tasks
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            with self._lock:
+                self._stack.remove(step)
+                self._told = NO_TASKS
+            seconds = step.seconds
+            self._entries[place] = StepDuration(
+                name=step.name,
+                seconds=seconds,
+                detail=step.detail,
+                depth=step.depth,
+                records=step.records,
+                files=step.files,
+                bytes=step.bytes,
+                tasks=tasks.done,
+                failed=error is not None,
+            )
+            self._tell(step, ProgressState.FINISHED if error is None else ProgressState.FAILED, tasks, error)
+
+    def _tick(self) -> None:
+        """On the ticker's thread: tell how far the tasks are, when that changed."""
+        with self._lock:
+            step = self._stack[-1] if self._stack else None
+            before = self._told
+        tasks = step.tasks if step is not None else NO_TASKS
+        with self._lock:
+            if step is not None and self._stack and self._stack[-1] is step and tasks != before:
+                self._told = tasks
+                self._tell(step, ProgressState.ADVANCED, tasks)
+            for listener in self._listeners:
+                listener.tick()
+
+    def _tell(self, step: Step, state: ProgressState, tasks: TaskCount, error: BaseException | None = None) -> None:
+        if not self._listeners:
+            return
+        event = ProgressEvent(
+            step=step.name,
+            state=state,
+            done=tasks.done,
+            total=tasks.total,
+            seconds=step.seconds,
+            detail=step.detail,
+            depth=step.depth,
+            operation=self._operation.name if self._operation is not None else "",
+            error=error,
+        )
+        with self._lock:
+            for listener in self._listeners:
+                listener.on_event(event)

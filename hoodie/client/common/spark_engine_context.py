@@ -23,8 +23,9 @@ from hoodie.common.data.stored_types import normalise_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import RESERVED_COLUMNS
-from hoodie.data.spark_compatibility import described_job, prepare_worker, spark_context
+from hoodie.data.spark_compatibility import prepare_worker, spark_context
 from hoodie.data.spark_data import SparkData, hoodie_errors, task_identity
+from hoodie.data.spark_jobs import described_job, draws_progress
 from hoodie.data.spark_types import arrow_schema, spark_schema
 from hoodie.exception import (
     HoodieCorruptedDataException,
@@ -32,6 +33,7 @@ from hoodie.exception import (
     HoodieIOException,
     HoodieSchemaException,
 )
+from hoodie.metrics.progress import TaskCounter
 
 __all__ = ["HoodieSparkEngineContext"]
 
@@ -134,10 +136,14 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             return _EmbeddedValue(_pickled(value), uuid.uuid4().hex)
         return _BroadcastValue(context.broadcast(value))
 
+    @property
+    def draws_progress(self) -> bool:
+        return draws_progress(self._spark)
+
     @contextmanager
-    def job(self, description: str) -> Iterator[None]:
-        with described_job(self._spark, description):
-            yield
+    def job(self, description: str) -> Iterator[TaskCounter | None]:
+        with described_job(self._spark, description) as task_counter:
+            yield task_counter
 
     def _frame_to_data(self, frame: DataFrame, schema: pa.Schema | None) -> SparkData:
         if frame.isStreaming:

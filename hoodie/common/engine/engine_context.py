@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hoodie.common.data.data import HoodieData
 from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.metrics.progress import TaskCounter
 
 __all__ = ["HoodieEngineContext", "Shared"]
 
@@ -75,7 +76,20 @@ class HoodieEngineContext(ABC):
     def share(self, value: T) -> Shared:
         """Make a value available to tasks; the `Shared` is picklable and goes where tasks need it."""
 
+    @property
+    def draws_progress(self) -> bool:
+        """Whether the engine draws a progress bar of its own on the terminal."""
+        return False
+
     @contextmanager
-    def job(self, description: str) -> Iterator[None]:
-        """Name what is run inside, where the engine shows it (Spark: the job description)."""
-        yield
+    def job(self, description: str) -> Iterator[TaskCounter | None]:
+        """Name what is run inside, where the engine shows it (Spark: the job description).
+
+        Args:
+            description: What is shown; what was shown before comes back at the end.
+
+        Returns:
+            A context manager; it gives a function that tells, from any thread, how many tasks have been started
+            and have ended inside, or None from an engine that cannot tell.
+        """
+        yield None

@@ -6,7 +6,8 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from hoodie.common.data.local_data import LocalData
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.metrics.progress import TaskCount, TaskCounter
 
 __all__ = ["LocalEngineContext"]
 
@@ -37,6 +39,22 @@ class _LocalShared(Shared):
         self._value = None
 
 
+class _LocalJob:
+    """Counts the tasks that run while it is open."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def one_is_done(self) -> None:
+        with self._lock:
+            self._done += 1
+
+    def tasks(self) -> TaskCount:
+        return TaskCount(self._done, self.total)
+
+
 class LocalEngineContext(HoodieEngineContext):
     """Runs tasks on threads of this process.
 
@@ -46,6 +64,7 @@ class LocalEngineContext(HoodieEngineContext):
     def __init__(self, parallelism: int | None = None) -> None:
         self._parallelism = parallelism or len(os.sched_getaffinity(0))
         self._stages = itertools.count()
+        self._jobs: list[_LocalJob] = []
 
     @property
     def default_parallelism(self) -> int:
@@ -74,12 +93,20 @@ class LocalEngineContext(HoodieEngineContext):
         return LocalData(self, source.schema, [next_batches] * self._parallelism)
 
     def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
+        for job in self._jobs:
+            job.total += len(items)
         stage = next(self._stages)
         tasks = [TaskIdentity(index, stage, next(_ATTEMPTS)) for index in range(len(items))]
         if len(items) <= 1 or self._parallelism == 1:
-            return [function(task, item) for task, item in zip(tasks, items, strict=True)]
+            results = []
+            for task, item in zip(tasks, items, strict=True):
+                results.append(function(task, item))
+                self._one_task_is_done()
+            return results
         with ThreadPoolExecutor(min(self._parallelism, len(items)), thread_name_prefix="hoodie-task") as pool:
             futures = [pool.submit(function, task, item) for task, item in zip(tasks, items, strict=True)]
+            for future in futures:
+                future.add_done_callback(self._one_task_is_done)
             done, pending = wait(futures, return_when=FIRST_EXCEPTION)
             if pending:
                 for future in pending:
@@ -101,3 +128,17 @@ class LocalEngineContext(HoodieEngineContext):
 
     def share(self, value: T) -> Shared:
         return _LocalShared(value)
+
+    @contextmanager
+    def job(self, description: str) -> Iterator[TaskCounter | None]:
+        job = _LocalJob()
+        self._jobs = [*self._jobs, job]
+        try:
+            yield job.tasks
+        finally:
+            self._jobs = [other for other in self._jobs if other is not job]
+
+    def _one_task_is_done(self, future: Future[Any] | None = None) -> None:
+        if future is None or not (future.cancelled() or future.exception()):
+            for job in self._jobs:
+                job.one_is_done()

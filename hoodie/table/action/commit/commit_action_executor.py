@@ -20,6 +20,7 @@ from hoodie import exception
 from hoodie.common.data.data import HoodieData
 from hoodie.common.engine.engine_context import Shared
 from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
@@ -37,6 +38,7 @@ from hoodie.exception import HoodieCommitException, HoodieKeyException
 from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.bucket_handler import BulkInsertHandler, CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, WithoutRows, collect_keys, without_deletes_of_nothing
 from hoodie.table.action.commit.record_preparer import failure_of
@@ -158,14 +160,14 @@ class BaseCommitActionExecutor(ABC):
     def _write_buckets(self, records: HoodieData, partitioner: UpsertPartitioner) -> list[WriteStatus]:
         if not partitioner.num_buckets:
             return []
-        with self._metrics.step(f"write {partitioner.num_buckets} buckets"):
+        with self._metrics.step("write buckets", str(partitioner.num_buckets)) as step:
             dealt = records.map_batches(partitioner.assigner(), records.schema.append(reserved_field(BUCKET)))
             routed = dealt.route(BUCKET, partitioner.num_buckets)
             handler = CopyOnWriteBucketHandler(self._write_context, tuple(partitioner.buckets))
-            return self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA))
+            return self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
 
-    def _statuses(self, written: HoodieData) -> list[WriteStatus]:
-        """Run the writing tasks.
+    def _statuses(self, written: HoodieData, step: Step) -> list[WriteStatus]:
+        """Run the writing tasks, as a step.
 
         Raises:
             HoodieException: Of the class that a task's failure names.
@@ -178,7 +180,21 @@ class BaseCommitActionExecutor(ABC):
             raise error_class(
                 f"{count} of the records to {self.operation.value.lower()} cannot be written. {failures[0].message}"
             )
-        return [result for result in results if isinstance(result, WriteStatus)]
+        statuses = [result for result in results if isinstance(result, WriteStatus)]
+        step.count(
+            records=sum(status.stat.num_writes for status in statuses),
+            files=len(statuses),
+            bytes=sum(status.stat.total_write_bytes for status in statuses),
+        )
+        return statuses
+
+    def _latest_base_files(self, counts: pa.Table) -> dict[str, Sequence[HoodieBaseFile]]:
+        """The latest base files of the partition paths that were counted."""
+        with self._metrics.step("list base files") as step:
+            files = self._table.latest_base_files(counts[PARTITION_PATH].to_pylist())
+            listed = [base_file for group in files.values() for base_file in group]
+            step.count(files=len(listed), bytes=sum(base_file.size_bytes for base_file in listed))
+        return files
 
 
 class UpsertCommitActionExecutor(BaseCommitActionExecutor):
@@ -193,22 +209,23 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         records = records.number_rows(ROW_NUMBER).persist()
         tagged: HoodieData | None = None
         try:
-            with self._metrics.step("read the input and its keys"):
+            with self._metrics.step("read the input and its keys") as step:
                 keys = collect_keys(records)
                 counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
-            self._refuse_rows_without_key(records, counts)
-            files = self._table.latest_base_files(counts[PARTITION_PATH].to_pylist())
-            indexed = IndexedTable(self._table.meta_client.storage, files)
+                step.count(records=sum(counts["count"].to_pylist()))
+                self._refuse_rows_without_key(records, counts)
+            indexed = IndexedTable(self._table.meta_client.storage, self._latest_base_files(counts))
             combined = records
             if self._should_combine and keys is None:
                 combined = self._combine(records, True)
             elif self._should_combine and keys is not None and keys.has_duplicates:
                 combined, keys = self._drop_losers(records, keys)
             tagged, located = self._tag(combined, keys, indexed)
-            with self._metrics.step("build workload profile"):
+            with self._metrics.step("build workload profile") as step:
                 profile = WorkloadProfile.from_counts(self.operation, located)
                 partitioner = self._partitioner(profile)
                 self._save_workload_profile(profile, partitioner)
+                step.count(records=sum(located["count"].to_pylist()))
             statuses = self._write_buckets(tagged, partitioner)
             with self._metrics.step("update index"):
                 self._table.index.update_location(statuses, self._context, indexed)
@@ -222,8 +239,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     def _drop_losers(self, records: HoodieData, keys: IncomingKeys) -> tuple[HoodieData, IncomingKeys]:
         """One row for each key, decided by the keys at hand."""
-        with self._metrics.step("combine records of one key"):
+        with self._metrics.step("combine records of one key") as step:
             keys, losers = keys.combine(self._table.merge_spec)
+            step.count(records=keys.table.num_rows)
             shared = self._context.share(losers)
             self._shared.append(shared)
             return records.map_batches(WithoutRows(shared), records.schema), keys
@@ -232,7 +250,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         self, records: HoodieData, keys: IncomingKeys | None, indexed: IndexedTable
     ) -> tuple[HoodieData, pa.Table]:
         """The rows with their locations, and how many go where."""
-        with self._metrics.step(f"tag location ({self._config.index.index_type})"):
+        with self._metrics.step("tag location", str(self._config.index.index_type)) as step:
+            step.count(files=len(indexed.files))
             if keys is not None:
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
                 shared = self._context.share(locations)
@@ -272,15 +291,19 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         records = records.number_rows(ROW_NUMBER).persist()
         try:
-            with self._metrics.step("read and count the input"):
+            with self._metrics.step("read the input and its keys") as step:
                 counts = records.count_by([PARTITION_PATH])
-            self._refuse_rows_without_key(records, counts)
+                step.count(records=sum(counts["count"].to_pylist()))
+                self._refuse_rows_without_key(records, counts)
+            self._latest_base_files(counts)
             combined = self._combine(records, self._config.write.combine_before_insert)
             combined = combined.map_batches(_without_deletes, combined.schema)
-            with self._metrics.step("build workload profile"):
-                profile = WorkloadProfile.from_counts(self.operation, combined.count_by([PARTITION_PATH]))
+            with self._metrics.step("build workload profile") as step:
+                counts = combined.count_by([PARTITION_PATH])
+                profile = WorkloadProfile.from_counts(self.operation, counts)
                 partitioner = self._partitioner(profile)
                 self._save_workload_profile(profile, partitioner)
+                step.count(records=sum(counts["count"].to_pylist()))
             statuses = self._write_buckets(combined, partitioner)
             return HoodieWriteMetadata(self.operation, statuses)
         finally:
@@ -300,11 +323,12 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         if self._config.write.combine_before_insert:
             records = self._combine(records.number_rows(ROW_NUMBER), True)
-        self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
-        with self._metrics.step("write files"):
+        with self._metrics.step("build workload profile"):
+            self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
+        with self._metrics.step("write files") as step:
             handler = BulkInsertHandler(self._write_context, self._key_generator)
             return HoodieWriteMetadata(
-                self.operation, self._statuses(records.map_partitions_with_index(handler, STATUS_SCHEMA))
+                self.operation, self._statuses(records.map_partitions_with_index(handler, STATUS_SCHEMA), step)
             )
 
 

@@ -1,0 +1,175 @@
+"""What a write tells while it runs: events for programs, and the thread that follows its tasks.
+
+``docs/progress-and-metrics.md`` shows how to use it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol
+
+import attrs
+
+__all__ = [
+    "NO_TASKS",
+    "ProgressCallback",
+    "ProgressEvent",
+    "ProgressListener",
+    "ProgressState",
+    "SafeCallback",
+    "TaskCount",
+    "TaskCounter",
+    "Ticker",
+]
+
+logger = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.25
+"""Time between two looks at the engine's tasks."""
+
+
+class ProgressState(StrEnum):
+    """What happened to a step."""
+
+    STARTED = "started"
+    ADVANCED = "advanced"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+@attrs.frozen
+class TaskCount:
+    """Tasks of the engine.
+
+    Attributes:
+        done: How many have ended well.
+        total: How many there are, as far as it is known now; 0 for a step without tasks.
+    """
+
+    done: int = 0
+    total: int = 0
+
+
+NO_TASKS = TaskCount()
+
+TaskCounter = Callable[[], TaskCount]
+"""Tells the tasks of one step so far; may be called from another thread."""
+
+
+@attrs.frozen
+class ProgressEvent:
+    """One thing that happened during a write.
+
+    Attributes:
+        step: The step's name, such as ``tag location``; all names are in ``docs/progress-and-metrics.md``.
+        state: What happened to the step.
+        done: Tasks of the engine that have ended.
+        total: Tasks of the engine that are known; 0 for a step without tasks.
+        seconds: Time since the step began.
+        detail: What the step is about in this write, such as ``SIMPLE``; may be empty.
+        depth: 0 for a step of the operation, 1 for a part of such a step, and so on.
+        operation: What the caller asked for, such as ``upsert``.
+        error: The error of a failed step.
+    """
+
+    step: str
+    state: ProgressState
+    done: int
+    total: int
+    seconds: float
+    detail: str = ""
+    depth: int = 0
+    operation: str = ""
+    error: BaseException | None = attrs.field(default=None, eq=False)
+
+    @property
+    def title(self) -> str:
+        """Step and detail: ``tag location (SIMPLE)``."""
+        return f"{self.step} ({self.detail})" if self.detail else self.step
+
+
+ProgressCallback = Callable[[ProgressEvent], object]
+"""What a program gives to be told of events."""
+
+
+class ProgressListener(Protocol):
+    """Follows the calls of one client; called by the client's thread and by a `Ticker`, by one at a time."""
+
+    def begin(self, operation: str) -> None:
+        """A call of the client begins."""
+
+    def on_event(self, event: ProgressEvent) -> None:
+        """Something happened to a step."""
+
+    def tick(self) -> None:
+        """Some time has passed."""
+
+    def end(self, summary: str) -> None:
+        """The call is over.
+
+        Args:
+            summary: What it came to; "" when it failed.
+        """
+
+
+class SafeCallback:
+    """A program's callback as a listener: its errors do not reach the write, and the first is logged.
+
+    Args:
+        callback: The program's function.
+    """
+
+    def __init__(self, callback: ProgressCallback) -> None:
+        self._callback = callback
+        self._has_failed = False
+
+    def begin(self, operation: str) -> None:
+        """Nothing to tell."""
+
+    def on_event(self, event: ProgressEvent) -> None:
+        """Hand the event on."""
+        try:
+            self._callback(event)
+        except Exception:
+            if not self._has_failed:
+                logger.warning(
+                    "the progress callback %r raised an error at step %r; the write goes on, and further errors of "
+                    "it are not logged", self._callback, event.step, exc_info=True,
+                )  # fmt: skip
+            self._has_failed = True
+
+    def tick(self) -> None:
+        """Nothing to tell."""
+
+    def end(self, summary: str) -> None:
+        """Nothing to tell."""
+
+
+class Ticker:
+    """Calls a function again and again on a daemon thread, until it is stopped.
+
+    Args:
+        function: What to call; an error ends the calls (and is logged at DEBUG): progress is no reason to fail.
+    """
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hoodie-progress", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(TICK_SECONDS):
+            try:
+                self._function()
+            except Exception:
+                logger.debug("progress is not followed any longer", exc_info=True)
+                return
+
+    def stop(self) -> None:
+        """Stop, and wait for a call that is under way."""
+        self._stopped.set()
+        self._thread.join()
