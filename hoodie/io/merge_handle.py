@@ -20,7 +20,6 @@ from hoodie.common.model.record_columns import (
     COMMIT_TIME_META,
     CURRENT_ROW_POSITION,
     OPERATION,
-    ORDERING_VALUE,
     RECORD_KEY,
     RECORD_KEY_META,
     ROW_NUMBER,
@@ -229,10 +228,17 @@ class _Merge:
         self, batch: pa.RecordBatch, stored: list[pa.Array], updates: pa.RecordBatch, positions: np.ndarray
     ) -> None:
         handle = self._handle
-        codes = self._codes(batch, updates, positions)
+        wanted = self._spec.stored_columns(handle.context.schema)
+        outcome = self._spec.merge(batch.select(wanted).take(pa.array(positions)), updates)
+        codes = outcome.codes
+        handle._error_count += len(outcome.errors)
+        for number, reason in outcome.errors.items():
+            handle._name_error(updates.column(RECORD_KEY)[number].as_py(), reason)
         taken = np.flatnonzero(codes == TAKE_INCOMING)
         if len(taken):
-            incoming = updates.take(pa.array(taken)) if len(taken) < updates.num_rows else updates
+            rows = outcome.rows
+            assert rows is not None
+            incoming = rows.take(pa.array(taken)) if len(taken) < rows.num_rows else rows
             good = handle._without_bad_records(incoming)
             if good.num_rows < incoming.num_rows:
                 # A record that does not fit is reported; the stored one stays.
@@ -242,20 +248,20 @@ class _Merge:
                 codes[taken[~kept]] = KEEP_STORED
                 taken = taken[kept]
             incoming = good
-        rows = np.arange(batch.num_rows)
+        places = np.arange(batch.num_rows)
         if len(taken):
-            rows[positions[taken]] = batch.num_rows + np.arange(len(taken))
+            places[positions[taken]] = batch.num_rows + np.arange(len(taken))
         deleted = positions[codes == DELETE_STORED]
         if len(deleted):
-            rows = np.delete(rows, deleted)
+            places = np.delete(places, deleted)
         handle._updates += len(taken)
         handle._deletes += len(deleted)
-        indices = pa.array(rows)
+        indices = pa.array(places)
         new = handle._new_rows(incoming) if len(taken) else None
         merged = []
         for number, column in enumerate(stored):
             if pa.types.is_dictionary(column.type) and number > 0:
-                merged.append(constant_column(column.dictionary[0].as_py(), len(rows)))
+                merged.append(constant_column(column.dictionary[0].as_py(), len(places)))
             elif new is None:
                 merged.append(column.take(indices))
             else:
@@ -264,12 +270,3 @@ class _Merge:
                     addition = addition.cast(column.type)
                 merged.append(pa.concat_arrays([column, addition]).take(indices))
         handle._append(merged, None)
-
-    def _codes(self, batch: pa.RecordBatch, updates: pa.RecordBatch, positions: np.ndarray) -> np.ndarray:
-        stored_ordering = incoming_ordering = None
-        if self._spec.needs_stored_ordering and self._spec.ordering_field is not None:
-            stored_ordering = batch.column(self._spec.ordering_field).take(pa.array(positions))
-            if ORDERING_VALUE in updates.schema.names:
-                incoming_ordering = updates.column(ORDERING_VALUE)
-        codes: np.ndarray = self._spec.resolve(stored_ordering, incoming_ordering, updates.column(OPERATION).to_numpy())
-        return codes.copy()

@@ -18,7 +18,7 @@ from hoodie.common.bloom.bloom_filter import BloomFilter, create_bloom_filter
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.partition_metadata import ensure_partition_metadata
-from hoodie.common.model.record_columns import RECORD_KEY
+from hoodie.common.model.record_columns import MERGE_ERROR, RECORD_KEY
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
 from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WriteStatus
@@ -191,25 +191,32 @@ class HoodieWriteHandle:
         return WriteMarkers(self.context.storage, join(self.context.base_path, ".hoodie"), self.context.instant_time)
 
     def _without_bad_records(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that fit the schema; the others are counted and reported as record errors."""
-        bad: np.ndarray | None = None
-        reasons: list[tuple[str, np.ndarray]] = []
+        """The rows that fit the schema and could be merged; the others are counted and reported as record errors."""
+        bad = np.zeros(rows.num_rows, dtype=np.bool_)
+        reasons: list[tuple[str | None, np.ndarray]] = []
         for field in self.context.schema:
-            if field.nullable:
-                continue
             column = rows.column(field.name)
-            if column.null_count:
+            if not field.nullable and column.null_count:
                 nulls = column.is_null().to_numpy(zero_copy_only=False)
                 reasons.append((f"column {field.name} is null, but the table says it never is", nulls))
-                bad = nulls if bad is None else bad | nulls
-        if bad is None:
+                bad |= nulls
+        if MERGE_ERROR in rows.schema.names and rows.column(MERGE_ERROR).null_count < rows.num_rows:
+            failed = rows.column(MERGE_ERROR).is_valid().to_numpy(zero_copy_only=False)
+            reasons.append((None, failed))
+            bad |= failed
+        if not reasons:
             return rows
-        self._error_count += int(bad.sum())
         keys = rows.column(RECORD_KEY)
-        for position in np.flatnonzero(bad)[: MAX_REPORTED_ERRORS - len(self._errors)]:
-            reason = next(text for text, nulls in reasons if nulls[position])
-            self._errors.append(RecordError(keys[position].as_py(), self.partition_path, reason))
+        positions = np.flatnonzero(bad)
+        for position in positions[: MAX_REPORTED_ERRORS - len(self._errors)]:
+            reason = next(text for text, has_it in reasons if has_it[position])
+            self._name_error(keys[position].as_py(), reason or rows.column(MERGE_ERROR)[position].as_py())
+        self._error_count += len(positions)
         return rows.filter(pa.array(~bad))
+
+    def _name_error(self, record_key: str, reason: str) -> None:
+        if len(self._errors) < MAX_REPORTED_ERRORS:
+            self._errors.append(RecordError(record_key, self.partition_path, reason))
 
     def _new_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The columns of incoming rows as they are stored, meta columns first."""

@@ -1,26 +1,24 @@
 """Which record stays when several have one key: within the input, and between the input and what is stored.
 
-Works on whole columns; the rules are those of the table's payload class on copy-on-write tables.
+`MergeSpec` is made once from a table's properties, and every step that merges asks it. It works on whole columns; the
+rules of each payload class stand in `hoodie.common.model.payload_rules`, those of a user's own class in
+`hoodie.common.model.record_merger`.
 
-==================================  ===================  ===========================================
-payload class                       within the input     incoming row against stored row
-==================================  ===================  ===========================================
-OverwriteWithLatestAvroPayload      larger ordering,     incoming wins
-                                    tie: the later row
-DefaultHoodieRecordPayload          the same             stored wins when its ordering is larger
-==================================  ===================  ===========================================
-
-A row with ``_hoodie_is_deleted`` competes like any other row of its ordering value. A plain delete (a key without
-data) has no ordering value: it deletes whatever is stored, and within the input its place decides:
+A row with ``_hoodie_is_deleted`` (or another mark that the payload class knows) competes like any other row of its
+ordering value. A plain delete (a key without data) has no ordering value: it deletes whatever is stored, and within the
+input its place decides::
 
     input, in order    a5, delete a         -> delete a
                        delete a, a5         -> a5
                        a9, delete a, a5, a3 -> a5
+
+What is written here is what Hudi 0.15.0 does on copy-on-write tables.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -29,9 +27,39 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.record_columns import OPERATION, ORDERING_VALUE, PARTITION_PATH, RECORD_KEY, ROW_NUMBER
+from hoodie.common.model import field_merge
+from hoodie.common.model.ordering_values import one_array, sortable
+from hoodie.common.model.payload_rules import (
+    DEFAULT_PAYLOAD,
+    MERGER_PREFIX,
+    OVERWRITE_WITH_LATEST_PAYLOAD,
+    PAYLOADS,
+    FieldRule,
+    PayloadRules,
+    StoredRule,
+    canonical_payload_class,
+)
+from hoodie.common.model.record_columns import (
+    IS_DELETED_FIELD,
+    MERGE_ERROR,
+    OPERATION,
+    ORDERING_VALUE,
+    PARTITION_PATH,
+    RECORD_KEY,
+    ROW_NUMBER,
+    user_column_names,
+)
+from hoodie.common.model.record_merger import (
+    DELETE_STORED,
+    KEEP_STORED,
+    TAKE_INCOMING,
+    HoodieRecordMerger,
+    MergeOutcome,
+    merge_pairs,
+    merger_class_name,
+)
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.exception import HoodieException, HoodieNotSupportedException, HoodieSchemaException
+from hoodie.exception import HoodieException, HoodieNotSupportedException, MissingSchemaFieldException
 
 __all__ = [
     "DEFAULT_PAYLOAD",
@@ -39,6 +67,7 @@ __all__ = [
     "KEEP_STORED",
     "OVERWRITE_WITH_LATEST_PAYLOAD",
     "TAKE_INCOMING",
+    "MergeOutcome",
     "MergeSpec",
     "MergeTableConfig",
     "null_ordering_count",
@@ -47,18 +76,9 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-KEEP_STORED = 0
-"""The stored row stays as it is."""
-TAKE_INCOMING = 1
-"""The incoming row is written, in place of the stored one if there is one."""
-DELETE_STORED = 2
-"""The stored row goes, and nothing takes its place."""
-
 PAYLOAD_PROPERTY = "hoodie.compaction.payload.class"
-_MODEL_PACKAGE = "org.apache.hudi.common.model."
-OVERWRITE_WITH_LATEST_PAYLOAD = _MODEL_PACKAGE + "OverwriteWithLatestAvroPayload"
-DEFAULT_PAYLOAD = _MODEL_PACKAGE + "DefaultHoodieRecordPayload"
-_COMPETES_WITH_STORED = {OVERWRITE_WITH_LATEST_PAYLOAD: False, DEFAULT_PAYLOAD: True}
+DELETE_FIELD_PROPERTY = "hoodie.payload.delete.field"
+DELETE_MARKER_PROPERTY = "hoodie.payload.delete.marker"
 
 _warned_tables: set[str] = set()
 
@@ -78,24 +98,46 @@ class MergeTableConfig(Protocol):
     def payload_class(self) -> str | None:
         """The payload class with its package; None when the table stores none."""
 
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """All properties of the table."""
+
 
 @attrs.frozen
 class MergeSpec:
-    """How records of one key become one; made once from the table's properties, used by every step that merges.
+    """How records of one key become one.
 
     Attributes:
         ordering_field: Column whose value orders records of one key; None when the table has none.
-        competes_with_stored: Whether an incoming row with a smaller ordering value than the stored one loses.
+        rules: Those of the table's payload class.
+        delete_field: Column that marks deletes, for payload classes that take markers.
+        delete_marker: Its value for them, as text.
+        merger: A user's merger, which then decides instead of the rules.
+        absent_columns: Columns of the table that the input lacks: they keep their stored values.
+        default_values: Columns with a default other than null, and its text: values that do not count where the rules
+            say so.
 
-    Hudi: org.apache.hudi.common.model.{OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload,
-    HoodieAvroRecordMerger, HoodiePreCombineAvroRecordMerger}. Differs: decides for columns, and holds no records.
+    Hudi: org.apache.hudi.common.model.{HoodieRecordPayload, HoodieAvroRecordMerger,
+    HoodiePreCombineAvroRecordMerger}. Differs: decides for columns, and holds no records.
     """
 
     ordering_field: str | None = None
-    competes_with_stored: bool = False
+    rules: PayloadRules = PAYLOADS[OVERWRITE_WITH_LATEST_PAYLOAD]
+    delete_field: str | None = None
+    delete_marker: str | None = None
+    merger: HoodieRecordMerger | None = None
+    absent_columns: frozenset[str] = frozenset()
+    default_values: Mapping[str, object] = attrs.field(factory=dict)
 
     @classmethod
-    def from_table_config(cls, table_config: MergeTableConfig) -> MergeSpec:
+    def from_table_config(
+        cls,
+        table_config: MergeTableConfig,
+        *,
+        delete_field: str | None = None,
+        delete_marker: str | None = None,
+        merger: HoodieRecordMerger | None = None,
+    ) -> MergeSpec:
         """The rules of a table.
 
         A table that stores no payload class (Hudi 0.x did not for copy-on-write) is written as Hudi 0.15.0 does: the
@@ -104,43 +146,134 @@ class MergeSpec:
 
         Args:
             table_config: The table's properties.
+            delete_field: ``hoodie.payload.delete.field`` of the writer, where the table does not say it.
+            delete_marker: ``hoodie.payload.delete.marker``, likewise.
+            merger: The record merger that the writer names.
 
         Raises:
-            HoodieNotSupportedException: The payload class has other rules, or there are several ordering fields.
+            HoodieNotSupportedException: The payload class has rules that are not known here, or is another merger than
+                the writer names; there are several ordering fields.
         """
+        name = table_config.table_name
         fields = tuple(table_config.ordering_fields)
         if len(fields) > 1:
             raise HoodieNotSupportedException(
-                f"table '{table_config.table_name}' orders records by several fields ({', '.join(fields)}), "
+                f"table '{name}' orders records by several fields ({', '.join(fields)}), "
                 "property hoodie.table.precombine.field; hoodie merges by one ordering field only"
             )
         ordering_field = fields[0] if fields else None
-        payload = table_config.payload_class
-        if not payload:
-            if ordering_field is not None:
-                _warn_about_missing_payload(table_config.table_name, ordering_field)
-            payload = OVERWRITE_WITH_LATEST_PAYLOAD
-        if payload not in _COMPETES_WITH_STORED:
+        payload = canonical_payload_class(table_config.payload_class or OVERWRITE_WITH_LATEST_PAYLOAD)
+        if payload.startswith(MERGER_PREFIX):
+            _check_merger(name, payload, merger)
+            return cls(ordering_field, merger=merger)
+        if merger is not None:
             raise HoodieNotSupportedException(
-                f"table '{table_config.table_name}' merges records by {PAYLOAD_PROPERTY} = {payload}; hoodie knows "
-                f"{' and '.join(_COMPETES_WITH_STORED)}. Write to this table with Hudi, or create one with one of these"
+                f"the writer merges records by {merger_class_name(type(merger))}, and table '{name}' by "
+                f"{PAYLOAD_PROPERTY} = {payload}: leave the merger out, or write to a table made for it"
             )
-        return cls(ordering_field, _COMPETES_WITH_STORED[payload] and ordering_field is not None)
+        if payload not in PAYLOADS:
+            raise HoodieNotSupportedException(
+                f"table '{name}' merges records by {PAYLOAD_PROPERTY} = {payload}; hoodie knows "
+                f"{', '.join(PAYLOADS)}. Write to this table with Hudi, or create one with one of these"
+            )
+        if not table_config.payload_class and ordering_field is not None:
+            _warn_about_missing_payload(name, ordering_field)
+        rules = PAYLOADS[payload]
+        properties = table_config.properties
+        field = properties.get(DELETE_FIELD_PROPERTY) or delete_field
+        marker = properties.get(DELETE_MARKER_PROPERTY) or delete_marker
+        if not (rules.takes_markers and field):
+            return cls(ordering_field, rules)
+        if not marker:
+            raise HoodieNotSupportedException(
+                f"table '{name}': {DELETE_FIELD_PROPERTY} = {field} says which column marks deletes, but not by what "
+                f"value: give {DELETE_MARKER_PROPERTY} as well"
+            )
+        return cls(ordering_field, rules, field, marker)
+
+    # --- what the steps must bring -----------------------------------------------------------------------------------
 
     @property
-    def needs_stored_ordering(self) -> bool:
-        """Whether `resolve` wants the ordering values of stored rows."""
-        return self.competes_with_stored
+    def combines_rows(self) -> bool:
+        """Whether `combine_duplicates` needs all columns of rows, and makes rows that were not there before."""
+        return self.merger is not None or self.rules.combines_fields
+
+    @property
+    def can_fail_for_records(self) -> bool:
+        """Whether `combine_duplicates` needs the column ``MERGE_ERROR``, to say which records could not be merged."""
+        return self.merger is not None
+
+    @property
+    def keeps_absent_columns(self) -> bool:
+        """Whether the rules alone give columns that the input lacks their stored values, as nulls do not count."""
+        return self.rules.field_rule in (FieldRule.NULLS, FieldRule.DEFAULTS) and self.merger is None
+
+    def stored_columns(self, schema: pa.Schema) -> list[str]:
+        """The columns of stored rows that `merge` wants.
+
+        Args:
+            schema: The table's columns.
+        """
+        names = user_column_names(schema)
+        if self.merger is not None or self.rules.field_rule is not None or self.absent_columns:
+            return names
+        if self.rules.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL):
+            return [self.ordering_field] if self.ordering_field is not None else []
+        return [name for name in (self.rules.sequence_column,) if name is not None]
+
+    def check_columns(self, schema: pa.Schema) -> None:
+        """Refuse to write a table without columns that the rules need.
+
+        Args:
+            schema: The columns that are written.
+
+        Raises:
+            MissingSchemaFieldException: A column is not there; Hudi fails as well.
+        """
+        missing = [name for name in self.rules.required_columns if name not in schema.names]
+        if missing and self.merger is None:
+            raise MissingSchemaFieldException(
+                f"the table merges records by {self.rules.short_name}, which needs the column{'s'[: len(missing) - 1]} "
+                f"{', '.join(missing)}; the columns are: {', '.join(schema.names)}"
+            )
+
+    # --- deletes -----------------------------------------------------------------------------------------------------
+
+    def flagged_deletes(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
+        """Which rows of data ask for a delete.
+
+        Args:
+            rows: The table's columns.
+        """
+        if self.delete_field is not None:
+            return self._marked(rows)
+        flagged = _is_true(rows, IS_DELETED_FIELD)
+        column, value = self.rules.delete_column, self.rules.delete_value
+        if self.merger is None and column is not None and value is not None and column in rows.schema.names:
+            texts = one_array(rows.column(column)).cast(pa.string())
+            equal = pc.equal(pc.ascii_lower(texts), value.lower())
+            flagged |= pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
+        return flagged
+
+    def _marked(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
+        if self.delete_field not in rows.schema.names:
+            return np.zeros(rows.num_rows, dtype=np.bool_)
+        texts = _java_texts(one_array(rows.column(self.delete_field)))
+        marked = pc.fill_null(pc.equal(texts, self.delete_marker), False)
+        flags: npt.NDArray[np.bool_] = marked.to_numpy(zero_copy_only=False)
+        return flags.copy()
+
+    # --- within the input --------------------------------------------------------------------------------------------
 
     def combine_duplicates(self, rows: pa.Table) -> pa.Table:
         """One row for each (record key, partition path).
 
-        Among rows of one key the larger ordering value wins, and of equal ones the later row; a null is smaller than
-        any value. Plain deletes go by place, as the module's text says.
+        Among rows of one key the larger ordering value wins, and of equal ones the later row (or the first, where the
+        rules say so); a null is smaller than any value. Plain deletes go by place, as the module's text says.
 
         Args:
             rows: Columns ``RECORD_KEY``, ``PARTITION_PATH`` and ``ROW_NUMBER``; ``ORDERING_VALUE`` and ``OPERATION``
-                where present decide as well.
+                where present decide as well. All columns, with ``MERGE_ERROR``, where `combines_rows` says so.
 
         Returns:
             Rows of the same schema, in the order of their row numbers.
@@ -158,62 +291,195 @@ class MergeSpec:
             keys = keys * (int(paths.max()) + 1) + paths
         ordering = np.zeros(rows.num_rows, dtype=np.int64)
         if ORDERING_VALUE in names:
-            (ordering,) = _sortable([rows[ORDERING_VALUE]])
+            (ordering,) = sortable([rows[ORDERING_VALUE]])
         stage = np.zeros(rows.num_rows, dtype=np.int8)
         if OPERATION in names:
             deletes = rows[OPERATION].to_numpy() == RecordOperation.DELETE
             if deletes.any():
                 stage, ordering = _around_last_delete(keys, number, deletes, ordering)
-        order = np.lexsort((number, ordering, stage, keys))
+        if self.combines_rows:
+            return self._combine_rows(rows, keys, number, ordering, stage)
+        tie = -number if self.rules.first_of_equals else number
+        order = np.lexsort((tie, ordering, stage, keys))
         keys = keys[order]
         winners = order[np.append(keys[1:] != keys[:-1], True)]
         return rows.take(pa.array(winners[np.argsort(number[winners], kind="stable")]))
 
-    def resolve(
+    def _combine_rows(
         self,
-        stored_ordering: pa.Array | pa.ChunkedArray | None,
-        incoming_ordering: pa.Array | pa.ChunkedArray | None,
-        operations: npt.NDArray[np.int8],
-    ) -> npt.NDArray[np.uint8]:
-        """What happens to stored rows that an incoming row of the same key meets, pair by pair.
+        rows: pa.Table,
+        keys: npt.NDArray[np.int64],
+        number: npt.NDArray[np.int64],
+        ordering: npt.NDArray[np.int64],
+        stage: npt.NDArray[np.int8],
+    ) -> pa.Table:
+        """Rows from a key's last plain delete on, in their order, folded into one."""
+        order = np.lexsort((number, keys))
+        last_stage = np.zeros(int(keys.max()) + 1, dtype=np.int8) if len(keys) else np.zeros(0, dtype=np.int8)
+        np.maximum.at(last_stage, keys, stage)
+        order = order[stage[order] == last_stage[keys[order]]]
+        rows, keys, ordering = rows.take(pa.array(order)), keys[order], ordering[order]
+        if self.merger is not None:
+            merged = self._fold(self.merger, rows, keys)
+        else:
+            merged = field_merge.combine_fields(rows, keys, ordering, user_column_names(rows.schema))
+            merged = _with_operations(merged, self)
+        numbers = merged[ROW_NUMBER].to_numpy()
+        return merged.take(pa.array(np.argsort(numbers, kind="stable")))
+
+    def _fold(self, merger: HoodieRecordMerger, rows: pa.Table, keys: npt.NDArray[np.int64]) -> pa.Table:
+        """Merge the second row of each key into the first, then the third, and so on."""
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        counts = np.diff(np.append(starts, len(keys)))
+        merged = rows.take(pa.array(starts)).combine_chunks()
+        for step in range(1, int(counts.max())):
+            going_on = np.flatnonzero(counts > step)
+            older = merged.take(pa.array(going_on))
+            newer = rows.take(pa.array(starts[going_on] + step))
+            result = self._fold_step(merger, older, newer)
+            indices = np.arange(merged.num_rows)
+            indices[going_on] = merged.num_rows + np.arange(len(going_on))
+            merged = pa.concat_tables([merged, result]).take(pa.array(indices))
+        return merged
+
+    def _fold_step(self, merger: HoodieRecordMerger, older: pa.Table, newer: pa.Table) -> pa.Table:
+        """Merge pairs of incoming rows. What failed before stays so; after what was deleted, a record is a new one."""
+        failed = older[MERGE_ERROR].is_valid().to_numpy()
+        deleted = older[OPERATION].to_numpy() == RecordOperation.DELETE
+        asked = np.flatnonzero(~failed & ~deleted)
+        pairs = pa.array(asked)
+        old, new = older.take(pairs), newer.take(pairs)
+        names = user_column_names(newer.schema)
+        outcome = merge_pairs(
+            merger, _one_batch(old.select(names)), _one_batch(new.select(names)), one_array(new[RECORD_KEY])
+        )
+        merged = _with_operations(_replace_columns(new, outcome.rows), self)
+        operations = merged[OPERATION].to_numpy()
+        operations = np.where(outcome.codes == DELETE_STORED, RecordOperation.DELETE, operations).astype(np.int8)
+        merged = _set(merged, OPERATION, pa.array(operations))
+        merged = _choose(old, merged, outcome.codes == KEEP_STORED)
+        if outcome.errors:
+            texts = [outcome.errors.get(number) for number in range(merged.num_rows)]
+            merged = _set(merged, MERGE_ERROR, pa.array(texts, pa.string()))
+        rest = _choose(older, newer, failed)
+        indices = np.arange(newer.num_rows)
+        indices[asked] = newer.num_rows + np.arange(len(asked))
+        return pa.concat_tables([rest, merged]).take(pa.array(indices))
+
+    # --- against what is stored --------------------------------------------------------------------------------------
+
+    def merge(self, stored: pa.RecordBatch, incoming: pa.RecordBatch) -> MergeOutcome:
+        """What becomes of incoming rows whose key is stored, pair by pair.
 
         Args:
-            stored_ordering: Ordering values of the stored rows; asked for only when `needs_stored_ordering`. Null: the
-                row is older than the column, and any incoming row wins.
-            incoming_ordering: Ordering values of the incoming rows, of a type that compares with the stored ones.
-            operations: `RecordOperation` of the incoming rows.
+            stored: The columns that `stored_columns` names; row ``i`` is the stored row that row ``i`` of the input
+                meets. A null ordering value: the row is older than the column, and any incoming row wins.
+            incoming: Rows in flight: the user's columns, then ``RECORD_KEY``, ``OPERATION`` and, where there is an
+                ordering field, ``ORDERING_VALUE`` of a type that compares with the stored one. User columns may be
+                absent when every row is a plain delete.
 
         Returns:
-            ``KEEP_STORED``, ``TAKE_INCOMING`` or ``DELETE_STORED`` for each pair.
+            What happens to each stored row. ``rows`` has the columns of ``incoming``, and for each pair that is taken
+            the row to write.
 
         Raises:
             HoodieException: Ordering values are needed, and absent for rows that are no plain deletes.
             HoodieSchemaException: The ordering values have a type without order, or types that do not compare.
         """
-        codes = self.resolve_matched(operations)
-        if not self.competes_with_stored:
-            return codes
-        competing = np.asarray(operations) != RecordOperation.DELETE
-        if not competing.any():
-            return codes
-        if stored_ordering is None or incoming_ordering is None:
-            side = "stored" if stored_ordering is None else "incoming"
+        operations = incoming.column(OPERATION).to_numpy()
+        plain = operations == RecordOperation.DELETE
+        if plain.all():
+            return MergeOutcome(np.full(incoming.num_rows, DELETE_STORED, dtype=np.uint8), incoming)
+        rows = self._completed(stored, incoming)
+        if self.merger is not None:
+            outcome = self._merge_by_merger(self.merger, stored, rows)
+        else:
+            outcome = self._merge_by_rules(stored, rows, operations)
+        codes = outcome.codes.copy()
+        codes[plain] = DELETE_STORED
+        if MERGE_ERROR in incoming.schema.names and incoming.column(MERGE_ERROR).null_count < incoming.num_rows:
+            earlier = incoming.column(MERGE_ERROR)
+            errors = {int(i): earlier[int(i)].as_py() for i in np.flatnonzero(earlier.is_valid().to_numpy(False))}
+            outcome = attrs.evolve(outcome, errors={**outcome.errors, **errors})
+        errors = {number: text for number, text in outcome.errors.items() if not plain[number]}
+        codes[list(errors)] = KEEP_STORED
+        return MergeOutcome(codes, outcome.rows, errors)
+
+    def _merge_by_rules(
+        self, stored: pa.RecordBatch, rows: pa.RecordBatch, operations: npt.NDArray[np.int8]
+    ) -> MergeOutcome:
+        errors: dict[int, str] = {}
+        stored_wins = self._stored_wins(stored, rows, operations != RecordOperation.DELETE, errors)
+        deletes = self._deletes_stored(rows, operations)
+        codes = np.where(deletes, DELETE_STORED, TAKE_INCOMING).astype(np.uint8)
+        rule = self.rules.field_rule
+        if rule in (FieldRule.NULLS, FieldRule.DEFAULTS):
+            defaults = self.default_values if rule is FieldRule.DEFAULTS else {}
+            rows = field_merge.fill_from_stored(stored, rows, stored_wins, defaults)
+            # The flag is a field like others: a null does not take a stored one back.
+            codes[_is_true(rows, IS_DELETED_FIELD)] = DELETE_STORED
+            return MergeOutcome(codes, rows, errors)
+        if rule is FieldRule.TOASTED:
+            rows = field_merge.fill_toasted(stored, rows)
+        codes[stored_wins if self.rules.deletes_compete else stored_wins & ~deletes] = KEEP_STORED
+        return MergeOutcome(codes, rows, errors)
+
+    def _deletes_stored(self, rows: pa.RecordBatch, operations: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+        """Which rows delete the stored row that they meet, if they win."""
+        flagged: npt.NDArray[np.bool_] = operations == RecordOperation.DELETE_FLAGGED
+        if self.delete_field is not None:
+            # Where a marker is set Hudi asks it for new records; updates look at the flag too, and with
+            # EventTimeAvroPayload at the flag alone.
+            by_flag = _is_true(rows, IS_DELETED_FIELD)
+            if self.rules.deletes_compete:
+                by_flag |= flagged
+            return by_flag
+        return flagged
+
+    def _stored_wins(
+        self,
+        stored: pa.RecordBatch,
+        rows: pa.RecordBatch,
+        competing: npt.NDArray[np.bool_],
+        errors: dict[int, str],
+    ) -> npt.NDArray[np.bool_]:
+        rule = self.rules.stored_rule
+        nobody = np.zeros(rows.num_rows, dtype=np.bool_)
+        if rule is StoredRule.BINLOG:
+            return field_merge.binlog_wins(stored, rows, competing, errors)
+        if rule is StoredRule.LOG_SEQUENCE:
+            return field_merge.log_sequence_wins(stored, rows, competing, errors)
+        if rule is StoredRule.NEVER or self.ordering_field is None or self.ordering_field in self.absent_columns:
+            return nobody
+        if self.ordering_field not in stored.schema.names or ORDERING_VALUE not in rows.schema.names:
+            side = "incoming" if self.ordering_field in stored.schema.names else "stored"
             raise HoodieException(f"merging by ordering field '{self.ordering_field}': the {side} rows come without it")
-        stored, incoming = _sortable([stored_ordering, incoming_ordering])
-        codes[competing & (stored > incoming)] = KEEP_STORED
-        return codes
+        stored_ordering = stored.column(self.ordering_field)
+        old, new = sortable([stored_ordering, rows.column(ORDERING_VALUE)])
+        nobody |= (old > new) & competing
+        if rule is StoredRule.LARGER_OR_EQUAL:
+            nobody |= (old == new) & stored_ordering.is_valid().to_numpy(zero_copy_only=False) & competing
+        return nobody
 
-    @staticmethod
-    def resolve_matched(operations: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
-        """The codes of incoming rows that win over the stored row."""
-        upserts = np.asarray(operations) == RecordOperation.UPSERT
-        return np.where(upserts, TAKE_INCOMING, DELETE_STORED).astype(np.uint8)
+    def _merge_by_merger(
+        self, merger: HoodieRecordMerger, stored: pa.RecordBatch, rows: pa.RecordBatch
+    ) -> MergeOutcome:
+        names = user_column_names(rows.schema)
+        outcome = merge_pairs(merger, stored.select(names), rows.select(names), rows.column(RECORD_KEY))
+        merged = _replace_batch_columns(rows, outcome.rows)
+        codes = outcome.codes.copy()
+        codes[(codes == TAKE_INCOMING) & _is_true(merged, IS_DELETED_FIELD)] = DELETE_STORED
+        return MergeOutcome(codes, merged, outcome.errors)
 
-    @staticmethod
-    def resolve_unmatched(operations: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
-        """The codes of incoming rows whose key is not stored: an insert, or a delete of nothing (``KEEP_STORED``)."""
-        upserts = np.asarray(operations) == RecordOperation.UPSERT
-        return np.where(upserts, TAKE_INCOMING, KEEP_STORED).astype(np.uint8)
+    def _completed(self, stored: pa.RecordBatch, incoming: pa.RecordBatch) -> pa.RecordBatch:
+        """Incoming rows with the stored values of columns that the input lacks."""
+        if not self.absent_columns:
+            return incoming
+        columns = [
+            stored.column(name) if name in self.absent_columns else incoming.column(name)
+            for name in incoming.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
 
 
 def null_ordering_count(
@@ -244,6 +510,18 @@ def null_ordering_message(ordering_field: str, count: int) -> str:
     )
 
 
+def _check_merger(table_name: str, payload: str, merger: HoodieRecordMerger | None) -> None:
+    wanted = payload.removeprefix(MERGER_PREFIX)
+    given = merger_class_name(type(merger)) if merger is not None else None
+    if given == wanted:
+        return
+    said = f"the writer names {given}" if given else "the writer names none"
+    raise HoodieNotSupportedException(
+        f"table '{table_name}' merges records by the Python class {wanted} ({PAYLOAD_PROPERTY} = {payload}), and "
+        f"{said}: set hoodie.write.record.merge.custom.implementation.classes={wanted}"
+    )
+
+
 def _warn_about_missing_payload(table_name: str, ordering_field: str) -> None:
     if table_name in _warned_tables:
         return
@@ -264,7 +542,7 @@ def _warn_about_missing_payload(table_name: str, ordering_field: str) -> None:
 
 def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     """A number for each distinct value, a null included."""
-    encoded = _one_array(column).dictionary_encode(null_encoding="encode")
+    encoded = one_array(column).dictionary_encode(null_encoding="encode")
     codes: npt.NDArray[np.int64] = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
 
@@ -284,125 +562,60 @@ def _around_last_delete(
     return stage, np.where(stage == 1, 0, ordering)
 
 
-def _sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.int64]]:
-    """Numbers that compare as Java's compareTo compares the values, across all columns; a null is the smallest.
-
-    Raises:
-        HoodieSchemaException: The type has no order, or the types differ in kind.
-    """
-    arrays = [_one_array(column) for column in columns]
-    wanted = _common_type([array.type for array in arrays])
-    arrays = [array if array.type == wanted else array.cast(wanted) for array in arrays]
-    values = pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0]
-    numbers = _numbers(values)
-    if values.null_count:
-        valid = values.is_valid().to_numpy(zero_copy_only=False)
-        if bool((numbers[valid] == np.iinfo(np.int64).min).any()):
-            numbers = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
-        numbers = np.where(valid, numbers, np.iinfo(np.int64).min)
-    bounds = np.cumsum([len(array) for array in arrays])[:-1]
-    return [piece for piece in np.split(numbers, bounds)]
+def _is_true(rows: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[np.bool_]:
+    """Where a boolean column is true; nowhere when there is no such column, or it is not boolean."""
+    index = rows.schema.get_field_index(name)
+    if index < 0 or not pa.types.is_boolean(rows.schema.field(index).type):
+        return np.zeros(rows.num_rows, dtype=np.bool_)
+    values: npt.NDArray[np.bool_] = pc.fill_null(one_array(rows.column(index)), False).to_numpy(zero_copy_only=False)
+    return values.copy()
 
 
-def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
-    data_type = values.type
-    if pa.types.is_floating(data_type):
-        return _float_numbers(values)
-    if pa.types.is_string(data_type):
-        return _ranks(_utf16_sortable(values))
-    if pa.types.is_decimal(data_type):
-        return _ranks(values)
-    if pa.types.is_boolean(data_type):
-        values = values.cast(pa.int8())
-    elif pa.types.is_date32(data_type):
-        values = values.view(pa.int32())
-    elif pa.types.is_timestamp(data_type):
-        values = values.view(pa.int64())
-    numbers: npt.NDArray[np.int64] = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return numbers
-
-
-def _float_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Double.compareTo: -0.0 before 0.0, NaN after everything and equal to NaN."""
-    doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
-    doubles[np.isnan(doubles)] = np.nan
-    bits = doubles.view(np.int64)
-    numbers: npt.NDArray[np.int64] = np.where(bits < 0, bits ^ np.int64(np.iinfo(np.int64).max), bits)
-    return numbers
-
-
-def _ranks(values: pa.Array) -> npt.NDArray[np.int64]:
-    ranks: npt.NDArray[np.int64] = (
-        pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
-    )
-    return ranks
-
-
-def _utf16_sortable(values: pa.Array) -> pa.Array:
-    """Strings as bytes that sort as Java compares strings: by UTF-16 units.
-
-    UTF-8 sorts by code point. The two differ only where a character beyond U+FFFF (first byte F0 to F4) meets one of
-    U+E000 to U+FFFF (first byte EE or EF): in UTF-16 the surrogates of the former come first. So EE and EF, which are
-    never a later byte, are moved behind F4.
-    """
-    binary = values.cast(pa.binary())
-    data = binary.buffers()[2]
-    if data is None:
-        return binary
-    octets = np.frombuffer(data, dtype=np.uint8)
-    if not (octets >= 0xF0).any():
-        return binary
-    table = np.arange(256, dtype=np.uint8)
-    table[0xEE], table[0xEF] = 0xFE, 0xFF
-    moved = pa.py_buffer(table[octets].tobytes())
-    return pa.Array.from_buffers(
-        pa.binary(), len(binary), [binary.buffers()[0], binary.buffers()[1], moved], offset=binary.offset
+def _java_texts(column: pa.Array) -> pa.Array:
+    """Values as Java's toString writes them, for the types whose text it is."""
+    if pa.types.is_string(column.type):
+        return column
+    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+        return column.cast(pa.string())
+    raise HoodieNotSupportedException(
+        f"{DELETE_FIELD_PROPERTY} names a column of type {column.type}: use a string, boolean or integer column"
     )
 
 
-def _common_type(types: list[pa.DataType]) -> pa.DataType:
-    first = types[0]
-    if all(data_type == first for data_type in types):
-        return _checked_type(first)
-    kinds = {_kind(_checked_type(data_type)) for data_type in types}
-    if kinds == {"integer"}:
-        return pa.int64()
-    if kinds <= {"integer", "float"}:
-        return pa.float64()
-    if kinds == {"timestamp"}:
-        return pa.timestamp("us", tz="UTC")
-    if kinds == {"decimal"}:
-        scale = max(data_type.scale for data_type in types)
-        return pa.decimal256(max(data_type.precision - data_type.scale for data_type in types) + scale, scale)
-    raise HoodieSchemaException(
-        f"ordering values of types {' and '.join(str(data_type) for data_type in types)} do not compare: "
-        "cast the ordering column of the input to the table's type"
-    )
+def _with_operations(rows: pa.Table, spec: MergeSpec) -> pa.Table:
+    """Rows that were merged ask for what their fields say now."""
+    operations = rows[OPERATION].to_numpy()
+    flagged = spec.flagged_deletes(rows)
+    wanted = np.where(flagged, RecordOperation.DELETE_FLAGGED, RecordOperation.UPSERT)
+    wanted = np.where(operations == RecordOperation.DELETE, operations, wanted).astype(np.int8)
+    return _set(rows, OPERATION, pa.array(wanted))
 
 
-def _checked_type(data_type: pa.DataType) -> pa.DataType:
-    if _kind(data_type) == "":
-        raise HoodieSchemaException(
-            f"ordering values of type {data_type} have no order; use a number, string, boolean, date or timestamp"
-        )
-    return data_type
+def _set(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    index = rows.schema.get_field_index(name)
+    return rows.set_column(index, rows.schema.field(index), column)
 
 
-def _kind(data_type: pa.DataType) -> str:
-    tests = {
-        "integer": pa.types.is_signed_integer,
-        "float": pa.types.is_floating,
-        "decimal": pa.types.is_decimal,
-        "string": pa.types.is_string,
-        "boolean": pa.types.is_boolean,
-        "date": pa.types.is_date32,
-        "timestamp": pa.types.is_timestamp,
-    }
-    return next((kind for kind, test in tests.items() if test(data_type)), "")
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([one_array(column) for column in rows.columns], schema=rows.schema)
 
 
-def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+def _replace_columns(rows: pa.Table, new: pa.RecordBatch | None) -> pa.Table:
+    columns = [
+        rows[name] if new is None or name not in new.schema.names else new.column(name) for name in rows.column_names
+    ]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _replace_batch_columns(rows: pa.RecordBatch, new: pa.RecordBatch | None) -> pa.RecordBatch:
+    names: Sequence[str] = new.schema.names if new is not None else ()
+    columns = [
+        new.column(name) if new is not None and name in names else rows.column(name) for name in rows.schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def _choose(first: pa.Table, second: pa.Table, takes_first: npt.NDArray[np.bool_]) -> pa.Table:
+    count = first.num_rows
+    indices = np.where(takes_first, np.arange(count), count + np.arange(count))
+    return pa.concat_tables([first, second]).take(pa.array(indices))

@@ -18,6 +18,7 @@ __all__ = [
     "CURRENT_ROW_POSITION",
     "FILE_NAME_META",
     "IS_DELETED_FIELD",
+    "MERGE_ERROR",
     "META_COLUMNS",
     "META_COLUMN_SET",
     "OPERATION",
@@ -55,12 +56,14 @@ CURRENT_INSTANT_TIME = "__hoodie_current_instant_time"
 CURRENT_FILE_ID = "__hoodie_current_file_id"
 CURRENT_ROW_POSITION = "__hoodie_current_row_position"
 BUCKET = "__hoodie_bucket"
+MERGE_ERROR = "__hoodie_merge_error"
 
 RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
     RECORD_KEY: pa.string(),
     PARTITION_PATH: pa.string(),
     ORDERING_VALUE: None,
     OPERATION: pa.int8(),
+    MERGE_ERROR: pa.string(),
     ROW_NUMBER: pa.int64(),
     CURRENT_INSTANT_TIME: pa.string(),
     CURRENT_FILE_ID: pa.string(),
@@ -70,7 +73,8 @@ RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
 """Reserved column to Arrow type, in their order in a batch; the ordering value has the type of its field.
 
 `ROW_NUMBER` grows in the order of the input: of two rows of one key and equal ordering value the later one wins.
-The three CURRENT columns are null for a row whose key is not in the table (an insert).
+The three CURRENT columns are null for a row whose key is not in the table (an insert). `MERGE_ERROR` is there only in
+tables with a user's record merger: why a row could not be merged with another one of the input, null for good rows.
 """
 
 

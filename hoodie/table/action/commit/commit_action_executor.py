@@ -208,6 +208,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         records = records.number_rows(ROW_NUMBER).persist()
         tagged: HoodieData | None = None
+        combined: HoodieData = records
         try:
             with self._metrics.step("read the input and its keys") as step:
                 keys = collect_keys(records)
@@ -215,11 +216,14 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 step.count(records=sum(counts["count"].to_pylist()))
                 self._refuse_rows_without_key(records, counts)
             indexed = IndexedTable(self._table.meta_client.storage, self._latest_base_files(counts))
-            combined = records
             if self._should_combine and keys is None:
                 combined = self._combine(records, True)
             elif self._should_combine and keys is not None and keys.has_duplicates:
-                combined, keys = self._drop_losers(records, keys)
+                if self._table.merge_spec.combines_rows:
+                    combined = self._combine(records, True).persist()
+                    keys = collect_keys(combined)
+                else:
+                    combined, keys = self._drop_losers(records, keys)
             tagged, located = self._tag(combined, keys, indexed)
             with self._metrics.step("build workload profile") as step:
                 profile = WorkloadProfile.from_counts(self.operation, located)
@@ -233,6 +237,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         finally:
             if tagged is not None:
                 tagged.unpersist()
+            combined.unpersist()
             records.unpersist()
             for shared in self._shared:
                 shared.release()

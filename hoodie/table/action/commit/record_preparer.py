@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from hoodie import exception
 from hoodie.common.data.normalise import normalise_batch
-from hoodie.common.model.merge_spec import null_ordering_count, null_ordering_message
+from hoodie.common.model.merge_spec import MergeSpec, null_ordering_count, null_ordering_message
 from hoodie.common.model.record_columns import (
-    IS_DELETED_FIELD,
+    MERGE_ERROR,
     OPERATION,
     ORDERING_VALUE,
     PARTITION_PATH,
@@ -43,6 +43,7 @@ class RecordPreparer:
         operation: What every row asks for; a row with ``_hoodie_is_deleted`` asks for a delete all the same.
         requires_ordering: Whether a null ordering value is an error.
         fill_missing: Whether columns that the input lacks are null.
+        merge_spec: Says which rows of data are deletes.
         key_schema: Of a delete: the table's types of the key and partition columns, so that keys come out as they are
             stored (``1``, not ``1.0``).
     """
@@ -53,6 +54,7 @@ class RecordPreparer:
     operation: RecordOperation = RecordOperation.UPSERT
     requires_ordering: bool = False
     fill_missing: bool = False
+    merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
     key_schema: pa.Schema | None = None
 
     def output_schema(self) -> pa.Schema:
@@ -61,7 +63,10 @@ class RecordPreparer:
         fields += [reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)]
         if self._orders and self.schema is not None and self.ordering_field is not None:
             fields.append(reserved_field(ORDERING_VALUE, self.schema.field(self.ordering_field).type))
-        return pa.schema([*fields, reserved_field(OPERATION)])
+        fields.append(reserved_field(OPERATION))
+        if self.merge_spec.can_fail_for_records:
+            fields.append(reserved_field(MERGE_ERROR))
+        return pa.schema(fields)
 
     @property
     def _orders(self) -> bool:
@@ -96,6 +101,8 @@ class RecordPreparer:
         if self._orders:
             columns.append(self._ordering_values(batch, rows, operations))
         columns.append(operations)
+        if self.merge_spec.can_fail_for_records:
+            columns.append(pa.nulls(len(operations), pa.string()))
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema())
 
     def _ordering_values(self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: pa.Array) -> pa.Array:
@@ -110,11 +117,12 @@ class RecordPreparer:
 
     def _operations(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> pa.Array:
         if self.key_generator is None and OPERATION in batch.schema.names:
-            return batch.column(OPERATION)
-        operations = np.full(rows.num_rows, int(self.operation), dtype=np.int8)
-        if self.operation is RecordOperation.UPSERT and IS_DELETED_FIELD in rows.schema.names:
-            flagged = pc.fill_null(rows.column(IS_DELETED_FIELD), False).to_numpy(zero_copy_only=False)
-            operations[flagged] = RecordOperation.DELETE_FLAGGED
+            operations = batch.column(OPERATION).to_numpy().copy()
+        else:
+            operations = np.full(rows.num_rows, int(self.operation), dtype=np.int8)
+        if self.schema is not None:
+            flagged = self.merge_spec.flagged_deletes(rows)
+            operations[flagged & (operations == RecordOperation.UPSERT)] = RecordOperation.DELETE_FLAGGED
         return pa.array(operations)
 
     def _failure(self, error: HoodieException) -> pa.RecordBatch:

@@ -1,0 +1,143 @@
+"""Ordering values as numbers that compare as Hudi compares them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.exception import HoodieSchemaException
+
+__all__ = ["one_array", "sortable"]
+
+
+def sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.int64]]:
+    """Numbers that compare as Java's compareTo compares the values, across all columns; a null is the smallest.
+
+    Args:
+        columns: Values of types that compare with each other.
+
+    Returns:
+        Int64 arrays of the same lengths.
+
+    Raises:
+        HoodieSchemaException: The type has no order, or the types differ in kind.
+    """
+    arrays = [one_array(column) for column in columns]
+    wanted = _common_type([array.type for array in arrays])
+    arrays = [array if array.type == wanted else array.cast(wanted) for array in arrays]
+    values = pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0]
+    numbers = _numbers(values)
+    if values.null_count:
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        if bool((numbers[valid] == np.iinfo(np.int64).min).any()):
+            numbers = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
+        numbers = np.where(valid, numbers, np.iinfo(np.int64).min)
+    bounds = np.cumsum([len(array) for array in arrays])[:-1]
+    return [piece for piece in np.split(numbers, bounds)]
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    data_type = values.type
+    if pa.types.is_floating(data_type):
+        return _float_numbers(values)
+    if pa.types.is_string(data_type):
+        return _ranks(_utf16sortable(values))
+    if pa.types.is_decimal(data_type):
+        return _ranks(values)
+    if pa.types.is_boolean(data_type):
+        values = values.cast(pa.int8())
+    elif pa.types.is_date32(data_type):
+        values = values.view(pa.int32())
+    elif pa.types.is_timestamp(data_type):
+        values = values.view(pa.int64())
+    numbers: npt.NDArray[np.int64] = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _float_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Double.compareTo: -0.0 before 0.0, NaN after everything and equal to NaN."""
+    doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
+    doubles[np.isnan(doubles)] = np.nan
+    bits = doubles.view(np.int64)
+    numbers: npt.NDArray[np.int64] = np.where(bits < 0, bits ^ np.int64(np.iinfo(np.int64).max), bits)
+    return numbers
+
+
+def _ranks(values: pa.Array) -> npt.NDArray[np.int64]:
+    ranks: npt.NDArray[np.int64] = (
+        pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    return ranks
+
+
+def _utf16sortable(values: pa.Array) -> pa.Array:
+    """Strings as bytes that sort as Java compares strings: by UTF-16 units.
+
+    UTF-8 sorts by code point. The two differ only where a character beyond U+FFFF (first byte F0 to F4) meets one of
+    U+E000 to U+FFFF (first byte EE or EF): in UTF-16 the surrogates of the former come first. So EE and EF, which are
+    never a later byte, are moved behind F4.
+    """
+    binary = values.cast(pa.binary())
+    data = binary.buffers()[2]
+    if data is None:
+        return binary
+    octets = np.frombuffer(data, dtype=np.uint8)
+    if not (octets >= 0xF0).any():
+        return binary
+    table = np.arange(256, dtype=np.uint8)
+    table[0xEE], table[0xEF] = 0xFE, 0xFF
+    moved = pa.py_buffer(table[octets].tobytes())
+    return pa.Array.from_buffers(
+        pa.binary(), len(binary), [binary.buffers()[0], binary.buffers()[1], moved], offset=binary.offset
+    )
+
+
+def _common_type(types: list[pa.DataType]) -> pa.DataType:
+    first = types[0]
+    if all(data_type == first for data_type in types):
+        return _checked_type(first)
+    kinds = {_kind(_checked_type(data_type)) for data_type in types}
+    if kinds == {"integer"}:
+        return pa.int64()
+    if kinds <= {"integer", "float"}:
+        return pa.float64()
+    if kinds == {"timestamp"}:
+        return pa.timestamp("us", tz="UTC")
+    if kinds == {"decimal"}:
+        scale = max(data_type.scale for data_type in types)
+        return pa.decimal256(max(data_type.precision - data_type.scale for data_type in types) + scale, scale)
+    raise HoodieSchemaException(
+        f"ordering values of types {' and '.join(str(data_type) for data_type in types)} do not compare: "
+        "cast the ordering column of the input to the table's type"
+    )
+
+
+def _checked_type(data_type: pa.DataType) -> pa.DataType:
+    if _kind(data_type) == "":
+        raise HoodieSchemaException(
+            f"ordering values of type {data_type} have no order; use a number, string, boolean, date or timestamp"
+        )
+    return data_type
+
+
+def _kind(data_type: pa.DataType) -> str:
+    tests = {
+        "integer": pa.types.is_signed_integer,
+        "float": pa.types.is_floating,
+        "decimal": pa.types.is_decimal,
+        "string": pa.types.is_string,
+        "boolean": pa.types.is_boolean,
+        "date": pa.types.is_date32,
+        "timestamp": pa.types.is_timestamp,
+    }
+    return next((kind for kind, test in tests.items() if test(data_type)), "")
+
+
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array, dictionaries decoded."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

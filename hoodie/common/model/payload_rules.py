@@ -1,0 +1,234 @@
+"""What Hudi's payload classes mean on copy-on-write tables, as values.
+
+A payload class answers three questions: which of several incoming rows of one key stays, whether an incoming row
+replaces the stored one, and which rows are deletes. `MergeSpec` reads the answers here and applies them to columns.
+``docs/merging.md`` shows them as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+import attrs
+
+__all__ = [
+    "DEFAULT_PAYLOAD",
+    "EVENT_TIME_PAYLOAD",
+    "LEGACY_PAYLOADS",
+    "MERGER_PREFIX",
+    "MYSQL_DEBEZIUM_PAYLOAD",
+    "OVERWRITE_NON_DEFAULTS_PAYLOAD",
+    "OVERWRITE_WITH_LATEST_PAYLOAD",
+    "PARTIAL_UPDATE_PAYLOAD",
+    "PAYLOADS",
+    "PAYLOAD_TYPES",
+    "POSTGRES_DEBEZIUM_PAYLOAD",
+    "TOASTED_VALUE",
+    "FieldRule",
+    "MergeMode",
+    "PayloadRules",
+    "StoredRule",
+    "canonical_payload_class",
+    "merger_payload_class",
+]
+
+_MODEL_PACKAGE = "org.apache.hudi.common.model."
+_DEBEZIUM_PACKAGE = f"{_MODEL_PACKAGE}debezium."
+OVERWRITE_WITH_LATEST_PAYLOAD = f"{_MODEL_PACKAGE}OverwriteWithLatestAvroPayload"
+DEFAULT_PAYLOAD = f"{_MODEL_PACKAGE}DefaultHoodieRecordPayload"
+EVENT_TIME_PAYLOAD = f"{_MODEL_PACKAGE}EventTimeAvroPayload"
+FIRST_VALUE_PAYLOAD = f"{_MODEL_PACKAGE}FirstValueAvroPayload"
+PARTIAL_UPDATE_PAYLOAD = f"{_MODEL_PACKAGE}PartialUpdateAvroPayload"
+OVERWRITE_NON_DEFAULTS_PAYLOAD = f"{_MODEL_PACKAGE}OverwriteNonDefaultsWithLatestAvroPayload"
+AWS_DMS_PAYLOAD = f"{_MODEL_PACKAGE}AWSDmsAvroPayload"
+MYSQL_DEBEZIUM_PAYLOAD = f"{_DEBEZIUM_PACKAGE}MySqlDebeziumAvroPayload"
+POSTGRES_DEBEZIUM_PAYLOAD = f"{_DEBEZIUM_PACKAGE}PostgresDebeziumAvroPayload"
+
+LEGACY_PAYLOADS: Mapping[str, str] = MappingProxyType({"org.apache.hudi.payload.AWSDmsAvroPayload": AWS_DMS_PAYLOAD})
+"""Older names of payload classes that Hudi still has."""
+
+MERGER_PREFIX = "python:"
+"""Begins the payload class of tables whose records a Python class merges.
+
+What follows is the class (``python:shop.mergers.Largest``). A colon is in no Java name: another engine that would have
+to merge looks for a class that cannot exist, and fails, instead of merging by other rules.
+"""
+
+TOASTED_VALUE = "__debezium_unavailable_value"
+"""What Debezium writes for a large PostgreSQL value that an update did not touch."""
+
+DEBEZIUM_OPERATION = "_change_operation_type"
+BINLOG_POSITION = "_event_seq"
+LOG_SEQUENCE_NUMBER = "_event_lsn"
+
+
+class MergeMode(StrEnum):
+    """Hudi 1.x's name for how records merge.
+
+    Hudi: org.apache.hudi.common.config.RecordMergeMode.
+    """
+
+    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+    CUSTOM = "CUSTOM"
+
+
+class StoredRule(StrEnum):
+    """When a stored row wins over an incoming one."""
+
+    NEVER = "never"
+    LARGER = "its ordering value is larger"
+    LARGER_OR_EQUAL = "its ordering value is not smaller"
+    BINLOG = "its binlog position is not smaller"
+    LOG_SEQUENCE = "its log sequence number is larger"
+
+
+class FieldRule(StrEnum):
+    """Which values of an incoming row leave the stored ones as they are."""
+
+    NULLS = "nulls"
+    DEFAULTS = "nulls and the schema's default values"
+    TOASTED = "values that say that they are unavailable"
+
+
+@attrs.frozen
+class PayloadRules:
+    """The rules of one payload class.
+
+    Attributes:
+        class_name: The class with its package.
+        mode: What Hudi 1.x calls it.
+        stored_rule: When the stored row wins.
+        field_rule: Which incoming values do not count; None: rows are taken whole.
+        first_of_equals: Among incoming rows of one key and equal ordering values the first stays, not the last.
+        combines_fields: Incoming rows of one key are merged field by field, and not chosen from.
+        deletes_compete: A row that is marked as deleted loses to a stored row that wins; without it, it always deletes.
+        takes_markers: Whether ``hoodie.payload.delete.field`` and ``.marker`` count.
+        delete_column: A column that marks deletes, beside ``_hoodie_is_deleted``.
+        delete_value: Its value for them, in any case.
+        sequence_column: A column that rows are ordered by when a stored row is met, and never null then.
+
+    Hudi: org.apache.hudi.common.model.{OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload,
+    EventTimeAvroPayload, FirstValueAvroPayload, PartialUpdateAvroPayload, OverwriteNonDefaultsWithLatestAvroPayload,
+    AWSDmsAvroPayload}, and of its package debezium {MySqlDebeziumAvroPayload, PostgresDebeziumAvroPayload}.
+    """
+
+    class_name: str
+    mode: MergeMode = MergeMode.CUSTOM
+    stored_rule: StoredRule = StoredRule.NEVER
+    field_rule: FieldRule | None = None
+    first_of_equals: bool = False
+    combines_fields: bool = False
+    deletes_compete: bool = False
+    takes_markers: bool = False
+    delete_column: str | None = None
+    delete_value: str | None = None
+    sequence_column: str | None = None
+
+    @property
+    def required_columns(self) -> tuple[str, ...]:
+        """Columns without which Hudi fails to merge."""
+        return tuple(name for name in (self.delete_column, self.sequence_column) if name is not None)
+
+    @property
+    def needs_ordering_field(self) -> bool:
+        """Whether the rules mean nothing without an ordering field."""
+        return self.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL) and self.field_rule is None
+
+    @property
+    def short_name(self) -> str:
+        """The class without its package."""
+        return self.class_name.rpartition(".")[2]
+
+
+PAYLOADS: Mapping[str, PayloadRules] = MappingProxyType(
+    {
+        rules.class_name: rules
+        for rules in (
+            PayloadRules(OVERWRITE_WITH_LATEST_PAYLOAD, MergeMode.COMMIT_TIME_ORDERING),
+            PayloadRules(
+                DEFAULT_PAYLOAD,
+                MergeMode.EVENT_TIME_ORDERING,
+                StoredRule.LARGER,
+                deletes_compete=True,
+                takes_markers=True,
+            ),
+            PayloadRules(EVENT_TIME_PAYLOAD, MergeMode.CUSTOM, StoredRule.LARGER, takes_markers=True),
+            PayloadRules(
+                FIRST_VALUE_PAYLOAD,
+                stored_rule=StoredRule.LARGER_OR_EQUAL,
+                first_of_equals=True,
+                deletes_compete=True,
+                takes_markers=True,
+            ),
+            PayloadRules(
+                PARTIAL_UPDATE_PAYLOAD,
+                stored_rule=StoredRule.LARGER,
+                field_rule=FieldRule.NULLS,
+                combines_fields=True,
+            ),
+            PayloadRules(OVERWRITE_NON_DEFAULTS_PAYLOAD, field_rule=FieldRule.DEFAULTS),
+            PayloadRules(AWS_DMS_PAYLOAD, delete_column="Op", delete_value="D"),
+            PayloadRules(
+                MYSQL_DEBEZIUM_PAYLOAD,
+                stored_rule=StoredRule.BINLOG,
+                deletes_compete=True,
+                delete_column=DEBEZIUM_OPERATION,
+                delete_value="d",
+                sequence_column=BINLOG_POSITION,
+            ),
+            PayloadRules(
+                POSTGRES_DEBEZIUM_PAYLOAD,
+                stored_rule=StoredRule.LOG_SEQUENCE,
+                field_rule=FieldRule.TOASTED,
+                deletes_compete=True,
+                delete_column=DEBEZIUM_OPERATION,
+                delete_value="d",
+                sequence_column=LOG_SEQUENCE_NUMBER,
+            ),
+        )
+    }
+)
+"""Class name with package to its rules."""
+
+PAYLOAD_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "OVERWRITE_LATEST_AVRO": OVERWRITE_WITH_LATEST_PAYLOAD,
+        "HOODIE_AVRO_DEFAULT": DEFAULT_PAYLOAD,
+        "EVENT_TIME_AVRO": EVENT_TIME_PAYLOAD,
+        "OVERWRITE_NON_DEF_LATEST_AVRO": OVERWRITE_NON_DEFAULTS_PAYLOAD,
+        "PARTIAL_UPDATE_AVRO": PARTIAL_UPDATE_PAYLOAD,
+        "AWS_DMS_AVRO": AWS_DMS_PAYLOAD,
+        "MYSQL_DEBEZIUM_AVRO": MYSQL_DEBEZIUM_PAYLOAD,
+        "POSTGRES_DEBEZIUM_AVRO": POSTGRES_DEBEZIUM_PAYLOAD,
+    }
+)
+"""Hudi's short names (``hoodie.compaction.payload.type``) to class names."""
+
+
+def canonical_payload_class(name: str) -> str:
+    """The name by which hoodie knows a payload class.
+
+    Args:
+        name: A class name with or without package, of today or of older releases (``com.uber.hoodie...``), or a short
+            name as `PAYLOAD_TYPES` has them.
+
+    Returns:
+        The class name with its package; what is not known comes back with Hudi's package, or as it is.
+    """
+    name = name.strip()
+    if name.startswith(MERGER_PREFIX):
+        return name
+    name = name.replace("com.uber.hoodie", "org.apache.hudi")
+    name = LEGACY_PAYLOADS.get(name, PAYLOAD_TYPES.get(name.upper(), name))
+    if "." in name:
+        return name
+    known = (rules.class_name for rules in PAYLOADS.values() if rules.short_name == name)
+    return next(known, f"{_MODEL_PACKAGE}{name}")
+
+
+def merger_payload_class(merger_class: str) -> str:
+    """The payload class that a table of a Python record merger stores."""
+    return f"{MERGER_PREFIX}{merger_class}"

@@ -1,0 +1,272 @@
+"""Records merged by a user's own class.
+
+A merger is told pairs of rows of one key, the older and the newer, and says for each pair what stays. It is asked
+twice: for rows of one key within the input (the later row is the newer), and for an incoming row and the stored one.
+Subclass `HoodieRecordMerger` to decide for whole columns, `HoodieSingleRecordMerger` for one pair at a time::
+
+    class LargestFare(HoodieRecordMerger):
+        def merge(self, older, newer, record_keys):
+            return MergeOutcome.choose(pc.greater_equal(newer["fare"], older["fare"]))
+
+A table is made for a merger: see ``hoodie.write.record.merge.custom.implementation.classes``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.record import HoodieKey, HoodieRecord
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieSchemaException
+
+__all__ = [
+    "DELETE_STORED",
+    "KEEP_STORED",
+    "TAKE_INCOMING",
+    "HoodieRecordMerger",
+    "HoodieSingleRecordMerger",
+    "MergeOutcome",
+    "load_merger_class",
+    "merge_pairs",
+    "merger_class_name",
+]
+
+KEEP_STORED = 0
+"""The older (stored) row stays as it is."""
+TAKE_INCOMING = 1
+"""The outcome's row is written, in place of the stored one if there is one."""
+DELETE_STORED = 2
+"""The stored row goes, and nothing takes its place."""
+
+
+@attrs.frozen(eq=False)
+class MergeOutcome:
+    """What became of pairs of rows.
+
+    Attributes:
+        codes: ``KEEP_STORED``, ``TAKE_INCOMING`` or ``DELETE_STORED`` for each pair (uint8).
+        rows: For each pair the row that is written if its code is ``TAKE_INCOMING`` (other rows are not looked at).
+            Of a user's merger: the columns of the newer rows in any order; None: the newer rows as they are.
+        errors: Number of a pair to why it could not be merged. Such a pair is reported as a failed record, and its
+            stored row stays.
+    """
+
+    codes: npt.NDArray[np.uint8]
+    rows: pa.RecordBatch | None = None
+    errors: Mapping[int, str] = attrs.field(factory=dict)
+
+    @classmethod
+    def choose(cls, take_newer: Any) -> MergeOutcome:
+        """Take the newer row of some pairs and keep the older one of the others.
+
+        Args:
+            take_newer: A boolean for each pair: an Arrow or numpy array, or a list; a null means no.
+        """
+        if isinstance(take_newer, pa.ChunkedArray):
+            take_newer = take_newer.combine_chunks()
+        if isinstance(take_newer, pa.Array):
+            take_newer = pc.fill_null(take_newer, False).to_numpy(zero_copy_only=False)
+        wanted = np.asarray(take_newer, dtype=np.bool_)
+        return cls(np.where(wanted, TAKE_INCOMING, KEEP_STORED).astype(np.uint8))
+
+    @classmethod
+    def write(cls, rows: pa.RecordBatch) -> MergeOutcome:
+        """Write a row for each pair.
+
+        Args:
+            rows: One row a pair, with the columns of the newer rows.
+        """
+        return cls(np.full(rows.num_rows, TAKE_INCOMING, dtype=np.uint8), rows)
+
+
+class HoodieRecordMerger(ABC):
+    """Decides what two rows of one key become; subclass it with a constructor that takes no arguments.
+
+    A merger is a pure function of its rows: it runs in tasks, may be asked again for the same rows, and for any part of
+    them. Deletes of keys are never asked about, they delete. A row with ``_hoodie_is_deleted`` is a row like others;
+    where it is taken, the record is deleted.
+
+    Hudi: org.apache.hudi.common.model.HoodieRecordMerger. Differs: is told columns.
+    """
+
+    @abstractmethod
+    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, record_keys: pa.Array) -> MergeOutcome:
+        """Merge pairs of rows.
+
+        Args:
+            older: The table's columns, no meta columns; row ``i`` is the older row of pair ``i``.
+            newer: The same columns.
+            record_keys: The key of each pair (string).
+
+        Returns:
+            What each pair becomes.
+
+        Raises:
+            Exception: Something is wrong with rows. The pairs that fail are found by asking again for parts, and are
+                reported as failed records; the others are merged.
+        """
+
+
+class HoodieSingleRecordMerger(HoodieRecordMerger):
+    """Decides for one pair of records at a time: simple to write, and slow, as every record becomes a Python object."""
+
+    @abstractmethod
+    def merge_records(self, older: HoodieRecord, newer: HoodieRecord) -> HoodieRecord | None:
+        """Merge two records of one key.
+
+        Args:
+            older: The stored record, or the earlier of two incoming ones; its ``data`` has all columns of the table.
+            newer: The incoming record, or the later one.
+
+        Returns:
+            The record that stays: one of the two, or another one with the same columns. None deletes.
+
+        Raises:
+            Exception: The record is reported as failed.
+        """
+
+    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, record_keys: pa.Array) -> MergeOutcome:
+        """Merge pairs of rows one by one."""
+        codes = np.full(newer.num_rows, TAKE_INCOMING, dtype=np.uint8)
+        errors: dict[int, str] = {}
+        merged: list[Mapping[str, Any]] = []
+        pairs = zip(older.to_pylist(), newer.to_pylist(), record_keys.to_pylist(), strict=True)
+        for number, (old_data, new_data, record_key) in enumerate(pairs):
+            key = HoodieKey(record_key)
+            old, new = HoodieRecord(key, old_data), HoodieRecord(key, new_data)
+            data: Mapping[str, Any] = new_data
+            try:
+                result = self.merge_records(old, new)
+                if result is None:
+                    codes[number] = DELETE_STORED
+                elif result is old:
+                    codes[number] = KEEP_STORED
+                else:
+                    data = _checked_data(result, newer.schema)
+            except Exception as error:
+                codes[number], errors[number] = KEEP_STORED, _reason(self, error)
+            merged.append(data)
+        return MergeOutcome(codes, pa.RecordBatch.from_pylist(merged, newer.schema), errors)
+
+
+def _checked_data(record: HoodieRecord, schema: pa.Schema) -> Mapping[str, Any]:
+    if not isinstance(record, HoodieRecord):
+        raise TypeError(f"merge_records gave a {type(record).__name__}; give a HoodieRecord or None")
+    if set(record.data) != set(schema.names):
+        raise ValueError(f"merge_records gave the columns {sorted(record.data)}, not {sorted(schema.names)}")
+    pa.RecordBatch.from_pylist([record.data], schema)
+    return record.data
+
+
+def merge_pairs(
+    merger: HoodieRecordMerger, older: pa.RecordBatch, newer: pa.RecordBatch, record_keys: pa.Array
+) -> MergeOutcome:
+    """Ask a merger, and find the pairs that it fails for.
+
+    Args:
+        merger: A user's merger.
+        older: As of `HoodieRecordMerger.merge`.
+        newer: As of `HoodieRecordMerger.merge`.
+        record_keys: As of `HoodieRecordMerger.merge`.
+
+    Returns:
+        The outcome; its rows have the schema of the newer rows.
+
+    Raises:
+        HoodieException: The merger gives something else than an outcome for these pairs.
+        HoodieSchemaException: The rows that it gives do not have the columns of the newer rows.
+    """
+    if newer.num_rows == 0:
+        return MergeOutcome(np.zeros(0, dtype=np.uint8), newer)
+    try:
+        outcome = merger.merge(older, newer, record_keys)
+    except Exception as error:
+        if newer.num_rows == 1:
+            return MergeOutcome(np.full(1, KEEP_STORED, dtype=np.uint8), newer, {0: _reason(merger, error)})
+        half = newer.num_rows // 2
+        parts = [
+            merge_pairs(merger, older.slice(start, count), newer.slice(start, count), record_keys.slice(start, count))
+            for start, count in ((0, half), (half, newer.num_rows - half))
+        ]
+        rows = pa.Table.from_batches([part.rows for part in parts]).combine_chunks().to_batches()[0]
+        errors = {**parts[0].errors, **{number + half: text for number, text in parts[1].errors.items()}}
+        return MergeOutcome(np.concatenate([part.codes for part in parts]), rows, errors)
+    return _checked_outcome(merger, outcome, newer)
+
+
+def _checked_outcome(merger: HoodieRecordMerger, outcome: Any, newer: pa.RecordBatch) -> MergeOutcome:
+    name = type(merger).__name__
+    if not isinstance(outcome, MergeOutcome):
+        raise HoodieException(f"{name}.merge gave a {type(outcome).__name__}: give a MergeOutcome")
+    codes = np.asarray(outcome.codes)
+    if len(codes) != newer.num_rows or not np.isin(codes, (KEEP_STORED, TAKE_INCOMING, DELETE_STORED)).all():
+        raise HoodieException(
+            f"{name}.merge gave {len(codes)} codes for {newer.num_rows} pairs, or codes that are none of KEEP_STORED, "
+            "TAKE_INCOMING and DELETE_STORED"
+        )
+    codes = codes.astype(np.uint8)
+    for number in outcome.errors:
+        codes[number] = KEEP_STORED
+    return MergeOutcome(codes, _checked_rows(name, outcome.rows, newer), dict(outcome.errors))
+
+
+def _checked_rows(name: str, rows: pa.RecordBatch | None, newer: pa.RecordBatch) -> pa.RecordBatch:
+    if rows is None:
+        return newer
+    if rows.num_rows != newer.num_rows or set(rows.schema.names) != set(newer.schema.names):
+        raise HoodieSchemaException(
+            f"{name}.merge gave {rows.num_rows} rows of the columns {', '.join(rows.schema.names)} for "
+            f"{newer.num_rows} pairs of {', '.join(newer.schema.names)}"
+        )
+    columns = []
+    for field in newer.schema:
+        column = rows.column(field.name)
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except pa.ArrowInvalid as error:
+            raise HoodieSchemaException(
+                f"{name}.merge gave the column '{field.name}' as {column.type}, which is not {field.type}: {error}"
+            ) from error
+    return pa.RecordBatch.from_arrays(columns, schema=newer.schema)
+
+
+def _reason(merger: HoodieRecordMerger, error: Exception) -> str:
+    return f"{type(merger).__name__} failed: {type(error).__name__}: {error}"
+
+
+def merger_class_name(merger_class: type[HoodieRecordMerger]) -> str:
+    """The name of a merger class as configurations and tables have it: ``package.module.Class``."""
+    return f"{merger_class.__module__}.{merger_class.__qualname__}"
+
+
+def load_merger_class(name: str) -> Callable[[], HoodieRecordMerger]:
+    """Import a merger class.
+
+    Args:
+        name: ``package.module.Class``.
+
+    Raises:
+        HoodieConfigException: There is no such class, or it is no `HoodieRecordMerger` that can be made.
+    """
+    module_name, _, class_name = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name) if module_name else None
+    except (ImportError, AttributeError) as error:
+        raise HoodieConfigException(
+            f"the record merger {name} cannot be imported ({error}): give package.module.Class of a subclass of "
+            "hoodie.HoodieRecordMerger that stands at the top of its module"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, HoodieRecordMerger)) or found.__abstractmethods__:
+        raise HoodieConfigException(
+            f"{name} is no record merger: give package.module.Class of a subclass of hoodie.HoodieRecordMerger (or "
+            "HoodieSingleRecordMerger) with all its methods"
+        )
+    return found
