@@ -295,7 +295,7 @@ class BaseHoodieWriteClient:
     def _write(self, operation: WriteOperationType, records: Any, instant_time: str | None) -> HoodieWriteResult:
         with self._metrics.operation(operation.value.lower()) as call:
             result = self._write_and_commit(operation, records, instant_time)
-            call.summary = repr(result)[1:-1]
+            call.summary = result.summary
             return result
 
     def _write_and_commit(
@@ -425,7 +425,11 @@ class BaseHoodieWriteClient:
                     f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
                 )
             logger.info(
-                "committed %s %s to %s: %r", result.operation.value, instant_time, meta_client.base_path, result
+                "committed %s %s to %s: %r",
+                result.operation.value,
+                instant_time,
+                meta_client.base_path,
+                attrs.evolve(result, is_committed=True),
             )
         else:
             RollbackService(meta_client, self._config, self._metrics).rollback(instant_time)

@@ -29,7 +29,7 @@ class HoodieWriteResult:
         commit_metadata: What the commit stores, or would.
         is_committed: Whether the instant is completed: True with auto-commit.
         partition_to_replace_file_ids: File groups that the commit replaces.
-        steps: The steps of the write and what they took.
+        steps: The steps of the write and what they took; ``docs/progress-and-metrics.md`` names them.
     """
 
     instant_time: str
@@ -89,10 +89,15 @@ class HoodieWriteResult:
         """Bytes of the written files."""
         return sum(status.stat.total_write_bytes for status in self.statuses)
 
-    def __repr__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """The outcome in a line."""
         parts = ", ".join(f"{value:,} {name}" for name, value in self._figures() if value or name == "inserted")
         state = "committed" if self.is_committed else "not committed"
-        return f"<HoodieWriteResult {self.operation.value} {self.instant_time}: {parts} ({state})>"
+        return f"{self.operation.value} {self.instant_time}: {parts} ({state})"
+
+    def __repr__(self) -> str:
+        return f"<HoodieWriteResult {self.summary}>"
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{escape(name)}</td><td>{value:,}</td></tr>" for name, value in self._figures())
