@@ -13,6 +13,7 @@
     ├── HoodieKeyException (ValueError)            a record key or partition path that cannot be stored
     ├── HoodieSchemaException (TypeError)          a schema that cannot be used
     │   ├── SchemaCompatibilityException           input and table disagree about a column's type
+    │   ├── NullColumnException                    a column holds nulls only, so its type is unknown
     │   └── MissingSchemaFieldException            a column of the table is missing in the input
     ├── HoodieIndexException                       the index cannot answer, or does not fit the table
     ├── HoodieWriteException                       a write operation failed
@@ -49,6 +50,7 @@ __all__ = [
     "HoodieWriteException",
     "InvalidTableException",
     "MissingSchemaFieldException",
+    "NullColumnException",
     "SchemaCompatibilityException",
     "TableExistsException",
     "TableNotFoundException",
@@ -97,6 +99,24 @@ class HoodieSchemaException(HoodieException, TypeError):
 
 class SchemaCompatibilityException(HoodieSchemaException):
     """The input's type of a column does not fit the table's."""
+
+
+class NullColumnException(HoodieSchemaException):
+    """A column holds nulls only, and nothing tells its type.
+
+    Attributes:
+        column: Its name, with those of what it is nested in.
+    """
+
+    def __init__(self, column: str) -> None:
+        super().__init__(
+            f"column '{column}' of type null cannot be stored: it holds nulls only, so its type is unknown; give it a "
+            "type, or leave it out"
+        )
+        self.column = column
+
+    def __reduce__(self) -> tuple[type[NullColumnException], tuple[str]]:
+        return type(self), (self.column,)
 
 
 class MissingSchemaFieldException(HoodieSchemaException):

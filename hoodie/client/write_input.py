@@ -22,6 +22,7 @@ from hoodie.avro.schema_converters import (
 )
 from hoodie.common.data.data import HoodieData
 from hoodie.common.data.schema_compatibility import check_schema
+from hoodie.common.data.stored_types import find_field
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieKey
@@ -35,6 +36,7 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.exception import HoodieKeyException, NullColumnException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.storage.parquet_reader import read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -104,9 +106,16 @@ class WriteInput:
             SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
         """
         key_generator = create_key_generator(self._meta_client.table_config, self._single_field_prefix())
-        if operation is WriteOperationType.DELETE:
-            return self._prepare_keys(records, key_generator)
-        return self._prepare_records(operation, records, key_generator)
+        try:
+            if operation is WriteOperationType.DELETE:
+                return self._prepare_keys(records, key_generator)
+            return self._prepare_records(operation, records, key_generator)
+        except NullColumnException as error:
+            if error.column not in self._meta_client.table_config.record_key_fields:
+                raise
+            raise HoodieKeyException(
+                f"column '{error.column}', a record key field of the table, is null in all records; nothing was written"
+            ) from error
 
     def _prepare_keys(self, keys: Any, key_generator: KeyGenerator) -> PreparedInput:
         schemas = self._table_schemas()
@@ -133,23 +142,33 @@ class WriteInput:
             None if has_keys else key_generator.bind(schemas.columns),
             self._table.merge_spec.ordering_field,
             requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
-            fill_missing=self._config.write.set_null_for_missing_columns,
+            fill_missing=self._config.write.set_null_for_missing_columns or not self._has_schema,
         )
         return self._prepared(data, preparer, schemas)
 
     @staticmethod
     def _prepared(data: HoodieData, preparer: RecordPreparer, schemas: WriteSchemas) -> PreparedInput:
         prepared = data.map_batches(preparer, preparer.output_schema())
-        return PreparedInput(prepared, schemas, preparer.key_generator)
+        # Keys to delete come without the columns that would explain which of them are bad.
+        return PreparedInput(prepared, schemas, preparer.key_generator if preparer.schema is not None else None)
 
     def _records_to_data(self, records: Any) -> HoodieData:
         data = self._context.to_data(records, self._known_schema())
         return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
 
+    @property
+    def _has_schema(self) -> bool:
+        return self._meta_client.load_avro_schema() is not None
+
     def _known_schema(self) -> pa.Schema | None:
-        """Types for input that has none of its own: ``hoodie.avro.schema``, else the table's."""
-        avro = self._config.write.avro_schema or self._meta_client.load_avro_schema()
-        return to_arrow(avro) if avro else None
+        """Types for input that has none of its own: ``hoodie.avro.schema``, else the table's; names are the table's."""
+        declared, stored = self._config.write.avro_schema, self._meta_client.load_avro_schema()
+        if not declared or not stored:
+            either = declared or stored
+            return to_arrow(either) if either else None
+        wanted = to_arrow(declared)
+        fields = [field.with_type((find_field(wanted, field.name) or field).type) for field in to_arrow(stored)]
+        return pa.schema([*fields, *(field for field in wanted if find_field(fields, field.name) is None)])
 
     def _single_field_prefix(self) -> bool | None:
         """Whether keys of one field carry its name, where releases of Hudi differ: as the table's stored keys do."""
@@ -175,7 +194,8 @@ class WriteInput:
             schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
             batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
             return self._context.generate([batch], _as_it_is, schema)
-        data = self._context.to_data(keys)
+        table_avro = self._meta_client.load_avro_schema()
+        data = self._context.to_data(keys, to_arrow(table_avro) if table_avro else None)
         wanted = {*table_config.record_key_fields, *table_config.partition_fields, RECORD_KEY, PARTITION_PATH}
         tops = {name.split(".")[0] for name in wanted}
         return data.select([name for name in data.schema.names if name in tops])
@@ -199,13 +219,24 @@ class WriteInput:
         return WriteSchemas(meta_client.load_schema(), avro, add_meta_columns(avro))
 
     def _write_schemas(self, input_schema: pa.Schema) -> WriteSchemas:
-        """The table's columns and the input's new ones; the first write of a table takes the input's."""
+        """The table's columns and the input's new ones; the first write of a table takes the input's.
+
+        On the first write the columns of ``hoodie.avro.schema`` stand in for those of a table, and may be left out.
+        """
         meta_client = self._meta_client
         config = meta_client.table_config
         table_avro = meta_client.load_avro_schema()
-        table_schema = meta_client.load_schema() if table_avro is not None else None
-        columns = check_schema(table_schema, input_schema, self._config.write.set_null_for_missing_columns)
-        if table_avro is not None and table_schema is not None:
+        if table_avro is not None:
+            table_schema = to_arrow(table_avro)
+        else:
+            table_schema = to_arrow(self._config.write.avro_schema) if self._config.write.avro_schema else None
+        columns = check_schema(
+            table_schema,
+            input_schema,
+            self._config.write.set_null_for_missing_columns or table_avro is None,
+            key_fields={*config.record_key_fields, *config.partition_fields},
+        )
+        if table_avro is not None:
             check_writable(table_avro)
             avro = table_avro if columns == table_schema else evolve(table_avro, columns)
         else:

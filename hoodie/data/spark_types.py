@@ -9,6 +9,7 @@
     date                             date32
     timestamp                        timestamp(us, UTC)
     timestamp_ntz                    timestamp(us)
+    binary                           fixed_size_binary(n) (from Arrow only)
     array, map, struct               list, map, struct
     void                             null (to Arrow only)
 
@@ -70,7 +71,7 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
     problems: list[str] = []
     fields = [_arrow_field(field, field.name, problems) for field in schema.fields]
     if problems:
-        raise HoodieSchemaException(f"types that cannot be stored: {'; '.join(problems)}. Cast or drop these columns")
+        raise HoodieSchemaException("; ".join(problems))
     return pa.schema(fields)
 
 
@@ -114,6 +115,18 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+_WAYS_OUT = {
+    "VariantType": "tables of version 6 have no variant; store to_json(...) of it, or its fields",
+    "CalendarIntervalType": "Hudi has no interval; store its parts as numbers",
+    "DayTimeIntervalType": "Hudi has no interval; cast it to bigint (microseconds) or string",
+    "YearMonthIntervalType": "Hudi has no interval; cast it to int (months) or string",
+    "TimeType": "Hudi has no time of day; cast it to string",
+    "GeometryType": "Hudi has no geometry; store it as binary (WKB)",
+    "GeographyType": "Hudi has no geography; store it as binary (WKB)",
+}
+_USER_DEFINED = "a user-defined type is not stored; select its fields, or cast it to the type that it is stored as"
+
+
 def _arrow_field(field: st.StructField, path: str, problems: list[str]) -> pa.Field:
     return pa.field(field.name, _arrow_type(field.dataType, path, problems), field.nullable)
 
@@ -132,7 +145,9 @@ def _arrow_type(data_type: st.DataType, path: str, problems: list[str]) -> pa.Da
         value = _arrow_type(data_type.valueType, f"{path}.value", problems)
         return pa.map_(pa.field("key", key, False), pa.field("value", value, data_type.valueContainsNull))
     if kind not in _TO_ARROW:
-        problems.append(f"{path} is {data_type.simpleString()}")
+        is_user_defined = isinstance(data_type, st.UserDefinedType)
+        way_out = _USER_DEFINED if is_user_defined else _WAYS_OUT.get(kind, "Avro has no such type; cast the column")
+        problems.append(f"column '{path}' of type {data_type.simpleString()} cannot be stored: {way_out}")
         return pa.string()
     return _TO_ARROW[kind]
 
@@ -144,6 +159,8 @@ def _spark_field(field: pa.Field, path: str) -> st.StructField:
 def _spark_type(data_type: pa.DataType, path: str) -> st.DataType:
     if pa.types.is_decimal(data_type) and data_type.precision <= MAX_PRECISION:
         return st.DecimalType(data_type.precision, data_type.scale)
+    if pa.types.is_fixed_size_binary(data_type):
+        return st.BinaryType()
     if pa.types.is_struct(data_type):
         return st.StructType([_spark_field(field, f"{path}.{field.name}") for field in data_type])
     if pa.types.is_map(data_type):

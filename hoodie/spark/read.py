@@ -6,14 +6,14 @@ Hudi: the snapshot query of org.apache.hudi.DefaultSource.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hoodie.avro.schema_converters import to_arrow
@@ -44,6 +44,10 @@ NOT_YET = (
 FOOTER_THREADS = 16
 WIDENS_SINCE = 4
 """The release of Spark that reads columns of a file as wider types by itself."""
+
+Promotions = frozenset[tuple[pa.DataType, pa.DataType]]
+_WIDENED_BY_SPARK_4: Promotions = frozenset({(pa.int32(), pa.int64()), (pa.int32(), pa.float64())})
+"""Types of a file and of the table that Spark 4 reads as Hudi does."""
 
 NarrowColumns = tuple[tuple[str, pa.DataType], ...]
 """Columns of a file whose type is narrower than the table's."""
@@ -147,15 +151,28 @@ def _scan(
         ) from error
     if not narrow:
         return frame
-    wanted = spark_schema(schema)
-    return frame.select(
-        [
-            sf.col(quoted(field.name)).cast(field.dataType).alias(field.name)
-            if field.name in narrow
-            else sf.col(quoted(field.name))
-            for field in wanted.fields
-        ]
-    )
+    return frame.select([_widened(field, narrow.get(field.name)) for field in schema])
+
+
+def _widened(field: pa.Field, file_type: pa.DataType | None) -> Column:
+    """A column of a scan in the table's type. Floats go by their digits, as in Hudi: 0.1 is 0.1 as a double, too."""
+    column = sf.col(quoted(field.name))
+    if file_type is None:
+        return column
+    for data_type in (_floats_as_strings(file_type, field.type), field.type):
+        column = column.cast(spark_schema(pa.schema([field.with_type(_nullable(data_type))])).fields[0].dataType)
+    return column.alias(field.name)
+
+
+def _nullable(data_type: pa.DataType) -> pa.DataType:
+    """The type with nulls allowed inside, as Spark's scans allow them everywhere; it refuses casts to the contrary."""
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(pa.field("element", _nullable(data_type.value_type)))
+    if pa.types.is_map(data_type):
+        return pa.map_(data_type.key_type, pa.field("value", _nullable(data_type.item_type)))
+    return data_type
 
 
 def _spark_path(given_path: str, base_path: str) -> str:
@@ -169,69 +186,89 @@ def _spark_path(given_path: str, base_path: str) -> str:
 def _group_by_narrow_columns(
     spark: SparkSession, meta_client: HoodieTableMetaClient, files: list[HoodieBaseFile], schema: pa.Schema
 ) -> dict[NarrowColumns, list[HoodieBaseFile]]:
-    """Files by the columns that Spark must be told to widen: none from Spark 4 on.
+    """Files by the columns that Spark cannot read as the table's types, or would widen otherwise than Hudi does.
 
-    Spark 3.5 fails on an int32 file that it is told to read as bigint, and on other such pairs. A file has the types of
-    the schema in the metadata of the commit that wrote it; where that commit is archived the file's footer is read.
+    Spark 3.5 fails on an int32 file that it is told to read as bigint, and on other such pairs; Spark 4 knows some of
+    them. All files of an instant have one schema: that in the metadata of its commit, or, where the commit is archived,
+    that of one of its files.
     """
-    if int(spark.version.split(".")[0]) >= WIDENS_SINCE:
-        return {(): files}
-    by_instant: dict[str, NarrowColumns | None] = {
-        instant_time: _narrow_columns_of_commit(meta_client, instant_time, schema)
-        for instant_time in {file.instant_time for file in files}
+    widens = _WIDENED_BY_SPARK_4 if int(spark.version.split(".")[0]) >= WIDENS_SINCE else frozenset()
+    first = {file.instant_time: file for file in reversed(files)}
+    narrow = {
+        instant_time: _narrow_columns_of_commit(meta_client, instant_time, schema, widens) for instant_time in first
     }
-    unknown = [file for file in files if by_instant[file.instant_time] is None]
+    unknown = [first[instant_time] for instant_time, columns in narrow.items() if columns is None]
     with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="hoodie-footer") as pool:
-        footers = pool.map(partial(_narrow_columns_of_file, meta_client.storage, schema), unknown)
-        by_path = dict(zip((file.path for file in unknown), footers, strict=True))
+        footers = pool.map(partial(_narrow_columns_of_file, meta_client.storage, schema, widens), unknown)
+        narrow |= dict(zip((file.instant_time for file in unknown), footers, strict=True))
     groups: dict[NarrowColumns, list[HoodieBaseFile]] = {}
     for file in files:
-        narrow = by_instant[file.instant_time]
-        groups.setdefault(by_path[file.path] if narrow is None else narrow, []).append(file)
+        groups.setdefault(narrow[file.instant_time] or (), []).append(file)
     return groups
 
 
 def _narrow_columns_of_commit(
-    meta_client: HoodieTableMetaClient, instant_time: str, schema: pa.Schema
+    meta_client: HoodieTableMetaClient, instant_time: str, schema: pa.Schema, widens: Promotions
 ) -> NarrowColumns | None:
     """The narrow columns of files that an instant wrote; None when its metadata does not tell."""
     instant = meta_client.active_timeline.filter_completed_instants().find(instant_time)
     avro_schema = meta_client.active_timeline.read_commit_metadata(instant).schema if instant is not None else None
-    return _narrow_columns(to_arrow(avro_schema), schema) if avro_schema else None
+    return _narrow_columns(to_arrow(avro_schema), schema, widens) if avro_schema else None
 
 
-def _narrow_columns_of_file(storage: HoodieStorage, schema: pa.Schema, file: HoodieBaseFile) -> NarrowColumns:
+def _narrow_columns_of_file(
+    storage: HoodieStorage, schema: pa.Schema, widens: Promotions, file: HoodieBaseFile
+) -> NarrowColumns:
     try:
         with storage.open_input_file(file.path) as source:
-            return _narrow_columns(pq.read_schema(source), schema)
+            return _narrow_columns(pq.read_schema(source), schema, widens)
     except pa.ArrowInvalid as error:
         raise HoodieCorruptedDataException(f"the base file {file.path} is not a whole Parquet file: {error}") from error
 
 
-def _narrow_columns(file_schema: pa.Schema, schema: pa.Schema) -> NarrowColumns:
+def _narrow_columns(file_schema: pa.Schema, schema: pa.Schema, widens: Promotions) -> NarrowColumns:
     found = []
     for field in schema:
         index = file_schema.get_field_index(field.name)
         if index >= 0:
-            file_type = _file_type(file_schema.field(index).type, field.type)
+            file_type = _replaced(file_schema.field(index).type, field.type, partial(_file_type, widens))
             if file_type != field.type:
                 found.append((field.name, file_type))
     return tuple(found)
 
 
-def _file_type(file_type: pa.DataType, table_type: pa.DataType) -> pa.DataType:
-    """The table's type with those numbers in it that a file stores narrower."""
+def _file_type(widens: Promotions, file_type: pa.DataType, table_type: pa.DataType) -> pa.DataType:
+    """A number's type as the file stores it, where Spark must be told; else the table's."""
+    is_number = pa.types.is_integer(file_type) or pa.types.is_floating(file_type) or pa.types.is_decimal(file_type)
+    return file_type if is_number and (file_type, table_type) not in widens else table_type
+
+
+def _floats_as_strings(file_type: pa.DataType, table_type: pa.DataType) -> pa.DataType:
+    """The file's type with strings for the floats that the table has as doubles."""
+    return _replaced(
+        file_type,
+        table_type,
+        lambda one, other: pa.string() if pa.types.is_float32(one) and pa.types.is_float64(other) else one,
+    )
+
+
+def _replaced(
+    file_type: pa.DataType,
+    table_type: pa.DataType,
+    choose: Callable[[pa.DataType, pa.DataType], pa.DataType],
+) -> pa.DataType:
+    """The table's type with what is chosen for each pair of types of a file and the table that is not nested."""
     if pa.types.is_struct(table_type) and pa.types.is_struct(file_type):
         fields = []
         for field in table_type:
             index = file_type.get_field_index(field.name)
-            fields.append(field if index < 0 else field.with_type(_file_type(file_type.field(index).type, field.type)))
+            chosen = field.type if index < 0 else _replaced(file_type.field(index).type, field.type, choose)
+            fields.append(field.with_type(chosen))
         return pa.struct(fields)
     if pa.types.is_list(table_type) and pa.types.is_list(file_type):
         element = table_type.value_field
-        return pa.list_(element.with_type(_file_type(file_type.value_type, element.type)))
+        return pa.list_(element.with_type(_replaced(file_type.value_type, element.type, choose)))
     if pa.types.is_map(table_type) and pa.types.is_map(file_type):
         item = table_type.item_field
-        return pa.map_(table_type.key_type, item.with_type(_file_type(file_type.item_type, item.type)))
-    is_number = pa.types.is_integer(file_type) or pa.types.is_floating(file_type) or pa.types.is_decimal(file_type)
-    return file_type if is_number else table_type
+        return pa.map_(table_type.key_type, item.with_type(_replaced(file_type.item_type, item.type, choose)))
+    return table_type if pa.types.is_nested(table_type) else choose(file_type, table_type)

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hoodie.common.data.normalise import normalise_batch
 from hoodie.common.data.record_source import RecordSource, record_batches
-from hoodie.common.data.stored_types import normalise_schema
+from hoodie.common.data.stored_types import is_dropped, normalise_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import RESERVED_COLUMNS
@@ -153,8 +153,9 @@ class HoodieSparkEngineContext(HoodieEngineContext):
         source = arrow_schema(frame.schema)
         target = normalise_schema(source, schema)
         data = SparkData(frame, source)
-        if target.names != source.names:
-            data = data.select(target.names)
+        kept = [name for name in source.names if not is_dropped(name)]
+        if kept != source.names:
+            data = data.select(kept)
         # Not by Spark's casts: they would read local timestamps in the session's time zone.
         return data if data.schema == target else data.map_batches(_Normalise(target), target)
 

@@ -9,7 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.stored_types import fits, is_list, normalise_schema, stored_type
+from hoodie.common.data.stored_types import (
+    BOOL8_EXTENSION,
+    UUID_EXTENSION,
+    find_field,
+    fits,
+    is_list,
+    normalise_schema,
+    stored_type,
+)
+from hoodie.common.data.widening import widened_floats
 from hoodie.common.model.record_columns import OPERATION
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieSchemaException, MissingSchemaFieldException, SchemaCompatibilityException
@@ -17,6 +26,7 @@ from hoodie.exception import HoodieSchemaException, MissingSchemaFieldException,
 __all__ = ["normalise_batch", "normalise_table"]
 
 _MILLIS_PER_DAY = 86_400_000
+_HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def normalise_table(table: pa.Table, target_schema: pa.Schema | None = None, fill_missing: bool = False) -> pa.Table:
@@ -38,7 +48,8 @@ def normalise_table(table: pa.Table, target_schema: pa.Schema | None = None, fil
 def normalise_batch(batch: pa.RecordBatch, target_schema: pa.Schema, fill_missing: bool = False) -> pa.RecordBatch:
     """The columns of a target schema, found by name, in its order and types.
 
-    Nothing is copied where a column is right already. Columns that the target lacks are left out.
+    Nothing is copied where a column is right already. Columns that the target lacks are left out. Names match as Spark
+    matches them: one that differs in upper and lower case only is taken where there is none that is the same.
 
     Args:
         batch: Columns of any type.
@@ -55,7 +66,7 @@ def normalise_batch(batch: pa.RecordBatch, target_schema: pa.Schema, fill_missin
         return batch
     columns = []
     for field in target_schema:
-        index = batch.schema.get_field_index(field.name)
+        index = _column_index(batch.schema, field.name)
         if index < 0:
             columns.append(_missing_column(batch, field, fill_missing))
         else:
@@ -63,6 +74,14 @@ def normalise_batch(batch: pa.RecordBatch, target_schema: pa.Schema, fill_missin
     result = pa.RecordBatch.from_arrays(columns, schema=target_schema)
     _check_nulls(result)
     return result
+
+
+def _column_index(schema: pa.Schema, name: str) -> int:
+    index = int(schema.get_field_index(name))
+    if index < 0:
+        twin = find_field(schema, name)
+        index = int(schema.get_field_index(twin.name)) if twin is not None else -1
+    return index
 
 
 def _missing_column(batch: pa.RecordBatch, field: pa.Field, fill_missing: bool) -> pa.Array:
@@ -151,7 +170,7 @@ def _converted(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if _is_exact(values.type, target):
         return values
     if isinstance(values.type, pa.BaseExtensionType):
-        return _converted(values.storage, target, path)
+        return _converted_extension(values, target, path)
     if pa.types.is_dictionary(values.type):
         return _converted(_dictionary_decoded(values), target, path)
     if pa.types.is_run_end_encoded(values.type):
@@ -171,9 +190,36 @@ def _converted(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         )
     if pa.types.is_timestamp(target):
         return _converted_timestamp(values, target, path)
+    if pa.types.is_float32(values.type) and pa.types.is_float64(target):
+        return widened_floats(values)
     if pa.types.is_date64(values.type):
         _check_whole_days(values, path)
     return _safe_cast(values, target, path)
+
+
+def _converted_extension(values: pa.ExtensionArray, target: pa.DataType, path: str) -> pa.Array:
+    if values.type.extension_name == UUID_EXTENSION and pa.types.is_string(target):
+        return _uuid_strings(values.storage)
+    if values.type.extension_name == BOOL8_EXTENSION:
+        return _converted(values.storage.cast(pa.bool_()), target, path)
+    return _converted(values.storage, target, path)
+
+
+def _uuid_strings(values: pa.FixedSizeBinaryArray) -> pa.StringArray:
+    """16 bytes each as 36 characters: ``01234567-89ab-cdef-0123-456789abcdef``."""
+    present = values.drop_null()
+    data = np.frombuffer(present.cast(pa.binary()).buffers()[2] or b"", np.uint8)
+    data = data[16 * present.offset :][: 16 * len(present)].reshape(-1, 16)
+    text = np.full((len(present), 36), ord("-"), np.uint8)
+    places = np.setdiff1d(np.arange(36), [8, 13, 18, 23])
+    text[:, places[0::2]] = _HEX_DIGITS[data >> 4]
+    text[:, places[1::2]] = _HEX_DIGITS[data & 15]
+    offsets = pa.py_buffer(np.arange(len(present) + 1, dtype=np.int32) * 36)
+    strings = pa.StringArray.from_buffers(len(present), offsets, pa.py_buffer(text.tobytes()))
+    if not values.null_count:
+        return strings
+    number = pc.cumulative_sum(values.is_valid().cast(pa.int32()))
+    return strings.take(pc.if_else(values.is_valid(), pc.subtract(number, 1), None))
 
 
 def _dictionary_decoded(values: pa.DictionaryArray) -> pa.Array:
@@ -232,8 +278,9 @@ def _converted_struct(values: pa.StructArray, target: pa.StructType, path: str) 
     columns = []
     for field in target:
         where = f"{path}.{field.name}"
-        if field.name in children:
-            column = _converted(children[field.name], field.type, where)
+        source = find_field(values.type, field.name)
+        if source is not None:
+            column = _converted(children[source.name], field.type, where)
         elif field.nullable:
             column = pa.nulls(len(values), field.type)
         else:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from hoodie.common.data.normalise import normalise_batch, normalise_table
-from hoodie.common.data.stored_types import RESERVED_PREFIX, is_dropped, is_list, normalise_schema
+from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, is_list, normalise_schema
 from hoodie.common.model.record import HoodieRecord
 from hoodie.common.model.record_columns import OPERATION, ORDERING_VALUE, PARTITION_PATH, RECORD_KEY
 from hoodie.exception import HoodieException, HoodieSchemaException
@@ -181,9 +181,10 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
             raise HoodieSchemaException(f"the key {name!r} of a dict is no column name: it must be a string")
         if name.startswith(RESERVED_PREFIX):
             raise HoodieSchemaException(f"column '{name}': names beginning with '{RESERVED_PREFIX}' are hoodie's own")
-    known = {} if schema is None else {field.name: field for field in schema}
+    known = {name: field for name in names if (field := find_field(schema or (), name)) is not None}
+    order = {field.name: number for number, field in enumerate(schema or ())}
     fields, columns = [], []
-    for name in [*(name for name in known if name in names), *(name for name in names if name not in known)]:
+    for name in sorted(names, key=lambda name: order[known[name].name] if name in known else len(order)):
         values = [item.get(name) for item in dicts]
         column = _python_values(values, known[name].type if name in known else None, name)
         nullable = all_nullable or name not in known or known[name].nullable

@@ -29,19 +29,23 @@ Values never change silently: what would lose something is refused with the colu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
 from hoodie.common.model.record_columns import META_COLUMN_SET, RESERVED_COLUMNS
-from hoodie.exception import HoodieSchemaException
+from hoodie.exception import HoodieSchemaException, NullColumnException
 
 __all__ = [
+    "BOOL8_EXTENSION",
     "RESERVED_PREFIX",
+    "UUID_EXTENSION",
+    "find_field",
     "fits",
     "is_dropped",
     "is_list",
     "is_nested",
+    "is_promotion",
     "nesting",
     "normalise_schema",
     "stored_type",
@@ -50,6 +54,11 @@ __all__ = [
 RESERVED_PREFIX = "__hoodie_"
 """Names that begin so are hoodie's own."""
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+UUID_EXTENSION = "arrow.uuid"
+BOOL8_EXTENSION = "arrow.bool8"
+_REFUSED_EXTENSIONS = frozenset({"arrow.parquet.variant", "parquet.variant"})
+_EXTENSION_NAME = b"ARROW:extension:name"
+"""Where a field says that its type is an extension which Arrow has no class for."""
 _MAX_DECIMAL_PRECISION = 38
 _UTC_MICROS = pa.timestamp("us", tz="UTC")
 _LOCAL_MICROS = pa.timestamp("us")
@@ -59,27 +68,38 @@ _PROMOTIONS = {
     pa.int64(): (pa.float32(), pa.float64()),
     pa.float32(): (pa.float64(),),
 }
-"""What Avro reads as a wider type. Integers become floats only where no value is lost, which is checked by value."""
+"""What Avro and Hudi read as a wider type."""
 
 
 def normalise_schema(schema: pa.Schema, known_schema: pa.Schema | None = None) -> pa.Schema:
     """The columns of an input with the types in which they are stored.
 
     Hudi's meta columns and the index columns that pandas makes up are left out. Nullability is kept; metadata is not.
+    A name that differs from a known one in upper and lower case only becomes the known one, as Spark resolves names.
 
     Args:
         schema: Any schema; hoodie's reserved columns keep their names and types.
-        known_schema: The table's schema: it gives a type to what is null only, and says which timestamps without a
-            time zone are local ones.
+        known_schema: The table's schema: it gives names their spelling, a type to what is null only, and says which
+            timestamps without a time zone are local ones.
 
     Raises:
         HoodieSchemaException: A type cannot be stored, two columns have one name (upper and lower case are one to
             Spark), or a name begins with ``__hoodie_``; the message names the columns.
     """
     fields = [field for field in schema if not is_dropped(field.name)]
-    _check_names([field.name for field in fields])
-    known = {} if known_schema is None else {field.name: field.type for field in known_schema}
-    return pa.schema([_normal_field(field, field.name, known.get(field.name)) for field in fields])
+    _check_names([field.name for field in fields], "")
+    return pa.schema(_normal_fields(fields, "", None if known_schema is None else list(known_schema)))
+
+
+def find_field(fields: Iterable[pa.Field], name: str) -> pa.Field | None:
+    """The field of a name, else the one whose name differs in upper and lower case only; None when there is none."""
+    lower, twin = name.lower(), None
+    for field in fields:
+        if field.name == name:
+            return field
+        if twin is None and field.name.lower() == lower:
+            twin = field
+    return twin
 
 
 def is_dropped(name: str) -> bool:
@@ -87,7 +107,7 @@ def is_dropped(name: str) -> bool:
     return name in META_COLUMN_SET or _PANDAS_INDEX.fullmatch(name) is not None
 
 
-def _check_names(names: Sequence[str]) -> None:
+def _check_names(names: Sequence[str], path: str) -> None:
     reserved = [name for name in names if name.startswith(RESERVED_PREFIX) and name not in RESERVED_COLUMNS]
     if reserved:
         raise HoodieSchemaException(
@@ -96,18 +116,29 @@ def _check_names(names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
+            where = f"column '{path}'" if path else "the input"
+            kind = "fields" if path else "columns"
             raise HoodieSchemaException(
-                f"the input has the columns '{seen[name.lower()]}' and '{name}', which Spark cannot tell apart: names "
+                f"{where} has the {kind} '{seen[name.lower()]}' and '{name}', which Spark cannot tell apart: names "
                 "must differ in more than upper and lower case; rename one of them"
             )
         seen[name.lower()] = name
 
 
-def _normal_field(field: pa.Field, path: str, known: pa.DataType | None) -> pa.Field:
-    reserved = RESERVED_COLUMNS.get(path)
+def _normal_fields(fields: Iterable[pa.Field], prefix: str, known: Sequence[pa.Field] | None) -> list[pa.Field]:
+    normal = []
+    for field in fields:
+        twin = None if known is None else find_field(known, field.name)
+        normal.append(_normal_field(field, twin.name if twin else field.name, prefix, twin.type if twin else None))
+    return normal
+
+
+def _normal_field(field: pa.Field, name: str, prefix: str, known: pa.DataType | None) -> pa.Field:
+    reserved = RESERVED_COLUMNS.get(prefix + name)
     if reserved is not None and field.type == reserved:
-        return pa.field(field.name, reserved, field.nullable)
-    return pa.field(field.name, stored_type(field.type, path, known), field.nullable)
+        return pa.field(name, reserved, field.nullable)
+    _check_extension((field.metadata or {}).get(_EXTENSION_NAME, b"").decode(), field.type, prefix + name)
+    return pa.field(name, stored_type(field.type, prefix + name, known), field.nullable)
 
 
 def stored_type(data_type: pa.DataType, path: str, known: pa.DataType | None = None) -> pa.DataType:
@@ -124,7 +155,9 @@ def stored_type(data_type: pa.DataType, path: str, known: pa.DataType | None = N
     for is_type, normal in _SCALAR_TYPES:
         if is_type(data_type):
             return normal
-    if pa.types.is_null(data_type) and known is not None:
+    if pa.types.is_null(data_type):
+        if known is None:
+            raise NullColumnException(path)
         return known
     if pa.types.is_decimal(data_type):
         if data_type.precision > _MAX_DECIMAL_PRECISION:
@@ -135,17 +168,34 @@ def stored_type(data_type: pa.DataType, path: str, known: pa.DataType | None = N
     if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
         return stored_type(data_type.value_type, path, known)
     if isinstance(data_type, pa.BaseExtensionType):
-        return stored_type(data_type.storage_type, path, known)
+        _check_extension(data_type.extension_name, data_type, path)
+        return _extension_type(data_type, path, known)
     if is_nested(data_type):
         return _normal_nested(data_type, path, known if known and nesting(known) == nesting(data_type) else None)
     raise _refused(path, data_type, _WAYS_OUT.get(data_type.id, "there is no such type in Avro; cast the column"))
 
 
+def _extension_type(data_type: pa.BaseExtensionType, path: str, known: pa.DataType | None) -> pa.DataType:
+    """The values of an extension type, but for those whose values mean something else than they are."""
+    if data_type.extension_name == UUID_EXTENSION:
+        is_bytes = known is not None and (pa.types.is_binary(known) or pa.types.is_fixed_size_binary(known))
+        return pa.binary() if is_bytes else pa.string()
+    if data_type.extension_name == BOOL8_EXTENSION:
+        return pa.bool_()
+    return stored_type(data_type.storage_type, path, known)
+
+
+def _check_extension(name: str, data_type: pa.DataType, path: str) -> None:
+    if name in _REFUSED_EXTENSIONS:
+        raise _refused(
+            path, name, "tables of version 6 have no such type; store it as a string of JSON, or as a struct"
+        )
+
+
 def _normal_nested(data_type: pa.DataType, path: str, known: pa.DataType | None) -> pa.DataType:
     if pa.types.is_struct(data_type):
-        _check_names([field.name for field in data_type])
-        types = {} if known is None else {field.name: field.type for field in known}
-        return pa.struct([_normal_field(field, f"{path}.{field.name}", types.get(field.name)) for field in data_type])
+        _check_names([field.name for field in data_type], path)
+        return pa.struct(_normal_fields(data_type, f"{path}.", None if known is None else list(known)))
     if is_list(data_type):
         element, element_known = data_type.value_field, None if known is None else known.value_type
         element_type = stored_type(element.type, f"{path}.element", element_known)
@@ -197,7 +247,6 @@ _SCALAR_TYPES: tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...] = (
 )
 _WAYS_OUT = {
     pa.uint64().id: "Avro has no unsigned integers; cast it to int64 where the values fit, or to decimal128(20, 0)",
-    pa.null().id: "it holds nulls only, so its type is unknown; give it a type, or leave it out",
     pa.time32("s").id: "Hudi cannot store a time of day; cast it to int64 or string",
     pa.time64("us").id: "Hudi cannot store a time of day; cast it to int64 or string",
     pa.duration("us").id: "Hudi cannot store a duration; cast it to int64",
@@ -205,19 +254,30 @@ _WAYS_OUT = {
 }
 
 
-def _refused(path: str, data_type: pa.DataType, way_out: str) -> HoodieSchemaException:
+def _refused(path: str, data_type: pa.DataType | str, way_out: str) -> HoodieSchemaException:
     return HoodieSchemaException(f"column '{path}' of type {data_type} cannot be stored: {way_out}")
 
 
 def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
-    """Whether values of one stored type can be written to a column of the other."""
-    if narrow == wide:
+    """Whether values of one stored type can be written to a column of the other; single values may still not fit.
+
+    Integers fit where no value is lost, which is checked by value; bytes fit a string column when they are UTF-8.
+    """
+    if narrow == wide or is_promotion(narrow, wide):
         return True
     if narrow in _INTEGER_WIDTHS and wide in _INTEGER_WIDTHS:
         # Tables declare int8 or int16 only in Spark's own schema; they are an int on storage.
         return _INTEGER_WIDTHS[narrow] <= max(_INTEGER_WIDTHS[wide], 32)
-    if wide in _PROMOTIONS.get(narrow, ()):
-        return True
     if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
         return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)
-    return bool(pa.types.is_binary(narrow) and pa.types.is_fixed_size_binary(wide))
+    if pa.types.is_binary(narrow):
+        return bool(pa.types.is_fixed_size_binary(wide) or pa.types.is_string(wide))
+    return bool(pa.types.is_string(narrow) and pa.types.is_binary(wide))
+
+
+def is_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    """Whether a column of one type may become one of the other, its files being read in the wider type from then on.
+
+    int32 -> int64 -> float -> double
+    """
+    return wide in _PROMOTIONS.get(narrow, ())

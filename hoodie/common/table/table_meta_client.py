@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import (
@@ -29,7 +30,7 @@ from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimelin
 from hoodie.common.table.timeline.instant import HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.exception import TableExistsException, TableNotFoundException
+from hoodie.exception import HoodieSchemaException, TableExistsException, TableNotFoundException
 from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import FileStatus, HoodieStorage
@@ -68,6 +69,7 @@ class HoodieTableMetaClient:
         self.storage_options = storage_options
         self.table_config = table_config
         self.active_timeline = active_timeline
+        self._loaded_schema: tuple[HoodieActiveTimeline, HoodieTableConfig, str | None] | None = None
 
     @classmethod
     def init_table(
@@ -247,17 +249,32 @@ class HoodieTableMetaClient:
             HoodieSchemaException: Nothing tells the schema, or what was found is not one.
             HoodieIOException: Storage failed.
         """
-        return self._schema_resolver().load_schema()
+        avro_schema = self.load_avro_schema()
+        if avro_schema is None:
+            raise HoodieSchemaException(
+                f"The table {self.base_path} has no schema yet: nothing was written to it, and init_table was given no "
+                "schema"
+            )
+        return to_arrow(avro_schema)
 
     def load_avro_schema(self) -> str | None:
         """The same as `load_schema` in Avro JSON, as it is stored; None when nothing tells it.
+
+        Storage is asked once for each timeline that was loaded.
 
         Raises:
             HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
             HoodieSchemaException: What was found is not a schema.
             HoodieIOException: Storage failed.
         """
-        return self._schema_resolver().load_avro_schema()
+        loaded = self._loaded_schema
+        if loaded is None or loaded[0] is not self.active_timeline or loaded[1] is not self.table_config:
+            resolver = TableSchemaResolver(
+                self.storage, self.base_path, self.active_timeline, self.view(), self.table_config
+            )
+            loaded = (self.active_timeline, self.table_config, resolver.load_avro_schema())
+            self._loaded_schema = loaded
+        return loaded[2]
 
     def history(self) -> SummaryTable[InstantSummary]:
         """The instants of the active timeline, oldest first, with what completed writes came to.
@@ -309,9 +326,6 @@ class HoodieTableMetaClient:
         view = self.view()
         view.load_partitions(view.list_partitions())
         return view
-
-    def _schema_resolver(self) -> TableSchemaResolver:
-        return TableSchemaResolver(self.storage, self.base_path, self.active_timeline, self.view(), self.table_config)
 
     def _summarise(self, instant: HoodieInstant, is_completed_commit: bool) -> InstantSummary:
         summary = InstantSummary(instant.requested_time, instant.action.value, State(instant.state).name)

@@ -12,12 +12,12 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_arrow, to_avro
+from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_avro
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.exception import HoodieCorruptedDataException, HoodieSchemaException
+from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage import storage_path
 from hoodie.storage.storage import HoodieStorage
 
@@ -67,22 +67,6 @@ class TableSchemaResolver:
         if schema is None:
             schema = self.table_config.create_schema
         return remove_meta_columns(schema) if schema is not None else None
-
-    def load_schema(self) -> pa.Schema:
-        """The user's columns, without Hudi's meta columns.
-
-        Raises:
-            HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
-            HoodieSchemaException: Nothing tells the schema, or what was found is not one.
-            HoodieIOException: Storage failed.
-        """
-        schema = self.load_avro_schema()
-        if schema is None:
-            raise HoodieSchemaException(
-                f"The table {self.base_path} has no schema yet: nothing was written to it, and init_table was given no "
-                "schema"
-            )
-        return to_arrow(schema)
 
     def _schema_of_commits(self) -> str | None:
         for instant in reversed(self.timeline.commits_timeline().filter_completed_instants().instants):

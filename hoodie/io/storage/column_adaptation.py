@@ -1,13 +1,16 @@
 """Columns as a file has them, turned into columns as a schema wants them.
 
 Files of one table differ: columns were added, types were widened, other writers encode lists, decimals and timestamps
-in their own ways.
+in their own ways. Numbers are widened as Hudi does it: integers are rounded to the nearest float, floats become the
+doubles of the same digits.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from hoodie.common.data.widening import widened_floats
 
 __all__ = ["adapt_column"]
 
@@ -40,7 +43,11 @@ def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
         # Spark's INT96 timestamps are nanoseconds that hold microseconds.
         return pc.cast(column, target, safe=False) if source.unit == "ns" else pc.cast(column, target)
-    return pc.cast(column, target)
+    if pa.types.is_float32(source) and pa.types.is_float64(target):
+        return widened_floats(column)
+    if pa.types.is_floating(source) and pa.types.is_string(target):
+        raise pa.ArrowNotImplementedError("Java's digits of floating-point numbers are not made when a file is read")
+    return pc.cast(column, target, safe=not (pa.types.is_integer(source) and pa.types.is_floating(target)))
 
 
 def _is_list(data_type: pa.DataType) -> bool:

@@ -108,7 +108,10 @@ class RecordPreparer:
     def _ordering_values(self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: pa.Array) -> pa.Array:
         values = rows.column(self.ordering_field)
         if self.key_generator is None and ORDERING_VALUE in batch.schema.names:
-            values = pc.coalesce(batch.column(ORDERING_VALUE).cast(values.type), values)
+            # By the rules for columns: a value that does not fit is named, not cut.
+            given = pa.RecordBatch.from_arrays([batch.column(ORDERING_VALUE)], names=["ordering_value"])
+            given = normalise_batch(given, pa.schema([("ordering_value", values.type)]))
+            values = pc.coalesce(given.column(0), values)
         if self.requires_ordering and self.ordering_field is not None:
             missing = null_ordering_count(values, operations)
             if missing:

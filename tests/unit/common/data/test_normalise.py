@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +80,17 @@ LOCAL = datetime.datetime(2026, 11, 21, 10, 0)
             [{"a": 1}, None, {"a": None}],
         ),
         (pa.RunEndEncodedArray.from_arrays([2, 3], ["x", None]), pa.string(), ["x", "x", None]),
-        (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16], pa.binary(16))), pa.binary(), [b"0" * 16]),
+        (
+            pa.ExtensionArray.from_storage(pa.uuid(), pa.array([None, UUID(int=7).bytes, b"\xf0" * 16], pa.binary(16))),
+            pa.string(),
+            [None, str(UUID(int=7)), str(UUID(bytes=b"\xf0" * 16))],
+        ),
+        (
+            pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, 1, None, 5], pa.int8())),
+            pa.bool_(),
+            [False, True, None, True],
+        ),
+        (pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}', None])), pa.string(), ['{"a": 1}', None]),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
@@ -210,3 +221,46 @@ def test_nulls_in_fields_of_structs_and_elements_are_checked() -> None:
     elements = pa.RecordBatch.from_arrays([pa.array([[None]], pa.list_(pa.int64()))], names=["l"])
     with pytest.raises(HoodieSchemaException, match=r"l\.element"):
         normalise_batch(elements, pa.schema([("l", pa.list_(pa.field("element", pa.int64(), nullable=False)))]))
+
+
+def test_slices_of_uuids_keep_their_values_and_bytes_stay_where_the_table_has_them() -> None:
+    uuids = [UUID(int=number << 100 | number) for number in range(9)]
+    values = pa.array([*uuids[:4], None, *uuids[4:]], pa.uuid())
+    sliced = values.slice(2, 5)
+    assert normal(sliced).to_pylist() == [None if value is None else str(value) for value in sliced.to_pylist()]
+    batch = pa.RecordBatch.from_arrays([sliced], names=["c"])
+    for data_type in (pa.binary(), pa.binary(16)):
+        schema = normalise_schema(batch.schema, pa.schema([("c", data_type)]))
+        assert schema.field("c").type == pa.binary()
+        stored = normalise_batch(batch, pa.schema([("c", data_type)])).column(0)
+        assert stored.to_pylist() == [None if value is None else value.bytes for value in sliced.to_pylist()]
+
+
+def test_columns_and_fields_are_found_in_any_case_and_take_the_spelling_of_the_table() -> None:
+    table = pa.schema([("fare", pa.float64()), ("place", pa.struct([("lat", pa.int64())]))])
+    batch = pa.RecordBatch.from_pydict({"Place": [{"LAT": 1}], "FARE": [1.5]})
+    schema = normalise_schema(batch.schema, table)
+    assert schema == pa.schema([table.field("place"), table.field("fare")])
+    assert normalise_batch(batch, schema).to_pylist() == [{"place": {"lat": 1}, "fare": 1.5}]
+
+
+def test_a_column_of_the_same_name_goes_before_one_of_another_case() -> None:
+    batch = pa.RecordBatch.from_pydict({"A": [1], "a": [2]})
+    assert normalise_batch(batch, pa.schema([("a", pa.int64())])).to_pylist() == [{"a": 2}]
+
+
+def test_floats_become_the_doubles_of_the_same_digits() -> None:
+    values = pa.array([0.1, None, 1e10, float("inf"), 3.4e38, 1e-45], pa.float32())
+    batch = pa.RecordBatch.from_arrays([values, pa.array([[0.1]] * 6, pa.list_(pa.float32()))], names=["a", "b"])
+    wide = normalise_batch(batch, pa.schema([("a", pa.float64()), ("b", element_list(pa.float64()))]))
+    assert wide.column(0).to_pylist() == [0.1, None, 1e10, float("inf"), 3.4e38, 1e-45]
+    assert wide.column(1)[0].as_py() == [0.1]
+
+
+def test_text_and_bytes_take_the_tables_form_and_bytes_that_are_no_text_are_refused() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array(["ä"]), pa.array(["ä".encode()])], names=["a", "b"])
+    swapped = pa.schema([("a", pa.binary()), ("b", pa.string())])
+    assert normalise_batch(batch, swapped).to_pylist() == [{"a": "ä".encode(), "b": "ä"}]
+    bad = pa.RecordBatch.from_arrays([pa.array([b"ok", b"\xff"])], names=["b"])
+    with pytest.raises(HoodieSchemaException, match=r"column 'b' .*first value: b'\\xff'"):
+        normalise_batch(bad, pa.schema([("b", pa.string())]))

@@ -12,6 +12,7 @@ from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import normalise_schema
 from hoodie.common.model.record_columns import OPERATION
 from hoodie.exception import (
+    HoodieSchemaException,
     MissingSchemaFieldException,
     SchemaCompatibilityException,
 )
@@ -60,11 +61,63 @@ def test_all_columns_that_do_not_fit_are_named_with_both_types() -> None:
     assert "name: the table has string, the input list" in str(caught.value)
 
 
-def test_a_wider_input_is_refused_for_now() -> None:
-    with pytest.raises(SchemaCompatibilityException, match=r"id: the table has int32, the input int64 .*wider"):
-        check_schema(pa.schema([("id", pa.int32())]), pa.schema([("id", pa.int64())]))
-    with pytest.raises(SchemaCompatibilityException, match=r"tip\.amount: the table has float, the input double"):
-        check_schema(pa.schema([("tip", INPUT.field("tip").type)]), pa.schema([("tip", TABLE.field("tip").type)]))
+WIDENING = [pa.int32(), pa.int64(), pa.float32(), pa.float64()]
+OTHERS = [pa.string(), pa.date32(), pa.timestamp("us", tz="UTC"), pa.bool_(), pa.decimal128(10, 2), pa.binary()]
+
+
+def nest(data_type: pa.DataType) -> pa.DataType:
+    """The type inside a struct in a list in a map."""
+    struct = pa.struct([("x", data_type)])
+    return pa.map_(pa.string(), pa.field("value", pa.list_(pa.field("element", struct))))
+
+
+@pytest.mark.parametrize("stored", [*WIDENING, *OTHERS], ids=str)
+@pytest.mark.parametrize("incoming", [*WIDENING, *OTHERS], ids=str)
+def test_a_column_becomes_wider_along_the_numbers_and_nowhere_else(stored: pa.DataType, incoming: pa.DataType) -> None:
+    texts = (pa.string(), pa.binary())
+    if stored in WIDENING and incoming in WIDENING:
+        expected = max(stored, incoming, key=WIDENING.index)
+    elif stored == incoming or (stored in texts and incoming in texts):
+        expected = stored
+    else:
+        expected = None
+    for wrap in (lambda data_type: data_type, nest):
+        table, given = (pa.schema([("c", wrap(data_type))]) for data_type in (stored, incoming))
+        if expected is not None:
+            assert check_schema(table, given) == pa.schema([("c", wrap(expected))])
+            continue
+        with pytest.raises(SchemaCompatibilityException) as caught:
+            check_schema(table, given)
+        assert f": the table has {stored}, the input {incoming}" in str(caught.value)
+
+
+def test_integers_that_make_keys_do_not_become_floats() -> None:
+    table = pa.schema([("id", pa.int32()), ("k", pa.struct([("a", pa.int64())])), ("n", pa.int32())])
+    given = pa.schema([("id", pa.float64()), ("k", pa.struct([("a", pa.float32())])), ("n", pa.float64())])
+    with pytest.raises(
+        SchemaCompatibilityException, match=r"id: .*int32.*double \(a key.*k\.a: .*float \(a key"
+    ) as caught:
+        check_schema(table, given, key_fields={"id", "k.a"})
+    assert "n:" not in str(caught.value)
+    longer = pa.schema([("id", pa.int64()), table.field("k"), table.field("n")])
+    assert check_schema(table, longer, key_fields={"id", "k.a"}) == longer
+
+
+def test_fields_may_be_added_in_the_middle_of_structs_of_lists_and_maps() -> None:
+    table = pa.schema([("c", nest(pa.int32())), ("d", pa.string())])
+    wider = pa.struct([("new", pa.date32()), ("x", pa.int64())])
+    given_type = pa.map_(pa.string(), pa.field("value", pa.list_(pa.field("element", wider))))
+    given = pa.schema([("added", pa.bool_()), ("c", given_type), ("d", pa.string())])
+    merged = check_schema(table, given)
+    assert merged.names == ["c", "d", "added"]
+    assert merged.field("c").type.item_type.value_type == pa.struct([("x", pa.int64()), ("new", pa.date32())])
+
+
+def test_nullability_stays_the_tables_on_every_level() -> None:
+    table = pa.schema([pa.field("a", pa.struct([pa.field("x", pa.int32(), nullable=False)]), nullable=False)])
+    given = pa.schema([("a", pa.struct([("x", pa.int64())]))])
+    wide = pa.schema([pa.field("a", pa.struct([pa.field("x", pa.int64(), nullable=False)]), nullable=False)])
+    assert check_schema(table, given).equals(wide)
 
 
 def test_a_decimal_fits_where_neither_side_of_the_point_is_cut() -> None:
@@ -88,9 +141,11 @@ def test_a_missing_column_that_allows_no_nulls_is_always_refused() -> None:
         check_schema(table, TABLE, set_null_for_missing=True)
 
 
-def test_a_new_column_that_differs_from_the_tables_in_case_only_is_refused() -> None:
-    with pytest.raises(SchemaCompatibilityException, match="Name: the table has name"):
-        check_schema(TABLE, INPUT.append(pa.field("Name2", pa.string())).set(3, pa.field("Name", pa.string())), True)
+def test_a_column_that_differs_from_the_tables_in_case_only_is_that_column() -> None:
+    given = INPUT.set(3, pa.field("NAME", pa.string())).set(0, pa.field("Tip", pa.struct([("AMOUNT", pa.float32())])))
+    assert check_schema(TABLE, given) == TABLE
+    with pytest.raises(HoodieSchemaException, match="column 'tip' has the fields 'a' and 'A'"):
+        check_schema(TABLE, pa.schema([("tip", pa.struct([("a", pa.int32()), ("A", pa.int32())]))]))
 
 
 def test_local_timestamps_stay_local_only_in_a_table_that_has_them() -> None:

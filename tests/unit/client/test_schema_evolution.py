@@ -1,0 +1,225 @@
+"""Tables whose columns change: what is read and merged afterwards, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.model.record import HoodieKey, HoodieRecord
+from hoodie.exception import (
+    HoodieKeyException,
+    HoodieSchemaException,
+    MissingSchemaFieldException,
+    SchemaCompatibilityException,
+)
+
+Rows = list[dict[str, Any]]
+
+
+class Table:
+    """A table of key ``id`` in partitions ``part``, ordered by ``ts``."""
+
+    def __init__(self, base_path: Path) -> None:
+        self.base_path = str(base_path)
+        HoodieTableMetaClient.init_table(
+            self.base_path, table_name="t", record_key_fields="id", partition_fields="part", ordering_fields="ts"
+        )
+
+    def upsert(self, records: Any, **properties: Any) -> None:
+        config = HoodieWriteConfig.from_properties(
+            self.base_path, {name.replace("__", "."): value for name, value in properties.items()}
+        )
+        with HoodieLocalWriteClient(config) as client:
+            client.upsert(records)
+
+    def rows(self, *columns: str) -> Rows:
+        table = hoodie.read_table(self.base_path, columns=["id", *columns])
+        return sorted(table.to_pylist(), key=lambda row: row["id"])
+
+    @property
+    def schema(self) -> pa.Schema:
+        return HoodieTableMetaClient.load(self.base_path).load_schema()
+
+    @property
+    def avro_schema(self) -> Any:
+        text = HoodieTableMetaClient.load(self.base_path).load_avro_schema()
+        return json.loads(text or "")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path / "t")
+
+
+def rows(ids: str, part: str, ts: int, values: list[Any], data_type: pa.DataType) -> pa.Table:
+    """One row for each letter, with its value in the column ``c``."""
+    columns = [list(ids), [part] * len(ids), [ts] * len(ids), pa.array(values, data_type)]
+    return pa.table(dict(zip(["id", "part", "ts", "c"], columns, strict=True)))
+
+
+STEPS: list[tuple[pa.DataType, list[Any], pa.DataType, Any, list[Any]]] = [
+    (pa.int32(), [1, None], pa.int64(), 2**40, [1, None]),
+    (pa.int32(), [2**24 + 1, -1], pa.float32(), 0.5, [2.0**24, -1.0]),
+    (pa.int32(), [2**31 - 1, -1], pa.float64(), 0.5, [2.0**31 - 1, -1.0]),
+    (pa.int64(), [2**40 + 1, 3], pa.float32(), 0.5, [2.0**40, 3.0]),
+    (pa.int64(), [2**53 + 1, 3], pa.float64(), 0.5, [2.0**53, 3.0]),
+    (pa.float32(), [0.1, None], pa.float64(), 0.2, [0.1, None]),
+]
+
+
+@pytest.mark.parametrize(("old", "stored", "new", "value", "expected"), STEPS, ids=lambda value: str(value))
+def test_a_wider_input_widens_the_column_in_files_that_are_merged_and_in_those_that_are_not(
+    table: Table, old: pa.DataType, stored: list[Any], new: pa.DataType, value: Any, expected: list[Any]
+) -> None:
+    nested_old, nested_new = (pa.list_(pa.struct([("x", kind)])) for kind in (old, new))
+    for part in ("merged", "left"):
+        first = rows("ab" if part == "merged" else "yz", part, 1, stored, old)
+        table.upsert(first.append_column("l", pa.array([[{"x": one}] for one in stored], nested_old)))
+    change = rows("bc", "merged", 2, [value, value], new)
+    table.upsert(change.append_column("l", pa.array([[{"x": value}]] * 2, nested_new)))
+    found = {row["id"]: row for row in table.rows("c", "l")}
+    model = {"a": expected[0], "b": value, "c": value, "y": expected[0], "z": expected[1]}
+    assert {key: row["c"] for key, row in found.items()} == pytest.approx(model)
+    assert {key: row["l"] for key, row in found.items()} == {key: [{"x": one}] for key, one in model.items()}
+    assert table.schema.field("c").type == new
+    # Once more over a file of either schema, by an input that is as narrow as the column was.
+    table.upsert(rows("y", "left", 3, [None], old).append_column("l", pa.array([None], nested_old)))
+    assert table.rows("c")[3:] == [{"id": "y", "c": None}, {"id": "z", "c": expected[1]}]
+    assert table.schema.field("c").type == new
+
+
+def test_columns_are_added_anywhere_and_older_rows_are_null_there(table: Table) -> None:
+    inner = pa.struct([("x", pa.int32())])
+    old = pa.struct([("x", pa.int32()), ("m", pa.map_(pa.string(), inner)), ("l", pa.list_(inner))])
+    value = {"x": 1, "m": [("k", {"x": 2})], "l": [{"x": 3}, None]}
+    table.upsert(rows("ab", "p", 1, [value, None], old))
+    table.upsert(rows("z", "q", 1, [value], old))
+    wider_inner = pa.struct([("first", pa.string()), ("x", pa.int64())])
+    new = pa.struct(
+        [("l", pa.list_(wider_inner)), ("m", pa.map_(pa.string(), wider_inner)), ("n", pa.date32()), ("x", pa.int32())]
+    )
+    wide = {"l": [{"first": "f", "x": 2**40}], "m": [], "n": None, "x": 9}
+    change = rows("bc", "p", 2, [wide, wide], new)
+    table.upsert(change.add_column(1, "added", pa.array(["new", None])))
+    old_value = {"x": 1, "m": [("k", {"x": 2, "first": None})], "l": [{"x": 3, "first": None}, None], "n": None}
+    assert table.rows("added", "c") == [
+        {"id": "a", "added": None, "c": old_value},
+        {"id": "b", "added": "new", "c": wide},
+        {"id": "c", "added": None, "c": wide},
+        {"id": "z", "added": None, "c": old_value},
+    ]
+    assert table.schema.names == ["id", "part", "ts", "c", "added"]
+    assert [field.name for field in table.schema.field("c").type] == ["x", "m", "l", "n"]
+
+
+def test_text_and_bytes_go_into_a_column_of_the_other(table: Table) -> None:
+    first = rows("a", "p", 1, ["ä"], pa.string()).append_column("d", pa.array([b"\x00"]))
+    table.upsert(first)
+    table.upsert(rows("b", "p", 1, ["ö".encode()], pa.binary()).append_column("d", pa.array(["x"])))
+    assert table.rows("c", "d") == [{"id": "a", "c": "ä", "d": b"\x00"}, {"id": "b", "c": "ö", "d": b"x"}]
+    with pytest.raises(HoodieSchemaException, match=r"column 'c' .*b'\\xff'"):
+        table.upsert(rows("b", "p", 2, [b"\xff"], pa.binary()).append_column("d", pa.array(["x"])))
+
+
+def test_everything_that_does_not_fit_is_named_with_both_types_and_nothing_is_written(table: Table) -> None:
+    table.upsert(rows("a", "p", 1, [{"x": 1}], pa.struct([("x", pa.int32())])).append_column("d", pa.array([1])))
+    before = table.rows("c", "d")
+    bad = rows("a", "p", 2, [{"x": "1"}], pa.struct([("x", pa.string())])).append_column("d", pa.array([True]))
+    with pytest.raises(SchemaCompatibilityException) as caught:
+        table.upsert(bad)
+    assert "c.x: the table has int32, the input string; d: the table has int64, the input bool" in str(caught.value)
+    assert table.rows("c", "d") == before
+
+
+def test_a_key_column_of_integers_does_not_become_one_of_floats(table: Table) -> None:
+    base = rows("a", "p", 1, [1], pa.int64())
+    table.upsert(base)
+    path = str(Path(table.base_path).parent / "numbers")
+    HoodieTableMetaClient.init_table(path, table_name="n", record_key_fields="c")
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client:
+        client.upsert(base)
+        with pytest.raises(SchemaCompatibilityException, match=r"c: the table has int64, the input double \(a key"):
+            client.upsert(rows("a", "p", 1, [1.0], pa.float64()))
+
+
+def test_names_of_any_case_reach_the_tables_columns_keys_and_deletes_included(table: Table) -> None:
+    table.upsert(rows("ab", "p", 1, [{"x": 1}] * 2, pa.struct([("x", pa.int64())])))
+    renamed = rows("a", "p", 2, [{"X": 5}], pa.struct([("X", pa.int64())])).rename_columns(["ID", "Part", "TS", "C"])
+    table.upsert(renamed)
+    table.upsert([{"Id": "c", "part": "p", "Ts": 1, "C": {"x": 7}}])
+    assert table.rows("c") == [{"id": key, "c": {"x": x}} for key, x in (("a", 5), ("b", 1), ("c", 7))]
+    assert table.schema.names == ["id", "part", "ts", "c"]
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(table.base_path)) as client:
+        assert client.delete(pa.table({"ID": ["a"], "PART": ["p"]})).deleted_count == 1
+    assert [row["id"] for row in table.rows()] == ["b", "c"]
+
+
+def test_missing_columns_are_refused_or_null_as_the_option_says_nested_too(table: Table) -> None:
+    kind = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    table.upsert(rows("a", "p", 1, [{"x": 1, "y": 2}], kind).append_column("d", pa.array([1])))
+    less = rows("a", "p", 2, [{"y": 3}], pa.struct([("y", pa.int64())]))
+    with pytest.raises(MissingSchemaFieldException, match=r"c\.x, d"):
+        table.upsert(less)
+    table.upsert(less, hoodie__write__set__null__for__missing__columns="true")
+    assert table.rows("c", "d") == [{"id": "a", "c": {"x": None, "y": 3}, "d": None}]
+
+
+DECLARED = json.dumps(
+    {
+        "type": "record",
+        "name": "declared",
+        "fields": [
+            {"name": "id", "type": "string"},
+            {"name": "part", "type": ["null", "string"], "default": None},
+            {"name": "ts", "type": ["long", "null"]},
+            {"name": "c", "type": ["null", "float"], "default": None},
+            {"name": "at", "type": ["null", {"type": "long", "logicalType": "local-timestamp-micros"}]},
+        ],
+    }
+)
+
+
+def test_a_declared_schema_gives_dicts_their_types_and_a_new_table_its_columns(table: Table) -> None:
+    table.upsert([{"id": "a", "part": "p", "ts": 1}], hoodie__avro__schema=DECLARED)
+    assert table.schema == pa.schema(
+        [
+            pa.field("id", pa.string(), nullable=False),
+            ("part", pa.string()),
+            ("ts", pa.int64()),
+            ("c", pa.float32()),
+            ("at", pa.timestamp("us")),
+        ]
+    )
+    assert table.avro_schema["name"] == "t_record"
+    wide = DECLARED.replace('"float"', '"double"')
+    table.upsert([{"id": "a", "part": "p", "ts": 2, "c": 0.1, "at": None}], hoodie__avro__schema=wide)
+    assert table.rows("c") == [{"id": "a", "c": 0.1}]
+    assert table.schema.field("c").type == pa.float64()
+
+
+@pytest.mark.parametrize("value", ["x", 1.5, True, [1]], ids=repr)
+def test_an_ordering_value_of_another_type_is_named(table: Table, value: Any) -> None:
+    table.upsert(rows("a", "p", 1, [1], pa.int64()))
+    record = HoodieRecord(HoodieKey("a", "p"), {"id": "a", "part": "p", "ts": 2, "c": 2}, ordering_value=value)
+    with pytest.raises(SchemaCompatibilityException, match="'ordering_value': the table has int64"):
+        table.upsert([record])
+
+
+def test_a_key_column_of_nulls_only_is_a_key_error(table: Table) -> None:
+    nothing = {"id": pa.nulls(2), "part": ["p", "p"], "ts": [1, 1]}
+    with pytest.raises(HoodieKeyException, match="'id', a record key field of the table, is null in all records"):
+        table.upsert(pa.table(nothing))
+    table.upsert(rows("a", "p", 1, [1], pa.int64()))
+    with pytest.raises(HoodieKeyException, match="column 'id' is null or empty in 2 records"):
+        table.upsert(pa.table({**nothing, "c": [1, 1]}))
+    with (
+        HoodieLocalWriteClient(HoodieWriteConfig.from_properties(table.base_path)) as client,
+        pytest.raises(HoodieKeyException, match="2 of the records to delete have no usable key"),
+    ):
+        client.delete(pa.table(nothing))
