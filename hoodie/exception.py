@@ -18,6 +18,7 @@
     ├── HoodieIndexException                       the index cannot answer, or does not fit the table
     ├── HoodieWriteException                       a write operation failed
     │   ├── HoodieInsertException                  ... insert or bulk_insert
+    │   │   └── HoodieDuplicateKeyException        ... of keys that are in the table, where that is refused
     │   ├── HoodieUpsertException                  ... upsert
     │   └── HoodieDeleteException                  ... delete
     ├── HoodieCommitException                      an instant that cannot be completed
@@ -36,6 +37,7 @@ __all__ = [
     "HoodieConfigException",
     "HoodieCorruptedDataException",
     "HoodieDeleteException",
+    "HoodieDuplicateKeyException",
     "HoodieException",
     "HoodieHeartbeatException",
     "HoodieIOException",
@@ -133,6 +135,10 @@ class HoodieWriteException(HoodieException):
 
 class HoodieInsertException(HoodieWriteException):
     """An insert or bulk_insert failed."""
+
+
+class HoodieDuplicateKeyException(HoodieInsertException):
+    """Records whose key is in the table already were to be inserted, and the writer's configuration refuses that."""
 
 
 class HoodieUpsertException(HoodieWriteException):

@@ -30,8 +30,10 @@ from hoodie.exception import (
     HoodieIOException,
     HoodieNotSupportedException,
 )
+from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
 from hoodie.index.index import HoodieIndex
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
+from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
@@ -66,6 +68,7 @@ _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
 }
 _INDEXES: dict[str, Callable[[HoodieWriteConfig], HoodieIndex]] = {
     "SIMPLE": HoodieSimpleIndex,
+    "GLOBAL_SIMPLE": HoodieGlobalSimpleIndex,
     "INMEMORY": HoodieInMemoryHashIndex,
 }
 SHOWN_ERRORS = 3
@@ -264,12 +267,21 @@ class BaseHoodieWriteClient:
         """
         return self._write(WriteOperationType.INSERT, records, instant_time)
 
-    def bulk_insert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
+    def bulk_insert(
+        self, records: Any, instant_time: str | None = None, *, partitioner: BulkInsertPartitioner | None = None
+    ) -> HoodieWriteResult:
         """Insert records into new files, reading the input once as a stream: for first loads.
+
+        Args:
+            records: As of `upsert`.
+            instant_time: As of `upsert`.
+            partitioner: Spreads and sorts the rows, instead of ``hoodie.bulkinsert.sort.mode`` (default: rows are
+                written as they come) or ``hoodie.bulkinsert.user.defined.partitioner.class``.
 
         As `insert` otherwise.
         """
-        return self._write(WriteOperationType.BULK_INSERT, records, instant_time)
+        given = {} if partitioner is None else {"partitioner": check_partitioner(partitioner)}
+        return self._write(WriteOperationType.BULK_INSERT, records, instant_time, **given)
 
     def delete(self, keys: Any = None, instant_time: str | None = None, *, where: Filters = None) -> HoodieWriteResult:
         """Delete the records of keys, or those that a filter finds; keys that are not in the table are passed over.
@@ -292,14 +304,16 @@ class BaseHoodieWriteClient:
             keys = Where(where)
         return self._write(WriteOperationType.DELETE, keys, instant_time)
 
-    def _write(self, operation: WriteOperationType, records: Any, instant_time: str | None) -> HoodieWriteResult:
+    def _write(
+        self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
+    ) -> HoodieWriteResult:
         with self._metrics.operation(operation.value.lower()) as call:
-            result = self._write_and_commit(operation, records, instant_time)
+            result = self._write_and_commit(operation, records, instant_time, **options)
             call.summary = result.summary
             return result
 
     def _write_and_commit(
-        self, operation: WriteOperationType, records: Any, instant_time: str | None
+        self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
     ) -> HoodieWriteResult:
         started_here = instant_time is None
         if instant_time is None:
@@ -315,7 +329,7 @@ class BaseHoodieWriteClient:
                 given = WriteInput(table).prepare(operation, records)
             schemas = given.schemas
             write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
-            executor = _EXECUTORS[operation](table, write_context, given.key_generator)
+            executor = _EXECUTORS[operation](table, write_context, given.key_generator, **options)
             metadata = executor.execute(given.records)
         except BaseException as error:
             # Only what this call began: the instant may hold what an earlier call wrote and nobody has committed yet.

@@ -31,7 +31,7 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
     Hudi: org.apache.hudi.client.SparkRDDWriteClient.
     """
 
-    supported_indexes: ClassVar[frozenset[str]] = frozenset({"SIMPLE"})
+    supported_indexes: ClassVar[frozenset[str]] = frozenset({"SIMPLE", "GLOBAL_SIMPLE"})
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters, file_slices, to_expression
 
-__all__ = ["PreparedInput", "Where", "WriteInput", "WriteSchemas"]
+__all__ = ["PreparedInput", "RecordKeysAlone", "Where", "WriteInput", "WriteSchemas"]
 
 
 @attrs.frozen
@@ -79,6 +79,21 @@ class PreparedInput:
     records: HoodieData
     schemas: WriteSchemas
     key_generator: KeyGenerator | None
+
+
+@attrs.frozen(kw_only=True)
+class RecordKeysAlone(KeyGenerator):
+    """Record keys of rows without partition columns: a global index finds the partition.
+
+    Attributes:
+        key_generator: The table's.
+    """
+
+    key_generator: KeyGenerator
+
+    def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
+        """As of the table's key generator."""
+        return self.key_generator.record_keys(batch)
 
 
 class WriteInput:
@@ -121,6 +136,11 @@ class WriteInput:
         schemas = self._table_schemas()
         data = self._keys_to_data(keys)
         has_keys = RECORD_KEY in data.schema.names
+        given = {name.partition(".")[0] for name in self._meta_client.table_config.partition_fields}
+        if self._table.index.is_global and not given <= set(data.schema.names):
+            key_generator = RecordKeysAlone(
+                key_generator=key_generator, record_key_fields=key_generator.record_key_fields
+            )
         preparer = RecordPreparer(
             None,
             None if has_keys else key_generator.bind(data.schema),

@@ -6,14 +6,13 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import choice, decimal, integer, property_field
+from hoodie.common.config.property import boolean, choice, decimal, integer, property_field
 
 __all__ = ["BloomFilterType", "HoodieIndexConfig", "IndexType"]
 
 _UNSUPPORTED_INDEXES = (
     "BLOOM",
     "GLOBAL_BLOOM",
-    "GLOBAL_SIMPLE",
     "BUCKET",
     "HBASE",
     "FLINK_STATE",
@@ -30,6 +29,7 @@ class IndexType(StrEnum):
     """
 
     SIMPLE = "SIMPLE"
+    GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
     INMEMORY = "INMEMORY"
 
 
@@ -57,8 +57,16 @@ class HoodieIndexConfig:
             unsupported=dict.fromkeys(_UNSUPPORTED_INDEXES, ""),
         ),
         IndexType.SIMPLE,
-        "How the location of a key is found. SIMPLE reads the keys of the touched partitions; INMEMORY keeps "
-        "locations in this process and forgets them when it ends (local client only).",
+        "How the location of a key is found. SIMPLE reads the keys of the touched partitions; GLOBAL_SIMPLE those of "
+        "all partitions, and keeps a key unique in the whole table; INMEMORY keeps locations in this process and "
+        "forgets them when it ends (local client only).",
+    )
+    simple_index_update_partition_path: bool = property_field(
+        "hoodie.simple.index.update.partition.path",
+        boolean(),
+        True,
+        "What GLOBAL_SIMPLE does with a record whose key is in another partition: with true it moves to its new "
+        "partition, with false it is updated where it is.",
     )
     bloom_num_entries: int = property_field(
         "hoodie.index.bloom.num_entries",

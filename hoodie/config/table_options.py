@@ -7,7 +7,7 @@ from typing import Protocol
 
 import attrs
 
-from hoodie.common.config.property import Parser, boolean, choice, property_field, text
+from hoodie.common.config.property import Parser, boolean, choice, column_names, property_field, text
 from hoodie.common.model.write_operation_type import HoodieTableType
 
 __all__ = ["HasProperties", "HoodieTableOptions"]
@@ -37,16 +37,6 @@ class HasProperties(Protocol):
     @property
     def properties(self) -> Mapping[str, str]:
         """The table's properties as they are stored."""
-
-
-def _fields() -> Parser[tuple[str, ...]]:
-    def parse(value: str) -> tuple[str, ...]:
-        names = tuple(name.strip() for name in value.split(",")) if value else ()
-        if not all(names) or len(set(names)) != len(names):
-            raise ValueError
-        return names
-
-    return Parser(parse, "names", "column names separated by commas, each once")
 
 
 def _class_name(package: str, kind: str) -> Parser[str]:
@@ -86,21 +76,21 @@ class HoodieTableOptions:
     )
     record_key_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.recordkey.field",
-        _fields(),
+        column_names(),
         None,
         "Columns of the record key.",
         alternatives=("hoodie.table.recordkey.fields",),
     )
     partition_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.partitionpath.field",
-        _fields(),
+        column_names(),
         None,
         "Columns of the partition path; empty for a table without partitions.",
         alternatives=("hoodie.table.partition.fields",),
     )
     ordering_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.precombine.field",
-        _fields(),
+        column_names(),
         None,
         "Column whose larger value wins among records of one key.",
         alternatives=("hoodie.table.precombine.field", "hoodie.table.ordering.fields", "hoodie.payload.ordering.field"),

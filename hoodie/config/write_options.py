@@ -7,11 +7,19 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import Parser, boolean, choice, integer, property_field, text
+from hoodie.common.config.property import Parser, boolean, choice, column_names, integer, property_field, text
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.exception import HoodieNotSupportedException
 
-__all__ = ["FailedWritesPolicy", "HoodieWriteOptions", "MarkerType", "ProgressMode", "WriteConcurrencyMode"]
+__all__ = [
+    "BulkInsertSortMode",
+    "FailedWritesPolicy",
+    "HoodieWriteOptions",
+    "InsertDupPolicy",
+    "MarkerType",
+    "ProgressMode",
+    "WriteConcurrencyMode",
+]
 
 _OPERATIONS = (
     WriteOperationType.UPSERT,
@@ -42,6 +50,30 @@ class FailedWritesPolicy(StrEnum):
     LAZY = "LAZY"
 
 
+class BulkInsertSortMode(StrEnum):
+    """How a bulk insert spreads and sorts its rows.
+
+    Hudi: org.apache.hudi.execution.bulkinsert.BulkInsertSortMode.
+    """
+
+    NONE = "NONE"
+    GLOBAL_SORT = "GLOBAL_SORT"
+    PARTITION_SORT = "PARTITION_SORT"
+    PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
+    PARTITION_PATH_REPARTITION_AND_SORT = "PARTITION_PATH_REPARTITION_AND_SORT"
+
+
+class InsertDupPolicy(StrEnum):
+    """What an insert does with records whose key is in the table.
+
+    Hudi: the values of org.apache.hudi.DataSourceWriteOptions.INSERT_DUP_POLICY.
+    """
+
+    NONE = "NONE"
+    DROP = "DROP"
+    FAIL = "FAIL"
+
+
 class MarkerType(StrEnum):
     """How markers are stored.
 
@@ -69,6 +101,7 @@ def _check_json_object(value: str) -> None:
 
 
 _AVRO_SCHEMA = text("the JSON of an Avro record", _check_json_object)
+_COLUMNS: Parser[tuple[str, ...]] = column_names()
 _PARALLELISM: Parser[int] = integer(minimum=0, maximum=2**31 - 1)
 
 
@@ -127,6 +160,41 @@ class HoodieWriteOptions:
     upsert_shuffle_parallelism: int = _parallelism("hoodie.upsert.shuffle.parallelism", "upsert")
     bulk_insert_shuffle_parallelism: int = _parallelism("hoodie.bulkinsert.shuffle.parallelism", "bulk_insert")
     delete_shuffle_parallelism: int = _parallelism("hoodie.delete.shuffle.parallelism", "delete")
+    bulk_insert_sort_mode: BulkInsertSortMode = property_field(
+        "hoodie.bulkinsert.sort.mode",
+        choice(BulkInsertSortMode),
+        BulkInsertSortMode.NONE,
+        "How bulk_insert spreads and sorts its rows: NONE as they come; GLOBAL_SORT all by partition path and key; "
+        "PARTITION_SORT each task's; PARTITION_PATH_REPARTITION all rows of a partition path to one task, with "
+        "_AND_SORT one partition path after the other.",
+    )
+    bulk_insert_partitioner_class: str | None = property_field(
+        "hoodie.bulkinsert.user.defined.partitioner.class",
+        text("a class"),
+        None,
+        "A `BulkInsertPartitioner` of your own as package.module.Class, instead of a sort mode. Hudi's own classes are "
+        "taken by their names.",
+    )
+    bulk_insert_sort_columns: tuple[str, ...] = property_field(
+        "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
+        _COLUMNS,
+        (),
+        "Columns that CustomColumnsSortPartitioner (Hudi: RDDCustomColumnsSortPartitioner) sorts by.",
+    )
+    insert_drop_duplicates: bool = property_field(
+        "hoodie.datasource.write.insert.drop.duplicates",
+        boolean(),
+        False,
+        "Let insert and bulk_insert pass over records whose key is in the table, and keep one of each key of the "
+        "input. Costs the look-up of an upsert.",
+    )
+    insert_dup_policy: InsertDupPolicy = property_field(
+        "hoodie.datasource.insert.dup.policy",
+        choice(InsertDupPolicy, aliases={"INSERT": InsertDupPolicy.NONE}),
+        InsertDupPolicy.NONE,
+        "What insert and bulk_insert do with records whose key is in the table: NONE adds them, DROP passes over them "
+        "(as hoodie.datasource.write.insert.drop.duplicates), FAIL refuses the write.",
+    )
     write_buffer_limit_bytes: int = property_field(
         "hoodie.write.buffer.limit.bytes",
         integer(minimum=1),
@@ -222,6 +290,13 @@ class HoodieWriteOptions:
         "Files, pipes and logs never get one.",
         is_ours=True,
     )
+
+    @property
+    def duplicates_of_inserts(self) -> InsertDupPolicy:
+        """What insert and bulk_insert do with records whose key is in the table, by both of Hudi's properties."""
+        if self.insert_drop_duplicates and self.insert_dup_policy is InsertDupPolicy.NONE:
+            return InsertDupPolicy.DROP
+        return self.insert_dup_policy
 
     def check_single_writer(self) -> None:
         """Refuse to start a commit beside other writers: there is no lock yet that would keep them apart.

@@ -18,7 +18,13 @@ from pyspark.sql import functions as sf
 
 from hoodie.data.spark_hash import numbers_to_hash_inputs
 
-__all__ = ["collect_arrow", "prepare_worker", "repartition_by_number", "spark_context"]
+__all__ = [
+    "collect_arrow",
+    "partition_count",
+    "prepare_worker",
+    "repartition_by_number",
+    "spark_context",
+]
 
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
@@ -58,6 +64,11 @@ def repartition_by_number(frame: DataFrame, number: Column, num_partitions: int)
     # One literal that Spark folds into an array: thousands of literals would cost planning time.
     inputs = ",".join(map(str, numbers_to_hash_inputs(num_partitions).tolist()))
     return frame.repartition(num_partitions, sf.get(sf.split(sf.lit(inputs), ",").cast("array<int>"), number))
+
+
+def partition_count(frame: DataFrame) -> int | None:
+    """How many partitions a frame has, None on Spark Connect; adaptive execution may run its shuffles to tell."""
+    return None if spark_context(frame.sparkSession) is None else int(frame.rdd.getNumPartitions())
 
 
 def prepare_worker() -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from hoodie import exception
 from hoodie.common.data.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
 from hoodie.common.engine.task_identity import TaskIdentity
-from hoodie.data.spark_compatibility import collect_arrow, prepare_worker, repartition_by_number
+from hoodie.data.spark_compatibility import collect_arrow, partition_count, prepare_worker, repartition_by_number
 from hoodie.data.spark_types import arrow_schema, conform, quoted, spark_schema
 from hoodie.exception import HoodieException, HoodieSchemaException
 
@@ -82,7 +82,9 @@ class SparkData(HoodieData):
 
     @property
     def num_partitions(self) -> int:
-        """As the contract says; where it is not known (before `route`) a job counts the tasks."""
+        """As the contract says; where Spark does not tell (Spark Connect) a job counts the tasks."""
+        if self._num_partitions is None:
+            self._num_partitions = partition_count(self._source)
         if self._num_partitions is None:
             with hoodie_errors():
                 counted = self._source.select(sf.lit(1).alias("one")).mapInArrow(_one_row, "one int")
@@ -172,6 +174,22 @@ class SparkData(HoodieData):
         checked = sf.when(wrong, sf.raise_error(problem).cast("int")).otherwise(number)
         routed = repartition_by_number(self.frame, checked, num_partitions)
         return SparkData(routed, self.schema, num_partitions)
+
+    def coalesce(self, num_partitions: int) -> SparkData:
+        return SparkData(self.frame.coalesce(num_partitions), self.schema)
+
+    def repartition_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
+        moved = self.frame.repartition(num_partitions, *map(_column, columns))
+        return SparkData(moved, self.schema, num_partitions)
+
+    def sort_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
+        """As the contract says. Spark samples the rows first: they are computed twice unless they are persisted."""
+        names = [_column(name) for name in columns]
+        return SparkData(self.frame.repartitionByRange(num_partitions, *names), self.schema).sort_within(columns)
+
+    def sort_within(self, columns: Sequence[str]) -> SparkData:
+        names = [_column(name) for name in columns]
+        return self._derived(self.frame.sortWithinPartitions(*names), self.schema)
 
     def persist(self) -> SparkData:
         if self._kept is None:

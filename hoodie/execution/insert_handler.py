@@ -26,6 +26,10 @@ MAX_BUFFERED_BYTES = 256 << 20
 """Arrow bytes that the open files of one task may hold together; beyond, the largest writes its row group early."""
 
 
+MAX_OPEN_FILES = 256
+"""Files that one task may hold open; beyond, the largest is finished early, and its partition goes on in another."""
+
+
 class CopyOnWriteInsertHandler:
     """Writes new records to new file groups: one open file a partition, a further one when it is full.
 
@@ -35,14 +39,18 @@ class CopyOnWriteInsertHandler:
         context: The write.
         task: Who writes.
         file_id_prefix: Of the new groups of a bucket; None makes one for each partition.
+        is_sorted: Whether all rows of a partition path follow each other: a file is finished when the next begins.
 
     Hudi: org.apache.hudi.execution.CopyOnWriteInsertHandler.
     """
 
-    def __init__(self, context: WriteContext, task: TaskIdentity, file_id_prefix: str | None = None) -> None:
+    def __init__(
+        self, context: WriteContext, task: TaskIdentity, file_id_prefix: str | None = None, is_sorted: bool = False
+    ) -> None:
         self._context = context
         self._task = task
         self._file_id_prefix = file_id_prefix
+        self._is_sorted = is_sorted
         self._row_counter = RowCounter()
         self._handles: dict[str, HoodieCreateHandle] = {}
         self._files_made: dict[str, tuple[str, int]] = {}
@@ -79,14 +87,29 @@ class CopyOnWriteInsertHandler:
         handle = self._handles.get(partition_path)
         if handle is not None and not handle.can_write:
             self._statuses.append(handle.close())
+            del self._handles[partition_path]
             handle = None
         if handle is None:
+            self._make_room()
             handle = HoodieCreateHandle(
                 self._context, partition_path, self._next_file_id(partition_path), self._task, self._row_counter
             )
             handle.open()
             self._handles[partition_path] = handle
         handle.write(rows)
+
+    def _make_room(self) -> None:
+        """Finish files before a further one is opened."""
+        if self._is_sorted:
+            done = list(self._handles)
+        elif len(self._handles) >= MAX_OPEN_FILES:
+            done = [max(self._handles, key=lambda path: self._handles[path].writer.estimated_size_bytes)]
+        else:
+            done = []
+        for partition_path in done:
+            # Kept among the open ones until it is closed: an error on the way must find it.
+            self._statuses.append(self._handles[partition_path].close())
+            del self._handles[partition_path]
 
     def _next_file_id(self, partition_path: str) -> str:
         prefix, count = self._files_made.get(partition_path) or (self._file_id_prefix or new_file_id_prefix(), 0)

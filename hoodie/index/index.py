@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import attrs
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from hoodie.common.data.data import HoodieData
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.merge_spec import MergeSpec
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -28,7 +30,17 @@ from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieIndex", "IndexedTable", "KeyLocations", "tag_batch", "tag_with_locations", "with_location_columns"]
+__all__ = [
+    "HoodieIndex",
+    "IndexedTable",
+    "KeyLocations",
+    "Locations",
+    "append_locations",
+    "match_keys",
+    "tag_batch",
+    "tag_with_locations",
+    "with_location_columns",
+]
 
 
 @attrs.frozen
@@ -39,10 +51,17 @@ class IndexedTable:
         storage: Where the files are; picklable.
         base_files: Partition path to its latest base files: of the partitions of the incoming records, or for a global
             index of all.
+        merge_spec: Decides between a stored record and one that would move to another partition; only global indexes
+            ask.
+        schema: The table's columns as they are written.
+        stays: Whether a global index gives the location of a key that would move, and nothing else.
     """
 
     storage: HoodieStorage
     base_files: Mapping[str, Sequence[HoodieBaseFile]]
+    merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
+    schema: pa.Schema = attrs.field(factory=lambda: pa.schema([]))
+    stays: bool = False
 
     @property
     def files(self) -> list[tuple[str, HoodieBaseFile]]:
@@ -64,8 +83,12 @@ class HoodieIndex(ABC):
     def is_global(self) -> bool:
         """Whether a record key is unique in the whole table; otherwise it is within its partition."""
 
+    def decides_by_keys(self, table: IndexedTable) -> bool:
+        """Whether `find_locations` can answer; else whole records are needed, and `tag_location` is asked."""
+        return True
+
     @abstractmethod
-    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> KeyLocations:
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
         """Say where keys live now, for keys that fit in memory.
 
         Args:
@@ -104,9 +127,20 @@ class HoodieIndex(ABC):
         """Forget what `update_location` noted for an instant."""
 
 
+class Locations(Protocol):
+    """Locations of keys, as one value that tasks share."""
+
+    def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch with the three CURRENT columns; see `HoodieIndex.tag_location`.
+
+        Args:
+            batch: With record key and partition path.
+        """
+
+
 @attrs.frozen
 class KeyLocations:
-    """Locations of keys, as one value that tasks share.
+    """Locations of keys within their partitions.
 
     Attributes:
         tables: Partition path to a table of record key (string), file (int32, index into ``files``) and position
@@ -122,6 +156,10 @@ class KeyLocations:
         """Arrow bytes of all tables."""
         return sum(table.nbytes for table in self.tables.values())
 
+    def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """As of `Locations`: a row for each location of a key in its partition, or one row of nulls."""
+        return tag_batch(batch, self)
+
 
 def with_location_columns(schema: pa.Schema) -> pa.Schema:
     """The schema with the three CURRENT columns."""
@@ -135,7 +173,7 @@ def tag_with_locations(records: HoodieData, locations: Shared) -> HoodieData:
 
     Args:
         records: With record key and partition path.
-        locations: Of a `KeyLocations`.
+        locations: Of `Locations`.
     """
     return records.map_batches(_Tagger(locations), with_location_columns(records.schema))
 
@@ -145,7 +183,8 @@ class _Tagger:
     locations: Shared
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return tag_batch(batch, self.locations.value)
+        locations: Locations = self.locations.value
+        return locations.tag(batch)
 
 
 def tag_batch(batch: pa.RecordBatch, locations: KeyLocations) -> pa.RecordBatch:
@@ -163,7 +202,7 @@ def tag_batch(batch: pa.RecordBatch, locations: KeyLocations) -> pa.RecordBatch:
             positions.append(np.full(len(row_numbers), -1, dtype=np.int64))
             files.append(np.full(len(row_numbers), -1, dtype=np.int32))
             continue
-        row, entry = _match(keys, table["key"].combine_chunks())
+        row, entry = match_keys(keys, table["key"].combine_chunks())
         found = entry >= 0
         rows.append(row_numbers[row])
         positions.append(np.where(found, table["position"].to_numpy()[entry], -1))
@@ -173,12 +212,20 @@ def tag_batch(batch: pa.RecordBatch, locations: KeyLocations) -> pa.RecordBatch:
     row_positions = np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
     order = np.argsort(row_numbers, kind="stable")
     tagged = batch if len(order) == batch.num_rows else batch.take(pa.array(row_numbers[order]))
-    return _append_locations(tagged, locations.files, file_numbers[order], row_positions[order])
+    return append_locations(tagged, locations.files, file_numbers[order], row_positions[order])
 
 
-def _append_locations(
+def append_locations(
     batch: pa.RecordBatch, files: Sequence[HoodieBaseFile], file_numbers: np.ndarray, positions: np.ndarray
 ) -> pa.RecordBatch:
+    """The batch with the three CURRENT columns.
+
+    Args:
+        batch: The rows.
+        files: Base files.
+        file_numbers: For each row an index into ``files``, negative where its key is not in the table.
+        positions: For each row its position in that file.
+    """
     missing = file_numbers < 0
     indices = pa.array(file_numbers, mask=missing)
     instants = pa.array([base_file.instant_time for base_file in files], pa.string())
@@ -189,8 +236,13 @@ def _append_locations(
     return batch
 
 
-def _match(keys: pa.Array, table_keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (row of ``keys``, entry of ``table_keys`` or -1), each row at least once, in the order of the rows."""
+def match_keys(keys: pa.Array, table_keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (row of ``keys``, entry of ``table_keys`` or -1), each row at least once, in the order of the rows.
+
+    Args:
+        keys: Strings.
+        table_keys: Strings, in which a key may occur several times.
+    """
     first = pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy()
     encoded = table_keys.dictionary_encode()
     if len(encoded.dictionary) == len(table_keys):

@@ -55,6 +55,22 @@ def buckets_of_task(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> It
     )
 
 
+def with_index(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        index = pa.array([task.partition_index] * batch.num_rows, pa.int32())
+        yield batch.set_column(3, SCHEMA.field("bucket"), index)
+
+
+def partitions_of(data: HoodieData) -> list[list[tuple[Any, ...]]]:
+    """(key, part, value) of the rows of each partition that has one, in order."""
+    table = data.map_partitions_with_index(with_index, SCHEMA).collect()
+    assert table is not None
+    partitions: dict[int, list[tuple[Any, ...]]] = {}
+    for row in table.to_pylist():
+        partitions.setdefault(row["bucket"], []).append((row["key"], row["part"], row["value"]))
+    return [partitions[index] for index in sorted(partitions)]
+
+
 def nothing(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return iter(())
 
@@ -263,6 +279,37 @@ class DataContract:
         with pytest.raises(HoodieException, match="bucket") as caught:
             data.route("bucket", 5).map_partitions_with_index(described_task, TASKS).collect()
         assert type(caught.value) is HoodieException
+
+    def test_joined_partitions_hold_all_rows_in_fewer_tasks(self, records: HoodieData, rows: Any) -> None:
+        joined = records.coalesce(1)
+        assert joined.num_partitions == 1
+        assert len(partitions_of(joined)) == 1
+        assert rows_of(joined) == rows_of(records)
+        assert rows_of(records.coalesce(1000)) == rows_of(records)
+
+    def test_rows_of_equal_values_come_together(self, context: HoodieEngineContext) -> None:
+        data = self.data(context, table_of([(f"k{i}", f"p{i % 5}" if i % 7 else None, i, 0) for i in range(200)]))
+        moved = data.repartition_by(["part"], 3)
+        assert moved.num_partitions == 3
+        partitions = partitions_of(moved)
+        parts = [{part for _, part, _ in rows} for rows in partitions]
+        assert sum(len(part) for part in parts) == len(set().union(*parts)) == 6
+        assert sum(len(rows) for rows in partitions) == 200
+
+    def test_sorted_rows_ascend_within_and_between_partitions(self, context: HoodieEngineContext) -> None:
+        rows = [(f"k{i * 7919 % 1000:04d}", f"p{i * 31 % 3}", i, 0) for i in range(1000)]
+        partitions = partitions_of(self.data(context, table_of(rows)).sort_by(["part", "key"], 3))
+        assert 2 <= len(partitions) <= 3
+        flat = [(part, key) for partition in partitions for key, part, _ in partition]
+        assert flat == sorted((part, key) for key, part, _, _ in rows)
+
+    def test_rows_sorted_within_partitions_stay_there(self, context: HoodieEngineContext) -> None:
+        data = self.data(context, table_of([(f"k{i * 37 % 100:03d}", None, i, i % 4) for i in range(100)]))
+        routed = data.route("bucket", 4)
+        before = partitions_of(routed)
+        after = partitions_of(routed.sort_within(["key"]))
+        assert after == [sorted(rows) for rows in before]
+        assert len(after) == 4
 
     def test_persisted_rows_are_computed_once(self, context: HoodieEngineContext, records: HoodieData) -> None:
         numbered = records.map_partitions_with_index(described_task, TASKS).persist()

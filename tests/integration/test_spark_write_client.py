@@ -8,9 +8,11 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +20,8 @@ import hoodie
 import hoodie.spark
 from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException, HoodieWriteException
+from hoodie.index.simple import global_simple_index
+from hoodie.table.action.commit import incoming_keys
 
 pytestmark = pytest.mark.spark
 COLUMNS = "id string, region string, ts bigint, fare double"
@@ -269,3 +273,52 @@ def test_mistakes_of_the_user_are_not_tried_again(spark: SparkSession, tmp_path:
 @pytest.mark.slow
 def test_an_upsert_of_four_million_rows_needs_a_driver_of_one_gigabyte(spark: SparkSession, tmp_path: Path) -> None:
     assert "upserted 4000000" in run_program(SMALL_DRIVER.replace("sys.argv[1]", "sys.argv[1] + '/t'"), tmp_path)
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_a_global_index_moves_keys_between_partitions(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joins: bool
+) -> None:
+    if joins:
+        monkeypatch.setattr(incoming_keys, "KEY_BYTES", 0)
+        monkeypatch.setattr(global_simple_index, "SHARED_KEY_BYTES", 0)
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path, index_type="GLOBAL_SIMPLE") as c:
+        c.insert(rows(spark, *((f"k{i}", "xy"[i % 2], 5, 0.0) for i in range(20)), ("k1", "z", 5, 0.0)))
+        moves = [(f"k{i}", "z", 4 + i % 3, 1.0) for i in range(12)]
+        c.upsert(rows(spark, *moves, ("new", "z", 1, 1.0), ("new", "x", 2, 2.0)))
+        c.delete(rows(spark, ("k19", "", 0, 0.0)).select("id"))
+    model = {f"k{i}": (f"k{i}", "xy"[i % 2], 5, 0.0) for i in range(19)}
+    model |= {move[0]: move for move in moves if move[2] >= 5} | {"new": ("new", "x", 2, 2.0)}
+    assert both_readers(spark, base_path) == sorted(model.values())
+
+
+@pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION_AND_SORT"])
+def test_bulk_insert_sorts(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    base_path = init(tmp_path / "t")
+    entries = [(f"k{i * 7919 % 3000:04d}", "xyz"[i % 3], i, 0.0) for i in range(3000)]
+    with client(spark, base_path, bulkinsert_sort_mode=mode, bulkinsert_shuffle_parallelism=2) as c:
+        result = c.bulk_insert(rows(spark, *entries).repartition(3))
+    assert both_readers(spark, base_path) == sorted(entries)
+    ranges = []
+    for status in result.statuses:
+        keys = pq.read_table(f"{base_path}/{status.stat.path}", columns=["_hoodie_record_key"])[0].to_pylist()
+        ranges.append((status.partition_path, keys[0], keys[-1]))
+        assert mode.startswith("PARTITION_PATH") or keys == sorted(keys)
+    ranges.sort()
+    if mode == "GLOBAL_SORT":
+        assert all(a[0] != b[0] or a[2] < b[1] for a, b in pairwise(ranges))
+        assert len(ranges) <= 4
+    if mode == "PARTITION_PATH_REPARTITION_AND_SORT":
+        assert len(ranges) == 3
+    if mode == "PARTITION_SORT":
+        assert len(ranges) == 6
+
+
+def test_inserts_of_known_keys_are_dropped(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path, datasource_insert_dup_policy="drop") as c:
+        c.insert(rows(spark, ("a", "x", 1, 1.0)))
+        c.insert(rows(spark, ("a", "x", 2, 2.0), ("b", "x", 2, 2.0), ("b", "x", 3, 3.0)))
+        c.bulk_insert(rows(spark, ("a", "x", 2, 2.0), ("c", "x", 2, 2.0)))
+    assert both_readers(spark, base_path) == [("a", "x", 1, 1.0), ("b", "x", 3, 3.0), ("c", "x", 2, 2.0)]

@@ -32,6 +32,7 @@ __all__ = [
     "all_keys",
     "boolean",
     "choice",
+    "column_names",
     "decimal",
     "display_value",
     "integer",
@@ -331,6 +332,18 @@ def text(allowed: str = "text that is not empty", check: Callable[[str], None] |
         return value
 
     return Parser(parse, "str", allowed)
+
+
+def column_names() -> Parser[tuple[str, ...]]:
+    """Read names of columns, separated by commas; an empty text names none."""
+
+    def parse(value: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in value.split(",")) if value else ()
+        if not all(names) or len(set(names)) != len(names):
+            raise ValueError
+        return names
+
+    return Parser(parse, "names", "column names separated by commas, each once")
 
 
 def choice(

@@ -102,6 +102,35 @@ class HoodieData(ABC):
         """
 
     @abstractmethod
+    def coalesce(self, num_partitions: int) -> HoodieData:
+        """Join partitions until there are at most ``num_partitions``; rows keep their order within each of them."""
+
+    @abstractmethod
+    def repartition_by(self, columns: Sequence[str], num_partitions: int) -> HoodieData:
+        """Bring all rows of equal values of the columns together, in ``num_partitions`` partitions; some may be empty.
+
+        Args:
+            columns: Of types string, integer or boolean; a null is equal to a null.
+            num_partitions: How many partitions result.
+        """
+
+    @abstractmethod
+    def sort_by(self, columns: Sequence[str], num_partitions: int) -> HoodieData:
+        """Sort all rows: each partition is sorted, and no row of a partition is larger than one of the next.
+
+        Partitions hold about equally many rows. Ascending, strings by their UTF-8 bytes; nulls are all before or all
+        after the values, as the engine has it.
+
+        Args:
+            columns: What to sort by, the first counting most.
+            num_partitions: How many partitions result; fewer where there are not so many distinct values.
+        """
+
+    @abstractmethod
+    def sort_within(self, columns: Sequence[str]) -> HoodieData:
+        """Sort the rows of each partition, as `sort_by` does; none leaves its partition."""
+
+    @abstractmethod
     def persist(self) -> HoodieData:
         """Keep the computed rows, so that later actions see the same rows. Release them with `unpersist`."""
 

@@ -141,8 +141,11 @@ class LocalData(HoodieData):
         values = numbers.to_numpy()
         if len(values) and (values.min() < 0 or values.max() >= num_partitions):
             raise HoodieException(f"{column} must be in [0, {num_partitions}), found {values.min()} to {values.max()}")
-        order = np.argsort(values, kind="stable")
-        bounds = np.searchsorted(values[order], np.arange(num_partitions + 1))
+        return self._routed(table, values, num_partitions)
+
+    def _routed(self, table: pa.Table, numbers: np.ndarray, num_partitions: int) -> LocalData:
+        order = np.argsort(numbers, kind="stable")
+        bounds = np.searchsorted(numbers[order], np.arange(num_partitions + 1))
         whole = table.combine_chunks()
 
         def routed(rows: np.ndarray) -> Partition:
@@ -157,6 +160,48 @@ class LocalData(HoodieData):
 
         rows_of = [order[bounds[number] : bounds[number + 1]] for number in range(num_partitions)]
         return LocalData(self._context, self._schema, [routed(rows) for rows in rows_of])
+
+    def coalesce(self, num_partitions: int) -> LocalData:
+        count = len(self._partitions)
+        if num_partitions >= count:
+            return self
+
+        def joined(group: list[Partition]) -> Partition:
+            return lambda task: (batch for partition in group for batch in partition(task))
+
+        bounds = [count * number // num_partitions for number in range(num_partitions + 1)]
+        groups = [self._partitions[low:high] for low, high in pairwise(bounds)]
+        return LocalData(self._context, self._schema, [joined(group) for group in groups])
+
+    def repartition_by(self, columns: Sequence[str], num_partitions: int) -> LocalData:
+        table = self._compute()
+        codes = _codes(table, columns)
+        counts = np.bincount(codes)
+        # The largest first, each to the partition that has least so far.
+        loads = np.zeros(num_partitions, dtype=np.int64)
+        partition_of = np.zeros(len(counts), dtype=np.int32)
+        for code in np.argsort(-counts, kind="stable"):
+            partition_of[code] = loads.argmin()
+            loads[partition_of[code]] += counts[code]
+        return self._routed(table, partition_of[codes], num_partitions)
+
+    def sort_by(self, columns: Sequence[str], num_partitions: int) -> LocalData:
+        table = _sorted(self._compute(), columns)
+        bounds = [table.num_rows * number // num_partitions for number in range(num_partitions + 1)]
+        pieces = [table.slice(low, high - low) for low, high in pairwise(bounds)]
+        return LocalData(self._context, self._schema, [_table_partition(piece) for piece in pieces])
+
+    def sort_within(self, columns: Sequence[str]) -> LocalData:
+        names = list(columns)
+
+        def in_order(partition: Partition) -> Partition:
+            def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+                table = pa.Table.from_batches(partition(task), self._schema)
+                yield from _sorted(table, names).to_batches(max_chunksize=BATCH_ROWS)
+
+            return run
+
+        return LocalData(self._context, self._schema, [in_order(partition) for partition in self._partitions])
 
     def persist(self) -> LocalData:
         def compute(task: TaskIdentity, partition: Partition) -> pa.Table:
@@ -193,10 +238,21 @@ def _count_rows(table: pa.Table, columns: list[str]) -> pa.Table:
 
 def _repeated_rows(table: pa.Table, keys: Sequence[str]) -> np.ndarray:
     """Which rows share their key with another row."""
+    codes = _codes(table, keys)
+    repeated: np.ndarray = np.bincount(codes)[codes] > 1
+    return repeated
+
+
+def _codes(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+    """A small number for each distinct value of the columns together."""
     codes = np.zeros(table.num_rows, dtype=np.int64)
-    for key in keys:
-        encoded = table[key].combine_chunks().dictionary_encode(null_encoding="encode")
+    for column in columns:
+        encoded = table[column].combine_chunks().dictionary_encode(null_encoding="encode")
         codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
-        codes = np.unique(codes, return_inverse=True)[1] if len(keys) > 1 else codes
-    counts = np.bincount(codes)
-    return counts[codes] > 1
+        codes = np.unique(codes, return_inverse=True)[1] if len(columns) > 1 else codes
+    return codes
+
+
+def _sorted(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    order = pc.sort_indices(table, [(name, "ascending") for name in columns])
+    return table.take(order)

@@ -200,7 +200,6 @@ def test_names_of_others_are_kept_and_not_looked_at() -> None:
         ("hoodie.clustering.inline", "False", "true"),
         ("hoodie.parquet.bloom.filter.enabled", True, False),
         ("hoodie.table.version", 6, 8),
-        ("hoodie.bulkinsert.sort.mode", "none", "GLOBAL_SORT"),
         ("hoodie.precommit.validators", "", "com.example.Validator"),
     ],
 )

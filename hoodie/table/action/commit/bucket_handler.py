@@ -104,15 +104,17 @@ class BulkInsertHandler:
     Attributes:
         context: The write.
         key_generator: Explains rows without a key; None when the input brought its keys.
+        is_sorted: Whether all rows of a partition path follow each other.
     """
 
     context: WriteContext
     key_generator: KeyGenerator | None
+    is_sorted: bool = False
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses, or a failure when keys are missing."""
         failures: list[TaskFailure] = []
-        with CopyOnWriteInsertHandler(self.context, task) as handler:
+        with CopyOnWriteInsertHandler(self.context, task, is_sorted=self.is_sorted) as handler:
             statuses = handler.consume(self._checked(batches, failures))
         yield pack([*failures, *statuses])
 

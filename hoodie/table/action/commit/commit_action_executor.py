@@ -21,6 +21,7 @@ from hoodie.common.data.data import HoodieData
 from hoodie.common.engine.engine_context import Shared
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.merge_spec import MergeSpec
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
@@ -34,7 +35,14 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WriteStatus, unpack
 from hoodie.common.table.timeline.instant import Action
-from hoodie.exception import HoodieCommitException, HoodieKeyException
+from hoodie.config.write_options import InsertDupPolicy
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieConfigException,
+    HoodieDuplicateKeyException,
+    HoodieKeyException,
+)
+from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, create_bulk_insert_partitioner
 from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -147,11 +155,58 @@ class BaseCommitActionExecutor(ABC):
         return self._key_generator.explain_bad_rows(batch)
 
     def _combine(self, records: HoodieData, wanted: bool) -> HoodieData:
-        """One row for each key and partition path, if wanted."""
+        """One row for each key and partition path, if wanted; for each key alone where the index is global."""
         if not wanted:
             return records
         with self._metrics.step("combine records of one key"):
-            return records.combine_by_key([RECORD_KEY, PARTITION_PATH], self._table.merge_spec.combine_duplicates)
+            spec = self._table.merge_spec
+            if self._table.index.is_global:
+                return records.combine_by_key([RECORD_KEY], CombineByRecordKey(spec))
+            return records.combine_by_key([RECORD_KEY, PARTITION_PATH], spec.combine_duplicates)
+
+    def _indexed(self, counts: pa.Table) -> IndexedTable:
+        """The files that the index looks into: those of the partitions that were counted, of all where it is global."""
+        paths = set(counts[PARTITION_PATH].to_pylist())
+        if self._table.index.is_global:
+            paths.update(self._table.view.list_partitions())
+        return IndexedTable(
+            self._table.meta_client.storage,
+            self._latest_base_files(sorted(paths)),
+            self._write_context.merge_spec,
+            self._write_context.schema,
+        )
+
+    def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> HoodieData:
+        """Numbered and persisted rows without those whose key is in the table, or a refusal of them."""
+        with self._metrics.step("read the input and its keys") as step:
+            keys = collect_keys(records)
+            counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
+            step.count(records=sum(counts["count"].to_pylist()))
+            self._refuse_rows_without_key(records, counts)
+        indexed = attrs.evolve(self._indexed(counts), stays=True)
+        with self._metrics.step("tag location", str(self._config.index.index_type)) as step:
+            step.count(files=len(indexed.files))
+            if keys is not None:
+                locations = self._table.index.find_locations(keys.table, self._context, indexed)
+                shared = self._context.share(locations)
+                self._shared.append(shared)
+                tagged = tag_with_locations(records, shared)
+                found = _found_rows(keys.count_by_location(locations))
+            else:
+                tagged = self._table.index.tag_location(records, self._context, indexed)
+                found = _found_rows(tagged.count_by([CURRENT_FILE_ID])) if policy is InsertDupPolicy.FAIL else 0
+        if policy is InsertDupPolicy.FAIL and found:
+            raise HoodieDuplicateKeyException(
+                f"the keys of {found} of the records to {self.operation.value.lower()} are in the table; nothing was "
+                "written. Give hoodie.datasource.insert.dup.policy=drop to pass over them, none to add them again, or "
+                "upsert them"
+            )
+        return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema)
+
+    @staticmethod
+    def _limited(records: HoodieData, parallelism: int) -> HoodieData:
+        """The records in as many tasks as they come in, or as few as ``parallelism``, unless that is 0."""
+        return records.coalesce(parallelism) if parallelism else records
 
     def _partitioner(self, profile: WorkloadProfile) -> UpsertPartitioner:
         record_size = average_record_size(self._table.completed_commits_newest_first(), self._config)
@@ -188,10 +243,10 @@ class BaseCommitActionExecutor(ABC):
         )
         return statuses
 
-    def _latest_base_files(self, counts: pa.Table) -> dict[str, Sequence[HoodieBaseFile]]:
-        """The latest base files of the partition paths that were counted."""
+    def _latest_base_files(self, partition_paths: Sequence[str]) -> dict[str, Sequence[HoodieBaseFile]]:
+        """The latest base files of partitions."""
         with self._metrics.step("list base files") as step:
-            files = self._table.latest_base_files(counts[PARTITION_PATH].to_pylist())
+            files = self._table.latest_base_files(partition_paths)
             listed = [base_file for group in files.values() for base_file in group]
             step.count(files=len(listed), bytes=sum(base_file.size_bytes for base_file in listed))
         return files
@@ -206,7 +261,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     operation = WriteOperationType.UPSERT
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
-        records = records.number_rows(ROW_NUMBER).persist()
+        records = self._limited(records, self._parallelism).number_rows(ROW_NUMBER).persist()
         tagged: HoodieData | None = None
         combined: HoodieData = records
         try:
@@ -215,10 +270,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
                 step.count(records=sum(counts["count"].to_pylist()))
                 self._refuse_rows_without_key(records, counts)
-            indexed = IndexedTable(self._table.meta_client.storage, self._latest_base_files(counts))
+            indexed = self._indexed(counts)
             if self._should_combine and keys is None:
                 combined = self._combine(records, True)
-            elif self._should_combine and keys is not None and keys.has_duplicates:
+            elif self._should_combine and keys is not None and keys.has_duplicates(self._table.index.is_global):
                 if self._table.merge_spec.combines_rows:
                     combined = self._combine(records, True).persist()
                     keys = collect_keys(combined)
@@ -245,7 +300,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     def _drop_losers(self, records: HoodieData, keys: IncomingKeys) -> tuple[HoodieData, IncomingKeys]:
         """One row for each key, decided by the keys at hand."""
         with self._metrics.step("combine records of one key") as step:
-            keys, losers = keys.combine(self._table.merge_spec)
+            keys, losers = keys.combine(self._table.merge_spec, self._table.index.is_global)
             step.count(records=keys.table.num_rows)
             shared = self._context.share(losers)
             self._shared.append(shared)
@@ -257,7 +312,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         """The rows with their locations, and how many go where."""
         with self._metrics.step("tag location", str(self._config.index.index_type)) as step:
             step.count(files=len(indexed.files))
-            if keys is not None:
+            if keys is not None and self._table.index.decides_by_keys(indexed):
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
                 shared = self._context.share(locations)
                 self._shared.append(shared)
@@ -270,6 +325,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     @property
     def _should_combine(self) -> bool:
         return self._config.write.combine_before_upsert
+
+    @property
+    def _parallelism(self) -> int:
+        return self._config.write.upsert_shuffle_parallelism
 
 
 class DeleteCommitActionExecutor(UpsertCommitActionExecutor):
@@ -284,6 +343,10 @@ class DeleteCommitActionExecutor(UpsertCommitActionExecutor):
     def _should_combine(self) -> bool:
         return self._config.write.combine_before_delete
 
+    @property
+    def _parallelism(self) -> int:
+        return self._config.write.delete_shuffle_parallelism
+
 
 class InsertCommitActionExecutor(BaseCommitActionExecutor):
     """Insert records without asking whether their key is in the table; small files are filled first.
@@ -294,14 +357,20 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
     operation = WriteOperationType.INSERT
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
-        records = records.number_rows(ROW_NUMBER).persist()
+        write = self._config.write
+        records = self._limited(records, write.insert_shuffle_parallelism).number_rows(ROW_NUMBER).persist()
         try:
             with self._metrics.step("read the input and its keys") as step:
                 counts = records.count_by([PARTITION_PATH])
                 step.count(records=sum(counts["count"].to_pylist()))
                 self._refuse_rows_without_key(records, counts)
-            self._latest_base_files(counts)
-            combined = self._combine(records, self._config.write.combine_before_insert)
+            new = records
+            if write.duplicates_of_inserts is InsertDupPolicy.NONE:
+                self._latest_base_files(counts[PARTITION_PATH].to_pylist())
+            else:
+                new = self._without_stored(records, write.duplicates_of_inserts)
+            drops = write.duplicates_of_inserts is InsertDupPolicy.DROP
+            combined = self._combine(new, write.combine_before_insert or drops)
             combined = combined.map_batches(_without_deletes, combined.schema)
             with self._metrics.step("build workload profile") as step:
                 counts = combined.count_by([PARTITION_PATH])
@@ -313,28 +382,101 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
             return HoodieWriteMetadata(self.operation, statuses)
         finally:
             records.unpersist()
+            for shared in self._shared:
+                shared.release()
 
 
 class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
     """Insert records into new file groups as the input comes, without counting it first; for first loads.
 
-    The input is read once, as a stream; each task keeps one file open for each partition path that it meets.
+    The input is read once, as a stream, unless it is to be sorted, combined or looked up; each task keeps one file open
+    for each partition path that it meets.
+
+    Args:
+        table, write_context, key_generator: As of `BaseCommitActionExecutor`.
+        partitioner: Spreads and sorts the rows; None takes what the configuration names.
 
     Hudi: org.apache.hudi.table.action.commit.SparkBulkInsertCommitActionExecutor.
     """
 
     operation = WriteOperationType.BULK_INSERT
 
+    def __init__(
+        self,
+        table: HoodieTable,
+        write_context: WriteContext,
+        key_generator: KeyGenerator | None,
+        partitioner: BulkInsertPartitioner | None = None,
+    ) -> None:
+        super().__init__(table, write_context, key_generator)
+        self._partitioner_given = partitioner
+
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
-        if self._config.write.combine_before_insert:
-            records = self._combine(records.number_rows(ROW_NUMBER), True)
-        with self._metrics.step("build workload profile"):
-            self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
-        with self._metrics.step("write files") as step:
-            handler = BulkInsertHandler(self._write_context, self._key_generator)
-            return HoodieWriteMetadata(
-                self.operation, self._statuses(records.map_partitions_with_index(handler, STATUS_SCHEMA), step)
-            )
+        write = self._config.write
+        partitioner = self._partitioner_given or create_bulk_insert_partitioner(self._config)
+        schema = records.schema
+        records = self._limited(records, write.bulk_insert_shuffle_parallelism)
+        policy = write.duplicates_of_inserts
+        kept: HoodieData | None = None
+        try:
+            if policy is not InsertDupPolicy.NONE:
+                kept = records.number_rows(ROW_NUMBER).persist()
+                records = self._combine(
+                    self._without_stored(kept, policy), write.combine_before_insert or policy is InsertDupPolicy.DROP
+                )
+            elif write.combine_before_insert:
+                records = self._combine(records.number_rows(ROW_NUMBER), True)
+            with self._metrics.step("build workload profile"):
+                self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
+            placed = partitioner.repartition_records(records, write.bulk_insert_shuffle_parallelism)
+            missing = [name for name in schema.names if name not in placed.schema.names]
+            if missing:
+                raise HoodieConfigException(
+                    f"{type(partitioner).__name__} lost the columns {', '.join(missing)}: it must give the rows back "
+                    "as they are"
+                )
+            with self._metrics.step("write files") as step:
+                handler = BulkInsertHandler(self._write_context, self._key_generator, partitioner.is_sorted)
+                statuses = self._statuses(placed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
+            return HoodieWriteMetadata(self.operation, statuses)
+        finally:
+            if kept is not None:
+                kept.unpersist()
+            for shared in self._shared:
+                shared.release()
+
+
+@attrs.frozen
+class CombineByRecordKey:
+    """One row for each record key, whatever its partition path; crosses to tasks.
+
+    Attributes:
+        spec: The table's rules.
+    """
+
+    spec: MergeSpec
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """The rows that remain, in the columns given."""
+        combined = self.spec.combine_duplicates(rows.drop_columns([PARTITION_PATH]))
+        places = pc.index_in(combined[ROW_NUMBER], value_set=rows[ROW_NUMBER].combine_chunks())
+        paths = rows[PARTITION_PATH].combine_chunks().take(places.combine_chunks())
+        return combined.append_column(PARTITION_PATH, paths).select(rows.column_names)
+
+
+@attrs.frozen
+class _NotFound:
+    """Tagged rows whose key is not in the table, in the columns that they came with."""
+
+    columns: tuple[str, ...]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(batch.column(CURRENT_FILE_ID).is_null()).select(self.columns)
+
+
+def _found_rows(counts: pa.Table) -> int:
+    """How many of counted rows have a location."""
+    return sum(counts.filter(counts[CURRENT_FILE_ID].is_valid())["count"].to_pylist())
 
 
 def _first_bad_rows(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

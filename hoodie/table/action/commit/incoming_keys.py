@@ -23,7 +23,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.index.index import KeyLocations, tag_batch
+from hoodie.index.index import Locations
 
 __all__ = ["IncomingKeys", "WithoutRows", "collect_keys", "without_deletes_of_nothing"]
 
@@ -41,36 +41,41 @@ class IncomingKeys:
 
     table: pa.Table
 
-    def combine(self, merge_spec: MergeSpec) -> tuple[IncomingKeys, pa.Table]:
+    def combine(self, merge_spec: MergeSpec, is_global: bool = False) -> tuple[IncomingKeys, pa.Table]:
         """One row for each key.
+
+        Args:
+            merge_spec: The table's rules.
+            is_global: Whether the record key alone is the key; else it is with the partition path.
 
         Returns:
             The rows that win, and the row numbers and record keys of those that lose.
         """
-        kept = merge_spec.combine_duplicates(self.table)
-        lost = pc.invert(pc.is_in(self.table[ROW_NUMBER], value_set=kept[ROW_NUMBER].combine_chunks()))
-        losers = self.table.filter(lost).select([ROW_NUMBER, RECORD_KEY]).combine_chunks()
-        return IncomingKeys(kept), losers
+        winners = merge_spec.combine_duplicates(self.table.drop_columns([PARTITION_PATH]) if is_global else self.table)
+        wins = pc.is_in(self.table[ROW_NUMBER], value_set=winners[ROW_NUMBER].combine_chunks())
+        losers = self.table.filter(pc.invert(wins)).select([ROW_NUMBER, RECORD_KEY]).combine_chunks()
+        return IncomingKeys(self.table.filter(wins)), losers
 
     def count_by_partition(self) -> pa.Table:
         """Partition path and ``count``; the rows that could not be prepared have a null path."""
         counted = self.table.group_by(PARTITION_PATH).aggregate([([], "count_all")])
         return counted.rename_columns([PARTITION_PATH, "count"])
 
-    @property
-    def has_duplicates(self) -> bool:
-        """Whether two rows have the same record key and partition path."""
+    def has_duplicates(self, is_global: bool = False) -> bool:
+        """Whether two rows have the same record key and partition path; with ``is_global`` the same record key."""
         count = self.table.num_rows
         if count < 2 or pc.count_distinct(self.table[RECORD_KEY], mode="all").as_py() == count:
             return False
+        if is_global:
+            return True
         return bool(self.table.group_by([RECORD_KEY, PARTITION_PATH]).aggregate([]).num_rows < count)
 
-    def count_by_location(self, locations: KeyLocations) -> pa.Table:
+    def count_by_location(self, locations: Locations) -> pa.Table:
         """Rows that will be written: partition path, current file id and instant time, ``count``."""
         columns = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
         tagged = pa.Table.from_batches(
             [
-                without_deletes_of_nothing(tag_batch(batch, locations)).select(columns)
+                without_deletes_of_nothing(locations.tag(batch)).select(columns)
                 for batch in self.table.combine_chunks().to_batches()
             ],
             pa.schema([(name, pa.string()) for name in columns]),

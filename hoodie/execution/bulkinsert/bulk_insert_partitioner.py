@@ -1,0 +1,210 @@
+"""How the rows of a bulk insert are spread over tasks and sorted before they are written.
+
+Hudi: org.apache.hudi.table.BulkInsertPartitioner and org.apache.hudi.execution.bulkinsert.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
+from hoodie.common.util.class_loading import load_class
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import BulkInsertSortMode
+from hoodie.exception import HoodieConfigException, HoodieKeyException
+
+__all__ = [
+    "BulkInsertPartitioner",
+    "CustomColumnsSortPartitioner",
+    "GlobalSortPartitioner",
+    "NonSortPartitioner",
+    "PartitionPathRepartitionAndSortPartitioner",
+    "PartitionPathRepartitionPartitioner",
+    "PartitionSortPartitioner",
+    "check_partitioner",
+    "create_bulk_insert_partitioner",
+]
+
+
+class BulkInsertPartitioner(ABC):
+    """Moves and sorts the rows of a bulk insert; each partition of the outcome is written by one task.
+
+    A class of your own is given to ``bulk_insert(..., partitioner=...)``, or named by
+    ``hoodie.bulkinsert.user.defined.partitioner.class`` as ``package.module.Class``; then it is called with the
+    writer's configuration. It must give every row back, once.
+
+        class ByCity(BulkInsertPartitioner):
+            is_sorted = False
+
+            def repartition_records(self, records, output_partitions):
+                return records.repartition_by(["city"], output_partitions)
+
+    Args:
+        config: The writer's configuration.
+
+    Hudi: org.apache.hudi.table.BulkInsertPartitioner. Differs: gets `HoodieData`, whose methods work on every engine
+    (`hoodie.data.spark_data.SparkData.frame` is the DataFrame of Spark).
+    """
+
+    is_sorted: bool = False
+    """Whether all rows of a partition path follow each other in a task: then one file at a time is open."""
+
+    def __init__(self, config: HoodieWriteConfig | None = None) -> None:
+        self.config = config
+
+    @abstractmethod
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        """Spread and sort the rows.
+
+        Args:
+            records: The table's columns, ``__hoodie_record_key`` and ``__hoodie_partition_path`` (strings), and further
+                reserved columns, which must stay. Rows whose key could not be made have null in both.
+            output_partitions: How many tasks are wanted: ``hoodie.bulkinsert.shuffle.parallelism`` or the number of
+                the input's partitions, whichever is smaller; 0 as many as the input has.
+
+        Returns:
+            The same rows.
+        """
+
+
+class NonSortPartitioner(BulkInsertPartitioner):
+    """Leaves rows where they are: no shuffle, the fastest. Each task writes a file for each partition path it meets.
+
+    Hudi: org.apache.hudi.execution.bulkinsert.NonSortPartitioner.
+    """
+
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        return records
+
+
+class GlobalSortPartitioner(BulkInsertPartitioner):
+    """Sorts everything by partition path and record key: few files, each with a narrow range of keys.
+
+    Hudi: org.apache.hudi.execution.bulkinsert.GlobalSortPartitioner.
+    """
+
+    is_sorted = True
+
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        return records.sort_by([PARTITION_PATH, RECORD_KEY], output_partitions or records.num_partitions)
+
+
+class PartitionSortPartitioner(BulkInsertPartitioner):
+    """Sorts the rows of each task by partition path and record key; none moves to another task.
+
+    Hudi: org.apache.hudi.execution.bulkinsert.RDDPartitionSortPartitioner.
+    """
+
+    is_sorted = True
+
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        return records.sort_within([PARTITION_PATH, RECORD_KEY])
+
+
+class PartitionPathRepartitionPartitioner(BulkInsertPartitioner):
+    """Brings all rows of a partition path to one task: the fewest files.
+
+    Hudi: org.apache.hudi.execution.bulkinsert.PartitionPathRepartitionPartitioner.
+    """
+
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        return _by_partition_path(records, output_partitions)
+
+
+class PartitionPathRepartitionAndSortPartitioner(BulkInsertPartitioner):
+    """Brings all rows of a partition path to one task, which writes one partition path after the other.
+
+    Hudi: org.apache.hudi.execution.bulkinsert.PartitionPathRepartitionAndSortPartitioner.
+    """
+
+    is_sorted = True
+
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        return _by_partition_path(records, output_partitions).sort_within([PARTITION_PATH])
+
+
+class CustomColumnsSortPartitioner(BulkInsertPartitioner):
+    """Sorts everything by partition path and then by columns: queries that filter by them skip files.
+
+    The columns are those of ``hoodie.bulkinsert.user.defined.partitioner.sort.columns``, unless they are given.
+
+    Args:
+        config: The writer's configuration.
+        columns: Names of the columns to sort by.
+
+    Hudi: org.apache.hudi.execution.bulkinsert.RDDCustomColumnsSortPartitioner.
+    """
+
+    is_sorted = True
+
+    def __init__(self, config: HoodieWriteConfig | None = None, columns: Sequence[str] = ()) -> None:
+        super().__init__(config)
+        self.columns = tuple(columns or (config.write.bulk_insert_sort_columns if config is not None else ()))
+        if not self.columns:
+            raise HoodieConfigException(
+                "CustomColumnsSortPartitioner sorts by hoodie.bulkinsert.user.defined.partitioner.sort.columns: "
+                "name at least one column there"
+            )
+
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        missing = [name for name in self.columns if name not in records.schema.names]
+        if missing:
+            raise HoodieKeyException(
+                f"cannot sort by {', '.join(missing)} (hoodie.bulkinsert.user.defined.partitioner.sort.columns): the "
+                "records have no such column"
+            )
+        return records.sort_by([PARTITION_PATH, *self.columns], output_partitions or records.num_partitions)
+
+
+_SORT_MODES: dict[BulkInsertSortMode, type[BulkInsertPartitioner]] = {
+    BulkInsertSortMode.NONE: NonSortPartitioner,
+    BulkInsertSortMode.GLOBAL_SORT: GlobalSortPartitioner,
+    BulkInsertSortMode.PARTITION_SORT: PartitionSortPartitioner,
+    BulkInsertSortMode.PARTITION_PATH_REPARTITION: PartitionPathRepartitionPartitioner,
+    BulkInsertSortMode.PARTITION_PATH_REPARTITION_AND_SORT: PartitionPathRepartitionAndSortPartitioner,
+}
+_PACKAGE_OF_HUDI = "org.apache.hudi.execution.bulkinsert."
+_OF_HUDI: dict[str, type[BulkInsertPartitioner]] = {
+    "RDDCustomColumnsSortPartitioner": CustomColumnsSortPartitioner,
+    "RowCustomColumnsSortPartitioner": CustomColumnsSortPartitioner,
+    "JavaCustomColumnsSortPartitioner": CustomColumnsSortPartitioner,
+    "GlobalSortPartitioner": GlobalSortPartitioner,
+    "JavaGlobalSortPartitioner": GlobalSortPartitioner,
+    "NonSortPartitioner": NonSortPartitioner,
+    "JavaNonSortPartitioner": NonSortPartitioner,
+    "RDDPartitionSortPartitioner": PartitionSortPartitioner,
+    "PartitionPathRepartitionPartitioner": PartitionPathRepartitionPartitioner,
+    "PartitionPathRepartitionAndSortPartitioner": PartitionPathRepartitionAndSortPartitioner,
+}
+"""Hudi's own classes, by the names that its users paste."""
+
+
+def create_bulk_insert_partitioner(config: HoodieWriteConfig) -> BulkInsertPartitioner:
+    """The partitioner that the configuration names: a class of the user's, else that of the sort mode.
+
+    Raises:
+        HoodieConfigException: There is no such class, or it is no `BulkInsertPartitioner`.
+    """
+    name = config.write.bulk_insert_partitioner_class
+    if name is None:
+        return _SORT_MODES[config.write.bulk_insert_sort_mode](config)
+    known = _OF_HUDI.get(name.removeprefix(_PACKAGE_OF_HUDI)) if name.startswith(_PACKAGE_OF_HUDI) else None
+    partitioner: Any = (known or load_class(name, "hoodie.bulkinsert.user.defined.partitioner.class"))(config)
+    return check_partitioner(partitioner, name)
+
+
+def check_partitioner(partitioner: Any, name: str | None = None) -> BulkInsertPartitioner:
+    """The partitioner, refused if it is none."""
+    if not isinstance(partitioner, BulkInsertPartitioner):
+        raise HoodieConfigException(
+            f"{name or type(partitioner).__name__} is no partitioner of bulk inserts: derive it from "
+            "hoodie.execution.bulkinsert.bulk_insert_partitioner.BulkInsertPartitioner"
+        )
+    return partitioner
+
+
+def _by_partition_path(records: HoodieData, output_partitions: int) -> HoodieData:
+    return records.repartition_by([PARTITION_PATH], output_partitions or records.num_partitions)

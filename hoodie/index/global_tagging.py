@@ -1,0 +1,228 @@
+"""What becomes of records whose key lives in another partition: the decision that all global indexes share.
+
+Hudi: org.apache.hudi.index.HoodieIndexUtils.tagGlobalLocationBackToRecords and mergeForPartitionUpdatesIfNeeded.
+
+    table             incoming          update.partition.path   written
+    k1 in p1, ts 5    k1 in p2, ts 9    true                    delete of k1 in p1, insert of k1 in p2
+    k1 in p1, ts 5    k1 in p2, ts 9    false                   update of k1 in p1
+    k1 in p1, ts 5    k1 in p2, ts 3    either                  p1 meets the late row, and the table's rules decide
+    k1 in p1          delete of k1      either                  delete of k1 in p1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.merge_spec import TAKE_INCOMING, MergeSpec
+from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_INSTANT_TIME,
+    CURRENT_ROW_POSITION,
+    OPERATION,
+    PARTITION_PATH,
+    RECORD_KEY,
+    ROW_NUMBER,
+)
+from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.index.index import append_locations, match_keys
+
+__all__ = ["CURRENT_PARTITION_PATH", "STORED_PREFIX", "DecideGroups", "GlobalKeyLocations", "PartitionMoves"]
+
+CURRENT_PARTITION_PATH = "__hoodie_current_partition_path"
+"""While tagging: the partition that a key lives in."""
+STORED_PREFIX = "__hoodie_stored_"
+"""While tagging: begins the names of columns of stored records that the merge asks for; null where nothing moves."""
+
+
+@attrs.frozen
+class PartitionMoves:
+    """Decides for rows and the locations of their keys; a pure function that crosses to tasks.
+
+    Attributes:
+        update_partition_path: Whether records move to their new partition.
+        merge_spec: Says what becomes of a stored record and one that would move.
+        stored_columns: The columns of stored records that it wants for that.
+    """
+
+    update_partition_path: bool
+    merge_spec: MergeSpec
+    stored_columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, update_partition_path: bool, merge_spec: MergeSpec, schema: pa.Schema) -> PartitionMoves:
+        """The rules of a table.
+
+        Args:
+            update_partition_path: Whether records move to their new partition.
+            merge_spec: Of the write.
+            schema: The table's columns.
+        """
+        return cls(
+            update_partition_path,
+            merge_spec,
+            tuple(merge_spec.stored_columns(schema)) if update_partition_path and len(schema) else (),
+        )
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether whole records decide, and not their keys and ordering values alone."""
+        spec = self.merge_spec
+        whole = bool(set(self.stored_columns) - {spec.ordering_field}) or spec.combines_rows
+        return self.update_partition_path and (whole or spec.delete_field is not None)
+
+    def decide(self, batch: pa.RecordBatch, rows: np.ndarray, locations: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are written: for each row those of all its locations.
+
+        Args:
+            batch: The incoming rows.
+            rows: int64, for each entry of ``locations`` the row that it belongs to; every row occurs.
+            locations: The three CURRENT columns, `CURRENT_PARTITION_PATH` and the stored columns, with their prefix;
+                all null for a row whose key is not in the table.
+
+        Returns:
+            The batch's columns, with partition path and operation as they are to be written, and the CURRENT columns.
+        """
+        found = locations.column(CURRENT_FILE_ID).is_valid().to_numpy(zero_copy_only=False)
+        current = locations.column(CURRENT_PARTITION_PATH)
+        own = batch.column(PARTITION_PATH).take(pa.array(rows))
+        at_home = found & pc.fill_null(pc.equal(own, current), False).to_numpy(zero_copy_only=False)
+        operations = batch.column(OPERATION).to_numpy()[rows]
+        moving = found & ~at_home & (operations == RecordOperation.UPSERT) & self.update_partition_path
+        values = pa.Table.from_batches([batch])
+        source = rows.copy()
+        if moving.any():
+            taken, merged = self._merge(batch, rows, locations, np.flatnonzero(moving))
+            # What does not win at one of its places goes to them as it is, for the merge there, and moves nothing.
+            moving &= ~_any_of_row(rows, moving & ~taken)
+            if merged is not None:
+                source[taken] = batch.num_rows + np.arange(len(merged))
+                values = pa.concat_tables([values, merged]).combine_chunks()
+        arrives = _first_of_row(rows, moving & ~_any_of_row(rows, at_home))
+        entries = np.concatenate([np.arange(len(rows)), np.flatnonzero(arrives)])
+        is_arrival = np.arange(len(entries)) >= len(rows)
+        order = np.argsort(rows[entries], kind="stable")
+        entries, is_arrival = entries[order], is_arrival[order]
+        chosen = np.where(is_arrival, source[entries], rows[entries])
+        written = _one_batch(values.take(pa.array(chosen)), batch.schema)
+        stays = (found & ~at_home)[entries] & ~is_arrival
+        paths = pc.if_else(pa.array(stays), current.take(pa.array(entries)), written.column(PARTITION_PATH))
+        operations = np.where(moving[entries] & ~is_arrival, int(RecordOperation.DELETE), operations[entries])
+        written = _replaced(written, PARTITION_PATH, paths)
+        written = _replaced(written, OPERATION, pa.array(operations.astype(np.int8)))
+        places = pa.array(entries, mask=is_arrival)
+        for name in (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION):
+            written = written.append_column(locations.schema.field(name), locations.column(name).take(places))
+        return written
+
+    def _merge(
+        self, batch: pa.RecordBatch, rows: np.ndarray, locations: pa.RecordBatch, places: np.ndarray
+    ) -> tuple[np.ndarray, pa.Table | None]:
+        """Which entries win over the stored record, and what they write then, where that is not the incoming row."""
+        taken = np.zeros(len(rows), dtype=bool)
+        if not self.stored_columns:
+            taken[places] = True
+            return taken, None
+        stored = pa.RecordBatch.from_arrays(
+            [locations.column(STORED_PREFIX + name).take(pa.array(places)) for name in self.stored_columns],
+            names=list(self.stored_columns),
+        )
+        outcome = self.merge_spec.merge(stored, batch.take(pa.array(rows[places])))
+        wins = outcome.codes == TAKE_INCOMING
+        taken[places[wins]] = True
+        if not self.needs_rows or outcome.rows is None:
+            return taken, None
+        return taken, pa.Table.from_batches([outcome.rows.filter(pa.array(wins))]).select(batch.schema.names)
+
+
+@attrs.frozen
+class GlobalKeyLocations:
+    """Locations of keys in the whole table, as one value that tasks share.
+
+    Attributes:
+        table: Record key (``key``), file (int32, index into ``files``), position (int64) and, when the moves need it,
+            the stored ordering field, with its prefix; a key may occur several times.
+        files: (partition path, base file).
+        moves: Decides what becomes of keys that live in another partition.
+    """
+
+    table: pa.Table
+    files: Sequence[tuple[str, HoodieBaseFile]]
+    moves: PartitionMoves
+
+    def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """As of `hoodie.index.index.Locations`; partition paths and operations are as they are to be written."""
+        rows, entries = match_keys(batch.column(RECORD_KEY), self.table["key"].combine_chunks())
+        found = entries >= 0
+        files = np.where(found, _taken(self.table["file"], entries), -1).astype(np.int32)
+        positions = np.where(found, _taken(self.table["position"], entries), -1)
+        paths = pa.array([partition_path for partition_path, _ in self.files], pa.string())
+        current = paths.take(pa.array(files, mask=~found))
+        locations = pa.RecordBatch.from_arrays([current], names=[CURRENT_PARTITION_PATH])
+        for name in self.table.column_names:
+            if name.startswith(STORED_PREFIX):
+                stored = self.table[name].combine_chunks().take(pa.array(entries, mask=~found))
+                locations = locations.append_column(name, stored)
+        located = append_locations(locations, [base_file for _, base_file in self.files], files, positions)
+        return self.moves.decide(batch, rows, located)
+
+
+@attrs.frozen
+class DecideGroups:
+    """Decides for joined rows, the locations of one incoming row standing in one table.
+
+    Attributes:
+        moves: The rules.
+        columns: The incoming rows' columns.
+    """
+
+    moves: PartitionMoves
+    columns: tuple[str, ...]
+
+    def __call__(self, joined: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are written, from rows that a join gave: one for each location of an incoming row."""
+        _, first, rows = np.unique(joined.column(ROW_NUMBER).to_numpy(), return_index=True, return_inverse=True)
+        batch = joined.select(self.columns).take(pa.array(first))
+        names = [name for name in joined.schema.names if name not in self.columns]
+        return self.moves.decide(batch, rows.astype(np.int64), joined.select(names))
+
+
+def _taken(column: pa.ChunkedArray, entries: np.ndarray) -> np.ndarray:
+    """Values at entries; anything where the entry is -1."""
+    values = column.to_numpy()
+    return values[np.maximum(entries, 0)] if len(values) else np.zeros(len(entries), dtype=np.int64)
+
+
+def _any_of_row(rows: np.ndarray, flags: np.ndarray) -> np.ndarray:
+    """For each entry, whether an entry of the same row has the flag."""
+    marked = np.zeros(int(rows.max()) + 1 if len(rows) else 0, dtype=bool)
+    marked[rows[flags]] = True
+    any_of_row: np.ndarray = marked[rows]
+    return any_of_row
+
+
+def _first_of_row(rows: np.ndarray, flags: np.ndarray) -> np.ndarray:
+    """The flags, kept only for the first flagged entry of each row."""
+    places = np.flatnonzero(flags)
+    _, first = np.unique(rows[places], return_index=True)
+    kept = np.zeros(len(rows), dtype=bool)
+    kept[places[first]] = True
+    return kept
+
+
+def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _replaced(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    index = batch.schema.get_field_index(name)
+    columns = [*batch.columns]
+    columns[index] = column
+    schema = batch.schema.set(index, batch.schema.field(index).with_type(column.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,268 @@
+"""The index that looks incoming keys up in the key columns of all base files: a key is unique in the whole table.
+
+Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_INSTANT_TIME,
+    CURRENT_ROW_POSITION,
+    PARTITION_PATH,
+    RECORD_KEY,
+    reserved_field,
+)
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.index.global_tagging import (
+    CURRENT_PARTITION_PATH,
+    STORED_PREFIX,
+    DecideGroups,
+    GlobalKeyLocations,
+    PartitionMoves,
+)
+from hoodie.index.index import HoodieIndex, IndexedTable, Locations, tag_with_locations
+from hoodie.index.simple.simple_index import SHARED_KEY_BYTES
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.keygen.base_key_generator import field_column
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["HoodieGlobalSimpleIndex"]
+
+_DECIDED = "__hoodie_decided"
+BATCH_ROWS = 1 << 16
+_LOCATION_COLUMNS = (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION)
+
+
+class HoodieGlobalSimpleIndex(HoodieIndex):
+    """Reads the key column of every latest base file of the table.
+
+    A record whose key lives in another partition moves or stays by ``hoodie.simple.index.update.partition.path``; see
+    `hoodie.index.global_tagging`. The cost grows with the table, not with what is touched.
+
+    Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex. Differs: a key that lives in its own partition and in
+    others as well is updated in its own and deleted in the others; Hudi would insert it once more.
+    """
+
+    @property
+    def is_global(self) -> bool:
+        return True
+
+    def decides_by_keys(self, table: IndexedTable) -> bool:
+        return not self._moves(table).needs_rows
+
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
+        files = table.files
+        moves = self._moves(table)
+        stored = _StoredColumns(moves.stored_columns, table.schema)
+        found: list[pa.Table] = []
+        if files and keys.num_rows:
+            shared = context.share(_distinct(keys))
+            try:
+                found = context.run_tasks(files, _GlobalLookup(table.storage, shared, stored))
+            finally:
+                shared.release()
+        numbered = [
+            part.add_column(1, "file", pa.array(np.full(part.num_rows, number, dtype=np.int32)))
+            for number, part in enumerate(found)
+        ]
+        schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
+        return GlobalKeyLocations(pa.concat_tables([schema.empty_table(), *numbered]).combine_chunks(), files, moves)
+
+    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        """As of `HoodieIndex`; partition paths and operations are as they are to be written."""
+        columns = [RECORD_KEY, PARTITION_PATH]
+        keys = records.select(columns).collect(max_bytes=SHARED_KEY_BYTES) if table.files else None
+        if not table.files or (keys is not None and self.decides_by_keys(table)):
+            known = keys if keys is not None else pa.schema([reserved_field(name) for name in columns]).empty_table()
+            return tag_with_locations(records, context.share(self.find_locations(known, context, table)))
+        return self._join(records, context, table, None if keys is None else context.share(_distinct(keys)))
+
+    def _join(
+        self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, keys: Shared | None
+    ) -> HoodieData:
+        """Join with the stored keys: all of them, or those that are among shared ones."""
+        moves = self._moves(table)
+        columns = tuple(records.schema.names)
+        locations = _StoredLocations(table.storage, _StoredColumns(moves.stored_columns, table.schema), keys)
+        joined = records.join(context.generate(table.files, locations, locations.schema), [RECORD_KEY], "left")
+        # All locations of a key must meet: those of keys that have several are brought together, and decided there.
+        decide = DecideGroups(moves, columns)
+        flagged = joined.map_batches(_flag, joined.schema.append(pa.field(_DECIDED, pa.bool_())))
+        decided = flagged.combine_by_key([RECORD_KEY], _DecideRepeated(decide, flagged.schema))
+        target = pa.schema([*records.schema, *(reserved_field(name) for name in _LOCATION_COLUMNS)])
+        return decided.map_batches(_DecideOthers(decide, target), target)
+
+    def update_location(
+        self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
+    ) -> None:
+        """Nothing: the base files are the index."""
+
+    def rollback_commit(self, instant_time: str) -> None:
+        """Nothing: the base files are the index."""
+
+    def _moves(self, table: IndexedTable) -> PartitionMoves:
+        moves = self._config.index.simple_index_update_partition_path and not table.stays
+        return PartitionMoves.of(moves, table.merge_spec, table.schema)
+
+
+@attrs.frozen
+class _StoredColumns:
+    """Columns of stored records that a merge wants; a dotted name leads into structs."""
+
+    names: tuple[str, ...]
+    schema: pa.Schema
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """Their fields, with the prefix."""
+        empty = pa.RecordBatch.from_pylist([], schema=self._read_schema)
+        return [pa.field(STORED_PREFIX + name, field_column(empty, name).type) for name in self.names]
+
+    @property
+    def _read_schema(self) -> pa.Schema:
+        tops = dict.fromkeys(n if n in self.schema.names else n.partition(".")[0] for n in self.names)
+        return pa.schema([self.schema.field(name).with_nullable(True) for name in tops])
+
+    def read(self, reader: HoodieParquetReader) -> pa.Table:
+        """The values of all rows of a file."""
+        schema = pa.schema(self.fields)
+        batches = [
+            pa.RecordBatch.from_arrays([field_column(batch, name) for name in self.names], schema=schema)
+            for batch in reader.iter_batches(None, self._read_schema)
+        ]
+        return pa.Table.from_batches(batches, schema)
+
+
+@attrs.frozen
+class _GlobalLookup:
+    """Task: which incoming keys a base file holds; ``key``, ``position`` and the stored columns of keys that move."""
+
+    storage: HoodieStorage
+    keys: Shared
+    stored: _StoredColumns
+
+    def __call__(self, task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> pa.Table:
+        partition_path, base_file = item
+        incoming: pa.Table = self.keys.value
+        keys = incoming[RECORD_KEY].combine_chunks()
+        matches = HoodieKeyLookupHandle(self.storage, base_file.path).lookup(keys)
+        indices = pa.array(matches.key_indices)
+        found = pa.table({"key": keys.take(indices), "position": matches.row_positions})
+        if not self.stored.names:
+            return found
+        homes = incoming[PARTITION_PATH].combine_chunks().take(indices).to_pylist()
+        if any(home != partition_path for home in homes):
+            with HoodieParquetReader(self.storage, base_file.path) as reader:
+                values = self.stored.read(reader).take(pa.array(matches.row_positions))
+        else:
+            values = pa.table([pa.nulls(len(homes), f.type) for f in self.stored.fields], pa.schema(self.stored.fields))
+        for name in values.column_names:
+            found = found.append_column(name, values[name])
+        return found
+
+
+@attrs.frozen
+class _StoredLocations:
+    """Task: keys of one base file with their locations and stored columns: all, or those among shared ones."""
+
+    storage: HoodieStorage
+    stored: _StoredColumns
+    keys: Shared | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the batches."""
+        locations = [reserved_field(name) for name in _LOCATION_COLUMNS]
+        path = pa.field(CURRENT_PARTITION_PATH, pa.string())
+        return pa.schema([reserved_field(RECORD_KEY), path, *locations, *self.stored.fields])
+
+    def __call__(self, task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> Iterator[pa.RecordBatch]:
+        partition_path, base_file = item
+        with HoodieParquetReader(self.storage, base_file.path) as reader:
+            keys = reader.read_record_keys()
+            positions = np.arange(len(keys), dtype=np.int64)
+            if self.keys is not None:
+                wanted = pc.is_in(keys, value_set=self.keys.value[RECORD_KEY].combine_chunks())
+                positions = np.flatnonzero(wanted.to_numpy())
+            values = self.stored.read(reader) if self.stored.names and len(positions) else None
+        taken = pa.array(positions)
+        count = len(positions)
+        columns = [
+            keys.take(taken),
+            pa.repeat(partition_path, count),
+            pa.repeat(base_file.instant_time, count),
+            pa.repeat(base_file.file_id, count),
+            taken,
+            *([pa.nulls(0, f.type) for f in self.stored.fields] if values is None else values.take(taken).columns),
+        ]
+        yield from pa.Table.from_arrays(columns, schema=self.schema).to_batches(max_chunksize=BATCH_ROWS)
+
+
+def _flag(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.append_column(pa.field(_DECIDED, pa.bool_()), pa.repeat(False, batch.num_rows))
+
+
+@attrs.frozen
+class _DecideRepeated:
+    """Decides for the rows of keys that occur more than once; the outcome has the same columns."""
+
+    decide: DecideGroups
+    schema: pa.Schema
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        outcomes = [self._decided(batch) for batch in rows.combine_chunks().to_batches()]
+        return pa.Table.from_batches(outcomes, self.schema)
+
+    def _decided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        written = self.decide(batch.drop_columns([_DECIDED]))
+        columns = []
+        for field in self.schema:
+            if field.name == _DECIDED:
+                columns.append(pa.repeat(True, written.num_rows))
+            elif field.name in written.schema.names:
+                columns.append(written.column(field.name).cast(field.type))
+            else:
+                columns.append(pa.nulls(written.num_rows, field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@attrs.frozen
+class _DecideOthers:
+    """Decides for the rows that have not been decided yet, each alone."""
+
+    decide: DecideGroups
+    target: pa.Schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        decided = batch.column(_DECIDED)
+        parts = [batch.filter(decided).select(self.target.names)]
+        open_rows = batch.filter(pc.invert(decided)).drop_columns([_DECIDED])
+        if open_rows.num_rows:
+            parts.append(self.decide(open_rows).select(self.target.names))
+        whole = pa.Table.from_batches([part.cast(self.target) for part in parts], self.target).combine_chunks()
+        batches = whole.to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.target)
+
+
+def _distinct(keys: pa.Table) -> pa.Table:
+    """Each record key once, with its partition path; null where it comes with several."""
+    table = keys.select([RECORD_KEY, PARTITION_PATH]).combine_chunks()
+    codes = table[RECORD_KEY].combine_chunks().dictionary_encode().indices.to_numpy()
+    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
+    if len(first) == table.num_rows:
+        return table
+    paths = table[PARTITION_PATH].combine_chunks().take(pa.array(first, mask=counts > 1))
+    return pa.table({RECORD_KEY: table[RECORD_KEY].combine_chunks().take(pa.array(first)), PARTITION_PATH: paths})

@@ -1,0 +1,189 @@
+"""GLOBAL_SIMPLE: a key is unique in the whole table, and moves or stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hoodie
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.model.merge_spec import DEFAULT_PAYLOAD, OVERWRITE_WITH_LATEST_PAYLOAD
+from hoodie.index.simple import global_simple_index
+from hoodie.table.action.commit import incoming_keys
+
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
+Rows = list[tuple[Any, ...]]
+Run = Callable[..., Rows]
+
+
+def rows(*entries: tuple[Any, ...]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
+
+
+def make_table(path: Path, payload: str = DEFAULT_PAYLOAD, **properties: str) -> None:
+    HoodieTableMetaClient.init_table(
+        str(path),
+        table_name="trips",
+        record_key_fields=["id"],
+        partition_fields=["region"],
+        ordering_fields=["ts"],
+        properties={"hoodie.compaction.payload.class": payload, **properties},
+    )
+
+
+def make_client(path: Path, moves: bool = True, **properties: Any) -> HoodieLocalWriteClient:
+    given_properties = {
+        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.simple.index.update.partition.path": moves,
+        **properties,
+    }
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), given_properties))
+
+
+def read(path: Path) -> Rows:
+    """Rows and the partition path that they lie in."""
+    table = hoodie.read_table(str(path), columns=[*SCHEMA.names, "_hoodie_partition_path"])
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+@pytest.fixture(params=["shared keys", "join"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to look keys up: with the keys at hand, and by a join of the engine."""
+    if request.param == "join":
+        monkeypatch.setattr(incoming_keys, "KEY_BYTES", 0)
+        monkeypatch.setattr(global_simple_index, "SHARED_KEY_BYTES", 0)
+    name: str = request.param
+    return name
+
+
+def test_a_key_that_comes_in_another_partition_moves_there(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t") as client:
+        client.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+        result = client.upsert(rows(("a", "y", 2, 2.0), ("c", "y", 1, 3.0)))
+        assert read(tmp_path / "t") == [("a", "y", 2, 2.0, "y"), ("b", "x", 1, 1.0, "x"), ("c", "y", 1, 3.0, "y")]
+        assert (result.inserted_count, result.deleted_count) == (2, 1)
+        client.upsert(rows(("a", "z", 3, 3.0)))
+        client.upsert(rows(("a", "x", 4, 4.0)))
+    assert read(tmp_path / "t") == [("a", "x", 4, 4.0, "x"), ("b", "x", 1, 1.0, "x"), ("c", "y", 1, 3.0, "y")]
+
+
+def test_a_key_stays_when_partition_paths_are_not_to_change(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t", moves=False) as client:
+        client.upsert(rows(("a", "x", 1, 1.0)))
+        client.upsert(rows(("a", "y", 2, 2.0)))
+        client.upsert(rows(("a", "z", 3, 3.0), ("b", "z", 3, 3.0)))
+    assert read(tmp_path / "t") == [("a", "z", 3, 3.0, "x"), ("b", "z", 3, 3.0, "z")]
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_late_row_changes_nothing_and_moves_nothing(tmp_path: Path, way: str, moves: bool) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t", moves) as client:
+        client.upsert(rows(("a", "x", 5, 1.0)))
+        client.upsert(rows(("a", "y", 4, 2.0)))
+    assert read(tmp_path / "t") == [("a", "x", 5, 1.0, "x")]
+
+
+def test_where_the_incoming_row_always_wins_a_late_row_moves_the_key(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t", OVERWRITE_WITH_LATEST_PAYLOAD)
+    with make_client(tmp_path / "t") as client:
+        client.upsert(rows(("a", "x", 5, 1.0)))
+        client.upsert(rows(("a", "y", 4, 2.0)))
+    assert read(tmp_path / "t") == [("a", "y", 4, 2.0, "y")]
+
+
+def test_of_one_key_in_several_partitions_of_the_input_one_is_kept(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t") as client:
+        client.upsert(rows(("a", "x", 1, 1.0), ("a", "y", 3, 3.0), ("a", "z", 2, 2.0)))
+    assert read(tmp_path / "t") == [("a", "y", 3, 3.0, "y")]
+
+
+def test_a_delete_needs_no_partition(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t") as client:
+        client.upsert(rows(("a", "x", 5, 1.0), ("b", "y", 5, 1.0), ("c", "z", 5, 1.0)))
+        client.delete([HoodieKey("a", "elsewhere")])
+        client.delete(pa.table({"id": ["b", "nobody"]}))
+    assert read(tmp_path / "t") == [("c", "z", 5, 1.0, "z")]
+
+
+def test_a_flagged_delete_finds_the_key_where_it_is(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t")
+    flagged = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    stored = pa.Table.from_pylist([{"id": "a", "region": "x", "ts": 1, "fare": 1.0}], flagged)
+    with make_client(tmp_path / "t") as client:
+        client.upsert(stored)
+        gone = {"id": "a", "region": "y", "ts": 2, "fare": 1.0, "_hoodie_is_deleted": True}
+        client.upsert(pa.Table.from_pylist([gone], flagged))
+    assert read(tmp_path / "t") == []
+
+
+def test_a_key_that_lives_in_several_partitions_ends_up_in_one(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t") as client:
+        client.insert(rows(("a", "x", 1, 1.0), ("a", "y", 1, 1.0), ("b", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+        client.upsert(rows(("a", "y", 2, 2.0), ("b", "z", 2, 2.0)))
+    assert read(tmp_path / "t") == [("a", "y", 2, 2.0, "y"), ("b", "z", 2, 2.0, "z")]
+
+
+def test_the_ordering_value_may_be_of_a_younger_column(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t", **{"hoodie.combine.before.upsert": "false"}) as client:
+        client.insert(rows(("a", "x", None, 1.0)))
+        client.upsert(rows(("a", "y", 1, 2.0)))
+    assert read(tmp_path / "t") == [("a", "y", 1, 2.0, "y")]
+
+
+KEYS = st.sampled_from(["a", "b", "c", "dé", "e" * 40])
+WRITES = st.lists(
+    st.lists(st.tuples(KEYS, st.sampled_from("xyz"), st.integers(0, 5), st.booleans()), min_size=1, max_size=8),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(writes=WRITES, moves=st.booleans(), competes=st.booleans(), join=st.booleans())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_sequence_of_writes_leaves_what_a_dict_says(
+    tmp_path_factory: pytest.TempPathFactory, writes: list[Rows], moves: bool, competes: bool, join: bool
+) -> None:
+    path = tmp_path_factory.mktemp("model") / "t"
+    make_table(path, DEFAULT_PAYLOAD if competes else OVERWRITE_WITH_LATEST_PAYLOAD)
+    model: dict[str, tuple[Any, ...]] = {}
+    with pytest.MonkeyPatch.context() as patch, make_client(path, moves) as client:
+        if join:
+            patch.setattr(incoming_keys, "KEY_BYTES", 0)
+            patch.setattr(global_simple_index, "SHARED_KEY_BYTES", 0)
+        for number, write in enumerate(writes):
+            deletes = [(key, region) for key, region, _, is_delete in write if is_delete]
+            upserts = [
+                (key, region, ts, float(100 * number + place))
+                for place, (key, region, ts, is_delete) in enumerate(write)
+                if not is_delete
+            ]
+            if upserts:
+                client.upsert(rows(*upserts))
+                winners: dict[str, tuple[Any, ...]] = {}
+                for row in upserts:
+                    if row[0] not in winners or row[2] >= winners[row[0]][2]:
+                        winners[row[0]] = row
+                for key, row in winners.items():
+                    stored = model.get(key)
+                    if stored is None:
+                        model[key] = (*row, row[1])
+                    elif not competes or row[2] >= stored[2]:
+                        model[key] = (*row, row[1] if moves else stored[4])
+            if deletes:
+                client.delete([HoodieKey(key, region) for key, region in deletes])
+                for key, _ in deletes:
+                    model.pop(key, None)
+    assert read(path) == sorted(model.values())
