@@ -471,6 +471,8 @@ class BaseHoodieWriteClient:
             How many files were deleted.
         """
         markers = WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time)
+        # Attempts may live on that the engine gave up: what they announce after the list was made they delete.
+        markers.close()
         announced = {(marker.partition_path, marker.file_name): marker for marker in markers.list_markers()}
         written = {
             (status.partition_path, str(status.stat.path).rsplit("/", 1)[-1]): status for status in result.statuses

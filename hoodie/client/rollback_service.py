@@ -15,7 +15,7 @@ from hoodie.avro.timeline_metadata import (
     HoodieRollbackPlan,
     decode,
 )
-from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
+from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_instant_time
@@ -146,9 +146,10 @@ class RollbackService:
         return metadata.commits_rollback
 
     def _marked_instants(self) -> list[str]:
-        """Instants that have a folder of markers; to be listed before the timeline: what is not in it has ended."""
-        folders = self._meta_client.storage.list_directory(join(self._meta_client.meta_path, TEMP_FOLDER_NAME))
-        return [folder.name for folder in folders if folder.is_directory and is_instant_time(folder.name)]
+        """Instants that have markers or are open; to be listed before the timeline: what is not in it has ended."""
+        entries = self._meta_client.storage.list_directory(join(self._meta_client.meta_path, TEMP_FOLDER_NAME))
+        names = [entry.name if entry.is_directory else entry.name.removesuffix(OPEN_SUFFIX) for entry in entries]
+        return [name for name in names if is_instant_time(name)]
 
     def _delete_markers(self, instant_times: Iterable[str]) -> None:
         for instant_time in sorted(instant_times):

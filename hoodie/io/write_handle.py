@@ -106,9 +106,15 @@ class HoodieWriteHandle:
 
         Raises:
             HoodieIOException: Storage refused.
+            HoodieCommitException: The instant takes no files any more: it is being completed or rolled back.
         """
         self._started = time.monotonic()
         storage = self.context.storage
+        if not self._markers().is_open:
+            raise HoodieCommitException(
+                f"{self.path} was not written: instant {self.context.instant_time} is being completed or rolled back, "
+                "or was. This attempt of the task came too late, and nothing of it counts"
+            )
         ensure_partition_metadata(storage, self.context.base_path, self.partition_path, self.context.instant_time)
         self._markers().create(self.partition_path, self.file_name, self.io_type)
         bloom_filter, stored_keys = self._start_keys()
@@ -136,17 +142,20 @@ class HoodieWriteHandle:
             Its status, with statistics for the commit.
 
         Raises:
-            HoodieCommitException: The marker is gone: the driver has rolled this instant back or completed it without
-                this attempt. The file is deleted again.
+            HoodieCommitException: The instant takes no files any more, or the marker is gone: the driver has rolled
+                this instant back or completed it without this attempt. The file is deleted again.
         """
         writer = self.writer
         summary = writer.close()
         self._writer = None
-        if not self._markers().exists(self.partition_path, self.file_name, self.io_type):
+        markers = self._markers()
+        if not (markers.exists(self.partition_path, self.file_name, self.io_type) and markers.is_open):
             self.context.storage.delete_file(self.path)
+            # The file goes first: while there is a marker, a rollback would still find it.
+            markers.delete(self.partition_path, self.file_name, self.io_type)
             raise HoodieCommitException(
-                f"the marker of {self.path} is gone: instant {self.context.instant_time} was rolled back or completed "
-                "while this task was writing; its file was deleted and nothing of it counts"
+                f"{self.path} came too late: instant {self.context.instant_time} was rolled back or completed while "
+                "this task was writing; its file was deleted and nothing of it counts"
             )
         elapsed_ms = int((time.monotonic() - self._started) * 1000)
         created = self.io_type is IOType.CREATE

@@ -26,12 +26,18 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 
-__all__ = ["TEMP_FOLDER_NAME", "Marker", "WriteMarkers"]
+__all__ = ["OPEN_SUFFIX", "TEMP_FOLDER_NAME", "Marker", "WriteMarkers"]
 
 logger = logging.getLogger(__name__)
 
 TEMP_FOLDER_NAME = ".temp"
 """Folder below ``.hoodie`` that holds one folder of markers for each instant being written."""
+
+OPEN_SUFFIX = ".open"
+"""Of the file beside an instant's folder of markers that says that tasks may still write.
+
+Not inside of the folder: Hudi takes every file there for a marker.
+"""
 
 _TYPE_FILE_NAME = "MARKERS.type"
 _BATCH_FILE_NAME = re.compile(r"MARKERS[0-9]+")
@@ -72,6 +78,28 @@ class WriteMarkers:
         """Full path of the instant's folder of markers; it need not exist."""
         return storage_path.join(self.meta_path, TEMP_FOLDER_NAME, self.instant_time)
 
+    @property
+    def open_path(self) -> str:
+        """Full path of the file that says that tasks may still write."""
+        return self.folder + OPEN_SUFFIX
+
+    def open(self) -> None:
+        """Let tasks write: they refuse to begin a file, and drop one that they finish, unless this was called."""
+        self.storage.create_if_absent(self.open_path, self.instant_time.encode())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether tasks may still write."""
+        return self.storage.exists(self.open_path)
+
+    def close(self) -> None:
+        """Let tasks write no longer: what they announce from now on they delete themselves.
+
+        To be called before the markers are listed: an attempt that lives on unseen has its marker in that list, or
+        finds at its end that it came too late.
+        """
+        self.storage.delete_file(self.open_path)
+
     def create(self, partition_path: str, file_name: str, io_type: IOType) -> bool:
         """Announce a data file. To be called before the file is created; again for the same file is no error.
 
@@ -105,7 +133,8 @@ class WriteMarkers:
         return self.storage.delete_file(self._path(partition_path, file_name, io_type))
 
     def delete_all(self) -> bool:
-        """Delete the instant's folder of markers; False when there was none."""
+        """Let tasks write no longer and delete the instant's folder of markers; False when there was none."""
+        self.close()
         return self.storage.delete_directory(self.folder)
 
     def list_markers(self) -> list[Marker]:

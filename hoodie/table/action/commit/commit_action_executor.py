@@ -34,6 +34,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WriteStatus, unpack
+from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.exception import (
@@ -132,6 +133,8 @@ class BaseCommitActionExecutor(ABC):
                 "start a new one with start_commit()"
             )
         self._table.has_begun = True
+        meta_client = self._table.meta_client
+        WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).open()
 
     def _refuse_rows_without_key(self, records: HoodieData, counts: pa.Table) -> None:
         """Fail when the counted partition paths include nulls: rows whose key or partition cannot be made."""

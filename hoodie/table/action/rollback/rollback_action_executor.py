@@ -107,6 +107,7 @@ class RollbackActionExecutor:
                     "Another writer is at work: write with one at a time"
                 )
             timeline.revert_completed_to_inflight(info.commit_time, action)
+        WriteMarkers(self._storage, self._meta_client.meta_path, info.commit_time).close()
         metadata = self._delete_files(rollback_time, plan, started)
         timeline = self._meta_client.reload_active_timeline()
         timeline.delete_pending(info.commit_time, action)
@@ -174,6 +175,7 @@ class RollbackActionExecutor:
     def _files_of(self, instant: HoodieInstant) -> list[tuple[str, str, str, str]]:
         """(partition path, file id, base instant, full path) of every base file that the instant wrote."""
         markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant.requested_time)
+        markers.close()
         has_markers = instant.state is not State.COMPLETED and self._storage.exists(markers.folder)
         # A requested instant with markers has lost its inflight file.
         if instant.state is State.REQUESTED and not has_markers:

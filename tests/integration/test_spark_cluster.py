@@ -1,0 +1,211 @@
+"""Retries, speculation and lost executors, on a cluster of two hosts.
+
+Whatever happens to attempts: the rows are those of a model, every file on storage is one that a commit names, each
+file group has one file of the instant, and no marker is left.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import hoodie
+from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.table.table import HoodieTable
+from tests.integration.faulty_storage import Fault, FaultyStorage, Moment
+from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+ROWS = 400
+PARTITIONS = 6
+WAIT_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        running.stop()
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+class Table:
+    """A table, its model, and a client whose tasks have one fault."""
+
+    def __init__(self, cluster: StandaloneCluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster = cluster
+        self.path = folder / "t"
+        self.signals = folder / "signals"
+        self.signals.mkdir()
+        self.model: dict[str, tuple[str, str, int, float]] = {}
+        self._monkeypatch = monkeypatch
+        HoodieTableMetaClient.init_table(
+            str(self.path), table_name="t", record_key_fields=["id"], partition_fields=["region"],
+            ordering_fields=["ts"],
+        )  # fmt: skip
+
+    def client(self, **properties: Any) -> SparkRDDWriteClient:
+        given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
+        return SparkRDDWriteClient(self.cluster.session, HoodieWriteConfig.from_properties(str(self.path), given))
+
+    def rows(self, first: int, last: int, ts: int) -> DataFrame:
+        """Rows for the table; the model takes them as if they were written."""
+        for number in range(first, last):
+            row = (f"k{number}", f"p{number % PARTITIONS}", ts, float(number * ts))
+            self.model[row[0]] = row
+        return self.cluster.session.range(first, last, 1, 4).selectExpr(
+            "concat('k', id) id", f"concat('p', id % {PARTITIONS}) region", f"{ts}L ts", f"double(id * {ts}) fare"
+        )
+
+    def go_wrong(self, fault: Fault, moment: Moment) -> None:
+        """The next write has this fault, in one of its tasks."""
+        faulty = FaultyStorage(
+            base_path=str(self.path), fault=fault, moment=moment, signals=str(self.signals),
+            shuffle_files=self.cluster.local_folders,
+        )  # fmt: skip
+        make = HoodieTable.write_context
+
+        def make_faulty(table: HoodieTable, *arguments: Any) -> Any:
+            context = make(table, *arguments)
+            vars(context)["storage"] = faulty
+            return context
+
+        self._monkeypatch.setattr(HoodieTable, "write_context", make_faulty)
+
+    @property
+    def has_struck(self) -> bool:
+        return (self.signals / "struck").exists()
+
+    def files(self) -> list[str]:
+        return sorted(str(file.relative_to(self.path)) for file in self.path.rglob("*.parquet"))
+
+    def commits(self) -> dict[str, HoodieCommitMetadata]:
+        timeline = HoodieTableMetaClient.load(str(self.path)).active_timeline
+        return {
+            instant.requested_time: timeline.read_commit_metadata(instant)
+            for instant in timeline.filter_completed_instants()
+            if str(instant.action) == "commit"
+        }
+
+    def check(self) -> None:
+        """Everything that the module promises."""
+        names = ["id", "region", "ts", "fare"]
+        found = sorted(tuple(row.values()) for row in hoodie.read_table(str(self.path), columns=names).to_pylist())
+        assert found == sorted(self.model.values())
+        self.check_files()
+
+    def check_files(self) -> None:
+        commits = self.commits()
+        named = [stat.path for metadata in commits.values() for stat in metadata.write_stats]
+        assert self.files() == sorted(map(str, named))
+        for metadata in commits.values():
+            groups = [(stat.partition_path, stat.file_id) for stat in metadata.write_stats]
+            assert len(groups) == len(set(groups))
+        assert not [file for file in (self.path / ".hoodie" / ".temp").rglob("*") if file.is_file()]
+
+
+@pytest.fixture
+def table(cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+    table = Table(cluster, tmp_path, monkeypatch)
+    yield table
+    (table.signals / "release").touch()
+
+
+def wait_until(done: Any) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not done():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def write(client: SparkRDDWriteClient, operation: str, frame: DataFrame) -> Any:
+    with client:
+        return getattr(client, operation)(frame)
+
+
+@pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
+def test_a_task_that_dies_after_writing_its_file_is_tried_again(table: Table, operation: str) -> None:
+    if operation == "upsert":
+        write(table.client(parquet_small_file_limit=0), "bulk_insert", table.rows(0, ROWS, 1))
+    table.go_wrong(Fault.TASK_DIES, Moment.FILE_WRITTEN)
+    write(table.client(parquet_small_file_limit=0), operation, table.rows(ROWS // 2, 2 * ROWS, 2))
+    assert table.has_struck
+    table.check()
+
+
+@pytest.mark.parametrize("fault", [Fault.EXECUTOR_DIES, Fault.SHUFFLE_FILES_VANISH])
+def test_shuffle_files_lost_while_buckets_are_written_are_made_again(table: Table, fault: Fault) -> None:
+    write(table.client(), "insert", table.rows(0, ROWS, 1))
+    table.go_wrong(fault, Moment.BEFORE_THE_FILE)
+    write(table.client(), "upsert", table.rows(ROWS // 2, 2 * ROWS, 2))
+    assert table.has_struck
+    table.check()
+
+
+def test_an_executor_lost_between_tagging_and_writing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(table.client(), "insert", table.rows(0, ROWS, 1))
+    kill_before_writing(table, monkeypatch)
+    write(table.client(), "upsert", table.rows(ROWS // 2, 2 * ROWS, 2))
+    table.check()
+
+
+def kill_before_writing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hoodie.table.action.commit.commit_action_executor import BaseCommitActionExecutor
+
+    original = BaseCommitActionExecutor._write_buckets
+
+    def killing(*arguments: Any) -> Any:
+        for host in HOSTS:
+            table.cluster.kill_executor(host)
+        return original(*arguments)
+
+    monkeypatch.setattr(BaseCommitActionExecutor, "_write_buckets", killing)
+
+
+@pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
+@pytest.mark.parametrize("moment", list(Moment))
+def test_of_two_attempts_alive_one_counts_and_the_other_deletes_its_file(
+    table: Table, operation: str, moment: Moment
+) -> None:
+    if operation == "upsert":
+        write(table.client(parquet_small_file_limit=0), "bulk_insert", table.rows(0, ROWS, 1))
+    table.go_wrong(Fault.TASK_WAITS, moment)
+    seen: set[str] = set()
+    ended = threading.Event()
+    watcher = threading.Thread(target=watch_markers, args=(table.path, seen, ended))
+    watcher.start()
+    try:
+        write(table.client(parquet_small_file_limit=0), operation, table.rows(ROWS // 2, 2 * ROWS, 2))
+    finally:
+        ended.set()
+        watcher.join()
+    assert table.has_struck
+    slow = parse_base_file_name(Path((table.signals / "struck").read_text()).name.partition(".marker")[0])
+    token_parts = [parse_base_file_name(name).write_token.split("-") for name in seen]
+    attempts = [parts for parts in token_parts if parts[:2] == slow.write_token.split("-")[:2]]
+    expected = 1 if moment is Moment.BEFORE_THE_MARKER else 2
+    assert len({parts[2] for parts in attempts}) == expected, (slow, seen)
+    table.check()
+    committed = table.files()
+    (table.signals / "release").touch()
+    wait_until(lambda: (table.signals / "deleted").exists() or moment is Moment.FILE_WRITTEN)
+    time.sleep(1)
+    assert table.files() == committed
+    table.check()
+
+
+def watch_markers(path: Path, seen: set[str], ended: threading.Event) -> None:
+    """Gather the names of all data files that markers announce."""
+    while not ended.is_set():
+        for marker in (path / ".hoodie" / ".temp").rglob("*.marker.*"):
+            seen.add(marker.name.partition(".marker")[0])
+        time.sleep(0.02)
