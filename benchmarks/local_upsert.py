@@ -1,6 +1,6 @@
 """The in-process client beside bare pyarrow and deltalake: write 1M rows, then upsert 100k, half of them new.
 
-    python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--profile]
+    python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--profile] [--json FILE]
 
 The floor does with pyarrow what any copy-on-write upsert must do at least: read the file, take the new rows in place
 of the old
@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Timing, copy, describe_machine, fresh, timed, trip_updates, trips
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from benchmarks.measure import Timing, copy, describe_machine, fresh, timed, trip_updates, trips, write_json
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult
 
 DICTIONARY_COLUMNS = ["partitionpath", "rider", "driver"]
 
@@ -78,14 +78,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--profile", action="store_true", help="print the steps of the last upsert")
+    parser.add_argument("--profile", action="store_true", help="print each step's median and share")
+    parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
     parser.add_argument("--no-peers", action="store_true")
     arguments = parser.parse_args()
     rows, runs = arguments.rows, arguments.runs
     table = trips(rows).combine_chunks()
     incoming = trip_updates(table, rows // 20, rows // 20)
     one_row = trip_updates(table, 1, 0)
-    print(describe_machine("pyarrow", "numpy", "deltalake"))
+    machine = describe_machine("pyarrow", "numpy", "deltalake")
+    timings: list[Timing] = []
+
+    def show(timing: Timing, other: Timing | None = None) -> None:
+        timings.append(timing)
+        print(timing.line(other), flush=True)
+        if arguments.profile:
+            print(*timing.profile_lines(), sep="\n", end="\n" if timing.profile else "")
+
+    print(machine)
     print(f"{rows:,} rows x {table.num_columns} columns, upsert of {incoming.num_rows:,} (half new), medians of {runs}")
     with tempfile.TemporaryDirectory() as folder:
         single = f"{folder}/floor.parquet"
@@ -96,32 +106,29 @@ def main() -> None:
             lambda: None,
             lambda: floor_upsert(single, incoming, f"{folder}/new.parquet"),
         )
-        print(write.line())
+        show(write)
         base, path = f"{folder}/hudi_base", f"{folder}/hudi"
 
-        def bulk_insert() -> None:
+        def bulk_insert() -> HoodieWriteResult:
             with client(base) as writer:
-                writer.bulk_insert(table)
+                return writer.bulk_insert(table)
 
-        print(timed("hoodie bulk_insert", runs, lambda: make_table(base), bulk_insert).line(write))
-        print(floor.line())
+        show(timed("hoodie bulk_insert", runs, lambda: make_table(base), bulk_insert), write)
+        show(floor)
         for index in ("SIMPLE", "INMEMORY"):
             for name, records in (("upsert", incoming), ("upsert of one row", one_row)):
-                result = None
 
-                def upsert(index: str = index, records: pa.Table = records) -> None:
-                    nonlocal result
+                def upsert(index: str = index, records: pa.Table = records) -> HoodieWriteResult:
                     with client(path, index) as writer:
-                        result = writer.upsert(records)
+                        return writer.upsert(records)
 
-                print(timed(f"hoodie {name} ({index})", runs, lambda: copy(base, path), upsert).line(floor))
-                if arguments.profile and result is not None:
-                    for step in result.steps:
-                        print(f"    {step.seconds:7.3f} s  {step.name}")
+                show(timed(f"hoodie {name} ({index})", runs, lambda: copy(base, path), upsert), floor)
         if not arguments.no_peers:
             for timing in delta_timings(folder, table, incoming, runs):
-                print(timing.line(floor))
+                show(timing, floor)
     os.sync()
+    if arguments.json:
+        write_json(arguments.json, machine, {"rows": rows, "upsert_rows": incoming.num_rows, "runs": runs}, timings)
 
 
 if __name__ == "__main__":

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Timing", "describe_machine", "timed", "trip_updates", "trips"]
+__all__ = ["Timing", "describe_machine", "steps_of", "timed", "trip_updates", "trips", "write_json"]
 
 CITIES = np.array(["americas/brazil/sao_paulo", "americas/united_states/san_francisco", "asia/india/chennai"])
 
 
 class Timing:
-    """Seconds of several runs."""
+    """Seconds of several runs, and of their steps where the run has them.
 
-    def __init__(self, name: str, seconds: list[float]) -> None:
+    Args:
+        name: What was timed.
+        seconds: Of each run.
+        steps: Of each run its steps, as `steps_of` gives them.
+    """
+
+    def __init__(self, name: str, seconds: list[float], steps: list[list[dict[str, Any]]] | None = None) -> None:
         self.name = name
         self.seconds = seconds
+        self.steps = steps if steps is not None else []
 
     @property
     def median(self) -> float:
@@ -37,16 +46,88 @@ class Timing:
         ratio = f"   {self.median / other.median:5.2f} x {other.name}" if other is not None else ""
         return f"{self.name:<34} {self.median:7.2f} s   ({min(self.seconds):.2f} - {max(self.seconds):.2f}){ratio}"
 
+    @property
+    def profile(self) -> list[dict[str, Any]]:
+        """Each step's median over the runs, and its share of the median run; then what is in no step.
+
+        A step that some runs do not have counts as 0 there. Parts (depth 1 and more) are within the step before them.
+        """
+        found: dict[tuple[str, ...], tuple[dict[str, Any], list[float]]] = {}
+        for number, steps in enumerate(self.steps):
+            path: list[str] = []
+            for step in steps:
+                path = [*path[: step["depth"]], step["name"]]
+                _, values = found.setdefault(tuple(path), (step, [0.0] * len(self.steps)))
+                values[number] += step["seconds"]
+        median = statistics.median(self.seconds)
+        profile = []
+        for path, (step, values) in sorted(found.items(), key=lambda item: _first_place(self.steps, item[0])):
+            middle = statistics.median(values)
+            entry = {"step": path[-1], "title": step["title"], "depth": len(path) - 1}
+            profile.append(entry | {"seconds": round(middle, 4), "share": round(middle / median, 4)})
+        if profile:
+            outside = [
+                whole - sum(step["seconds"] for step in steps if not step["depth"])
+                for whole, steps in zip(self.seconds, self.steps, strict=True)
+            ]
+            rest = statistics.median(outside)
+            entry = {"step": "", "title": "outside of steps", "depth": 0}
+            profile.append(entry | {"seconds": round(rest, 4), "share": round(rest / median, 4)})
+        return profile
+
+    def profile_lines(self) -> list[str]:
+        """The profile as text; steps below a thousandth are left out."""
+        return [
+            f"    {entry['seconds']:8.3f} s  {entry['share']:6.1%}  {'  ' * entry['depth']}{entry['title']}"
+            for entry in self.profile
+            if entry["share"] >= 0.001
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures, for `write_json`."""
+        return {
+            "name": self.name,
+            "median_seconds": round(self.median, 4),
+            "seconds": [round(value, 4) for value in self.seconds],
+            "profile": self.profile,
+        }
+
+
+def _first_place(runs: list[list[dict[str, Any]]], path: tuple[str, ...]) -> tuple[int, int]:
+    """Where a step stands in the longest run that has it."""
+    for number, steps in enumerate(sorted(runs, key=len, reverse=True)):
+        here: list[str] = []
+        for place, step in enumerate(steps):
+            here = [*here[: step["depth"]], step["name"]]
+            if tuple(here) == path:
+                return place, number
+    return 0, 0
+
+
+def steps_of(result: object) -> list[dict[str, Any]]:
+    """The steps of a `HoodieWriteResult` as values for JSON; of anything else none."""
+    return [
+        {"name": step.name, "title": step.title, "depth": step.depth, "seconds": step.seconds}
+        for step in getattr(result, "steps", ())
+    ]
+
 
 def timed(name: str, runs: int, prepare: Callable[[], object], run: Callable[[], object]) -> Timing:
-    """Time ``run`` several times, each after ``prepare``, which is not timed."""
-    seconds = []
+    """Time ``run`` several times, each after ``prepare``, which is not timed; the steps are those of its results."""
+    seconds, steps = [], []
     for _ in range(runs):
         prepare()
         started = time.perf_counter()
-        run()
+        result = run()
         seconds.append(time.perf_counter() - started)
-    return Timing(name, seconds)
+        steps.append(steps_of(result))
+    return Timing(name, seconds, steps)
+
+
+def write_json(path: str, machine: str, sizes: dict[str, int], timings: Iterable[Timing]) -> None:
+    """Write all figures of a program."""
+    figures = {"machine": machine, "sizes": sizes, "timings": [timing.to_json() for timing in timings]}
+    Path(path).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 def _uuids(count: int, seed: int) -> pa.Array:

@@ -1,6 +1,7 @@
 """hoodie and real Hudi on the same Spark: bulk insert of 4M rows, an upsert of 400k (half new), an upsert of one row.
 
     python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi] [--profile]
+        [--json FILE]
 
 Each engine runs in a process of its own, one after the other, in the environment of this program (PySpark 3.5 for
 real Hudi, whose bundle is found by HOODIE_HUDI_BUNDLE). ``parquet`` is plain ``df.write.parquet`` of the same data.
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Timing, copy, describe_machine, fresh, trip_updates, trips
+from benchmarks.measure import Timing, copy, describe_machine, fresh, steps_of, trip_updates, trips, write_json
 
 DRIVER_MEMORY = os.environ.get("HOODIE_DRIVER_MEMORY", "6g")
 
@@ -149,8 +150,8 @@ def run_engine(name: str, data: str, work: str, runs: int) -> None:
             frame = frames["base" if operation == "bulk_insert" else "one" if operation == "one row" else "upsert"]
             started = time.perf_counter()
             result = engine.write(operation, frame, base if operation == "bulk_insert" else path)
-            steps = [(step.name, step.seconds) for step in getattr(result, "steps", ())]
-            print(json.dumps([name, operation, number, time.perf_counter() - started, steps]), flush=True)
+            seconds = time.perf_counter() - started
+            print(json.dumps([name, operation, number, seconds, steps_of(result)]), flush=True)
     if name != "parquet":
         rows = engine.spark.read.parquet(*glob.glob(f"{base}/*/*/*/*.parquet")).count()
         print(json.dumps([name, "rows", 0, rows, []]), flush=True)
@@ -162,15 +163,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--engines", default="parquet,hoodie,hudi")
-    parser.add_argument("--profile", action="store_true", help="print the steps of hoodie's last runs")
+    parser.add_argument("--profile", action="store_true", help="print each step's median and share")
+    parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         run_engine(*arguments.child, arguments.runs)
         return
-    print(describe_machine("pyspark", "pyarrow"))
+    machine = describe_machine("pyspark", "pyarrow")
+    print(machine)
     found: dict[tuple[str, str], Timing] = {}
-    steps: dict[str, list[tuple[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         make_data(Path(folder) / "data", arguments.rows)
         for name in arguments.engines.split(","):
@@ -184,13 +186,14 @@ def main() -> None:
                 if operation != "rows":
                     timing = found.setdefault((engine, operation), Timing(f"{engine} {operation}", []))
                     timing.seconds.append(seconds)
-                    steps[f"{engine} {operation}"] = its_steps
+                    timing.steps.append(its_steps)
     for (engine, operation), timing in found.items():
         peer = found.get(("parquet" if operation == "bulk_insert" else "hudi", operation))
         print(timing.line(peer if peer is not timing and engine == "hoodie" else None))
-        if arguments.profile:
-            for step, seconds in steps[timing.name]:
-                print(f"    {seconds:7.3f} s  {step}")
+        if arguments.profile and timing.profile:
+            print(*timing.profile_lines(), sep="\n")
+    if arguments.json:
+        write_json(arguments.json, machine, {"rows": arguments.rows, "runs": arguments.runs}, found.values())
 
 
 if __name__ == "__main__":
