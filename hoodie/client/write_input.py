@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
+from hoodie.avro.field_defaults import default_values
 from hoodie.avro.schema_converters import (
     add_meta_columns,
     check_writable,
@@ -25,7 +26,7 @@ from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import find_field
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record import HoodieKey
+from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.model.record_columns import (
     META_COLUMN_SET,
     META_COLUMNS,
@@ -36,7 +37,7 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
-from hoodie.exception import HoodieKeyException, NullColumnException
+from hoodie.exception import HoodieKeyException, HoodieSchemaException, NullColumnException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.storage.parquet_reader import read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -47,7 +48,7 @@ from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters, file_slices, to_expression
 
-__all__ = ["PreparedInput", "RecordKeysAlone", "Where", "WriteInput", "WriteSchemas"]
+__all__ = ["PreparedInput", "RecordKeysAlone", "Where", "WriteInput", "WriteSchemas", "check_same_columns"]
 
 
 @attrs.frozen
@@ -156,15 +157,34 @@ class WriteInput:
         has_keys = RECORD_KEY in data.schema.names
         if not has_keys:
             key_generator.bind(data.schema)
-        schemas = self._write_schemas(data.schema)
+        absent = self._absent_columns(operation, records, data.schema)
+        schemas = self._write_schemas(data.schema, absent)
+        merge_spec = self._table.merge_spec.for_input(schemas.columns, absent, default_values(schemas.avro))
+        self._table.merge_spec = merge_spec
+        ordering_field = merge_spec.ordering_field
         preparer = RecordPreparer(
             schemas.columns,
             None if has_keys else key_generator.bind(schemas.columns),
-            self._table.merge_spec.ordering_field,
+            None if ordering_field in absent else ordering_field,
             requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
-            fill_missing=self._config.write.set_null_for_missing_columns or not self._has_schema,
+            fill_missing=self._config.write.set_null_for_missing_columns or not self._has_schema or bool(absent),
+            merge_spec=merge_spec,
         )
         return self._prepared(data, preparer, schemas)
+
+    def _absent_columns(self, operation: WriteOperationType, records: Any, schema: pa.Schema) -> frozenset[str]:
+        """The table's columns that a partial update leaves as they are."""
+        is_asked_for = self._config.payload.partial_update
+        if operation is not WriteOperationType.UPSERT or not (
+            is_asked_for or self._table.merge_spec.keeps_absent_columns
+        ):
+            return frozenset()
+        if is_asked_for:
+            check_same_columns(records)
+        if self._meta_client.load_avro_schema() is None:
+            return frozenset()
+        given = {name.lower() for name in schema.names}
+        return frozenset(name for name in self._meta_client.load_schema().names if name.lower() not in given)
 
     @staticmethod
     def _prepared(data: HoodieData, preparer: RecordPreparer, schemas: WriteSchemas) -> PreparedInput:
@@ -238,7 +258,7 @@ class WriteInput:
             return WriteSchemas(pa.schema([]), "", "")
         return WriteSchemas(meta_client.load_schema(), avro, add_meta_columns(avro))
 
-    def _write_schemas(self, input_schema: pa.Schema) -> WriteSchemas:
+    def _write_schemas(self, input_schema: pa.Schema, absent: frozenset[str] = frozenset()) -> WriteSchemas:
         """The table's columns and the input's new ones; the first write of a table takes the input's.
 
         On the first write the columns of ``hoodie.avro.schema`` stand in for those of a table, and may be left out.
@@ -250,18 +270,50 @@ class WriteInput:
             table_schema = to_arrow(table_avro)
         else:
             table_schema = to_arrow(self._config.write.avro_schema) if self._config.write.avro_schema else None
+        expected = table_schema
+        if table_schema is not None and absent:
+            expected = pa.schema([field for field in table_schema if field.name not in absent])
         columns = check_schema(
-            table_schema,
+            expected,
             input_schema,
             self._config.write.set_null_for_missing_columns or table_avro is None,
             key_fields={*config.record_key_fields, *config.partition_fields},
         )
+        if table_schema is not None and absent:
+            checked = {field.name: field for field in columns}
+            table_fields = [checked.pop(field.name, field) for field in table_schema]
+            columns = pa.schema([*table_fields, *checked.values()])
         if table_avro is not None:
             check_writable(table_avro)
             avro = table_avro if columns == table_schema else evolve(table_avro, columns)
         else:
             avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))
         return WriteSchemas(columns, avro, add_meta_columns(avro))
+
+
+def check_same_columns(records: Any) -> None:
+    """Refuse records of a partial update of which one has columns that another lacks: absent, or null?
+
+    Args:
+        records: Of the caller.
+
+    Raises:
+        HoodieSchemaException: They are dicts or `HoodieRecord`s with different columns.
+    """
+    if not isinstance(records, list | tuple):
+        return
+    kinds: dict[frozenset[str], int] = {}
+    for number, record in enumerate(records):
+        data = record.data if isinstance(record, HoodieRecord) else record
+        if isinstance(data, dict) and data:
+            kinds.setdefault(frozenset(data), number)
+    if len(kinds) < 2:
+        return
+    (first, one), (second, other) = list(kinds.items())[:2]
+    raise HoodieSchemaException(
+        f"records {one} and {other} of a partial update have different columns, {', '.join(sorted(first ^ second))}: "
+        "write records of the same columns together, and the others by another upsert"
+    )
 
 
 def _as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

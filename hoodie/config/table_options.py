@@ -8,12 +8,13 @@ from typing import Protocol
 import attrs
 
 from hoodie.common.config.property import Parser, boolean, choice, column_names, property_field, text
+from hoodie.common.model.merge_properties import MergeProperties
+from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, canonical_payload_class
 from hoodie.common.model.write_operation_type import HoodieTableType
 
 __all__ = ["HasProperties", "HoodieTableOptions"]
 
 _KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
-_PAYLOAD_PACKAGE = "org.apache.hudi.common.model."
 _KEY_GENERATOR_TYPES = {
     "SIMPLE": "SimpleKeyGenerator",
     "SIMPLE_AVRO": "SimpleKeyGenerator",
@@ -28,7 +29,6 @@ _KEY_GENERATOR_TYPES = {
     "GLOBAL_DELETE": "GlobalDeleteKeyGenerator",
     "GLOBAL_DELETE_AVRO": "GlobalDeleteKeyGenerator",
 }
-_PAYLOAD_OF_OLD_TABLES = "OverwriteWithLatestAvroPayload"
 
 
 class HasProperties(Protocol):
@@ -47,6 +47,15 @@ def _class_name(package: str, kind: str) -> Parser[str]:
         return name if "." in name else f"{package}{name}"
 
     return Parser(parse, "class", f"the name of a {kind} class")
+
+
+def _payload_class() -> Parser[str]:
+    def parse(value: str) -> str:
+        if not value:
+            raise ValueError
+        return canonical_payload_class(value)
+
+    return Parser(parse, "class", "the name of a payload class")
 
 
 @attrs.frozen(kw_only=True)
@@ -108,10 +117,15 @@ class HoodieTableOptions:
     )
     payload_class: str | None = property_field(
         "hoodie.datasource.write.payload.class",
-        _class_name(_PAYLOAD_PACKAGE, "payload"),
+        _payload_class(),
         None,
-        "How a stored record and an incoming one of the same key become one.",
-        alternatives=("hoodie.compaction.payload.class",),
+        "How a stored record and an incoming one of the same key become one: a payload class of Hudi, with or without "
+        "its package, or its short name.",
+        alternatives=(
+            "hoodie.compaction.payload.class",
+            "hoodie.datasource.write.payload.type",
+            "hoodie.compaction.payload.type",
+        ),
     )
     hive_style_partitioning: bool | None = property_field(
         "hoodie.datasource.write.hive_style_partitioning",
@@ -179,8 +193,8 @@ class HoodieTableOptions:
                     "with it"
                 )
         if self.payload_class is not None:
-            payload = stored.get("hoodie.compaction.payload.class", _PAYLOAD_OF_OLD_TABLES)
-            if self.payload_class.rpartition(".")[2] != payload.rpartition(".")[2]:
+            payload = MergeProperties.of(stored).payload_class or OVERWRITE_WITH_LATEST_PAYLOAD
+            if self.payload_class != payload:
                 found.append(
                     f"hoodie.datasource.write.payload.class = '{self.payload_class}': the table merges records by "
                     f"{payload.rpartition('.')[2]} (hoodie.compaction.payload.class); leave it out, or write to a "

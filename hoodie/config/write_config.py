@@ -21,6 +21,7 @@ from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.index_config import HoodieIndexConfig
+from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions
 from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieConfigException
@@ -36,6 +37,7 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "storage": HoodieStorageConfig,
         "compaction": HoodieCompactionConfig,
         "index": HoodieIndexConfig,
+        "payload": HoodiePayloadConfig,
     }
 )
 _PREFIX = "hoodie."
@@ -64,6 +66,7 @@ class HoodieWriteConfig:
         storage: Size and encoding of base files.
         compaction: How records are packed into files.
         index: How records are found.
+        payload: How records of one key merge.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -77,6 +80,7 @@ class HoodieWriteConfig:
     storage: HoodieStorageConfig = attrs.field(factory=HoodieStorageConfig)
     compaction: HoodieCompactionConfig = attrs.field(factory=HoodieCompactionConfig)
     index: HoodieIndexConfig = attrs.field(factory=HoodieIndexConfig)
+    payload: HoodiePayloadConfig = attrs.field(factory=HoodiePayloadConfig)
 
     @classmethod
     def from_properties(
@@ -139,7 +143,7 @@ class HoodieWriteConfig:
             HoodieConfigException: The writer names another table name, type, key, partitioning, ordering, key generator
                 or payload than the table has: all differences in one message.
         """
-        found = self.table.contradictions(table_config)
+        found = [*self.table.contradictions(table_config), *self.payload.contradictions(table_config)]
         if found:
             lines = "".join(f"\n  - {problem}" for problem in found)
             raise HoodieConfigException(

@@ -13,6 +13,7 @@ from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.merge_spec import MergeSpec
+from hoodie.common.model.record_merger import load_merger_class
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
@@ -52,7 +53,13 @@ class HoodieTable:
         self.metrics = metrics
         self.has_begun = False
         """Whether the write of this table has made its instant inflight: from then on files may exist."""
-        self.merge_spec = MergeSpec.from_table_config(meta_client.table_config)
+        payload = config.payload
+        self.merge_spec = MergeSpec.from_table_config(
+            meta_client.table_config,
+            delete_field=payload.delete_field,
+            delete_marker=payload.delete_marker,
+            merger=load_merger_class(payload.merger_class)() if payload.merger_class is not None else None,
+        )
         self.view: HoodieTableFileSystemView = meta_client.view()
 
     def latest_base_files(self, partition_paths: Iterable[str]) -> dict[str, Sequence[HoodieBaseFile]]:

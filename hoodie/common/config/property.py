@@ -199,10 +199,11 @@ def to_property_value(value: Any) -> str:
     """Write a Python value as Hudi writes it in a properties file.
 
     Args:
-        value: Text, a boolean, a number, a member of a StrEnum, or a list or tuple of texts.
+        value: Text, a boolean, a number, a member of a StrEnum, a list or tuple of texts, or a class.
 
     Returns:
-        The text: ``true``, ``1048576``, ``a,b``. Whole floats lose their fraction (``1e6`` is ``1000000``).
+        The text: ``true``, ``1048576``, ``a,b``, ``package.module.Class``. Whole floats lose their fraction (``1e6`` is
+        ``1000000``).
 
     Raises:
         ValueError: The value is of another type, or not finite; the message completes "must be ...".
@@ -221,6 +222,10 @@ def to_property_value(value: Any) -> str:
             return str(int(number)) if number.is_integer() and abs(number) <= _LARGEST_INTEGER else repr(number)
         case list() | tuple() if all(isinstance(item, str) for item in value):
             return ",".join(value)
+        case type() if "<locals>" in value.__qualname__:
+            raise ValueError("a class at the top of its module, which can be imported")
+        case type():
+            return f"{value.__module__}.{value.__qualname__}"
     raise ValueError(f"text, a number, a boolean or a list of texts, not {type(value).__name__}")
 
 

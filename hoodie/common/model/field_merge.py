@@ -31,7 +31,7 @@ def fill_from_stored(
         stored: The user's columns.
         incoming: The user's columns and others, which stay.
         stored_first: Rows whose stored fields stay, and only the empty ones get incoming values.
-        default_values: Values that count as empty, by column; a null always does in other columns.
+        default_values: By column the value that counts as empty, None for none; in other columns nulls do.
 
     Returns:
         Rows with the columns of ``incoming``.
@@ -52,6 +52,8 @@ def fill_from_stored(
 
 def _is_empty(column: pa.Array, name: str, default_values: Mapping[str, object]) -> npt.NDArray[np.bool_]:
     if name in default_values:
+        if default_values[name] is None:
+            return np.zeros(len(column), dtype=np.bool_)
         equal = pc.equal(column, pa.scalar(default_values[name], column.type))
         empty: npt.NDArray[np.bool_] = pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
         return empty

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model import field_merge
+from hoodie.common.model.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, MergeProperties
 from hoodie.common.model.ordering_values import one_array, sortable
 from hoodie.common.model.payload_rules import (
     DEFAULT_PAYLOAD,
@@ -77,8 +78,6 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 PAYLOAD_PROPERTY = "hoodie.compaction.payload.class"
-DELETE_FIELD_PROPERTY = "hoodie.payload.delete.field"
-DELETE_MARKER_PROPERTY = "hoodie.payload.delete.marker"
 
 _warned_tables: set[str] = set()
 
@@ -179,15 +178,14 @@ class MergeSpec:
         if not table_config.payload_class and ordering_field is not None:
             _warn_about_missing_payload(name, ordering_field)
         rules = PAYLOADS[payload]
-        properties = table_config.properties
-        field = properties.get(DELETE_FIELD_PROPERTY) or delete_field
-        marker = properties.get(DELETE_MARKER_PROPERTY) or delete_marker
+        stored = MergeProperties.of(table_config.properties)
+        field, marker = stored.delete_field or delete_field, stored.delete_marker or delete_marker
         if not (rules.takes_markers and field):
             return cls(ordering_field, rules)
         if not marker:
             raise HoodieNotSupportedException(
-                f"table '{name}': {DELETE_FIELD_PROPERTY} = {field} says which column marks deletes, but not by what "
-                f"value: give {DELETE_MARKER_PROPERTY} as well"
+                f"table '{name}': {DELETE_FIELD_KEYS[0]} = {field} says which column marks deletes, but not by what "
+                f"value: give {DELETE_MARKER_KEYS[0]} as well"
             )
         return cls(ordering_field, rules, field, marker)
 
@@ -221,7 +219,24 @@ class MergeSpec:
             return [self.ordering_field] if self.ordering_field is not None else []
         return [name for name in (self.rules.sequence_column,) if name is not None]
 
-    def check_columns(self, schema: pa.Schema) -> None:
+    def for_input(
+        self, schema: pa.Schema, absent_columns: frozenset[str], default_values: Mapping[str, object]
+    ) -> MergeSpec:
+        """The rules for one write.
+
+        Args:
+            schema: The columns that are written.
+            absent_columns: Those that the input lacks, and that keep their stored values.
+            default_values: Columns with a default other than null, and it.
+
+        Raises:
+            MissingSchemaFieldException: A column is not there without which the rules mean nothing.
+        """
+        self._check_columns(schema)
+        defaults = default_values if self.rules.field_rule is FieldRule.DEFAULTS else {}
+        return attrs.evolve(self, absent_columns=absent_columns, default_values=dict(defaults))
+
+    def _check_columns(self, schema: pa.Schema) -> None:
         """Refuse to write a table without columns that the rules need.
 
         Args:
@@ -245,9 +260,13 @@ class MergeSpec:
         Args:
             rows: The table's columns.
         """
-        if self.delete_field is not None:
-            return self._marked(rows)
         flagged = _is_true(rows, IS_DELETED_FIELD)
+        if self.delete_field is not None:
+            # Where a marker is set Hudi does not look at the flag; but a new record with it fails EventTimeAvroPayload.
+            marked = self._marked(rows)
+            if not self.rules.deletes_compete:
+                marked |= flagged
+            return marked
         column, value = self.rules.delete_column, self.rules.delete_value
         if self.merger is None and column is not None and value is not None and column in rows.schema.names:
             texts = one_array(rows.column(column)).cast(pa.string())
@@ -426,14 +445,10 @@ class MergeSpec:
 
     def _deletes_stored(self, rows: pa.RecordBatch, operations: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
         """Which rows delete the stored row that they meet, if they win."""
+        if self.delete_field is not None and not self.rules.deletes_compete:
+            # EventTimeAvroPayload looks at the marker of new records only, and at the flag when it meets a stored one.
+            return _is_true(rows, IS_DELETED_FIELD)
         flagged: npt.NDArray[np.bool_] = operations == RecordOperation.DELETE_FLAGGED
-        if self.delete_field is not None:
-            # Where a marker is set Hudi asks it for new records; updates look at the flag too, and with
-            # EventTimeAvroPayload at the flag alone.
-            by_flag = _is_true(rows, IS_DELETED_FIELD)
-            if self.rules.deletes_compete:
-                by_flag |= flagged
-            return by_flag
         return flagged
 
     def _stored_wins(
@@ -578,7 +593,7 @@ def _java_texts(column: pa.Array) -> pa.Array:
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return column.cast(pa.string())
     raise HoodieNotSupportedException(
-        f"{DELETE_FIELD_PROPERTY} names a column of type {column.type}: use a string, boolean or integer column"
+        f"{DELETE_FIELD_KEYS[0]} names a column of type {column.type}: use a string, boolean or integer column"
     )
 
 

@@ -43,7 +43,8 @@ def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_floating(data_type):
         return _float_numbers(values)
     if pa.types.is_string(data_type):
-        return _ranks(_utf16sortable(values))
+        # By the bytes of UTF-8, as Avro's strings compare, and not as Java's.
+        return _ranks(values)
     if pa.types.is_decimal(data_type):
         return _ranks(values)
     if pa.types.is_boolean(data_type):
@@ -70,28 +71,6 @@ def _ranks(values: pa.Array) -> npt.NDArray[np.int64]:
         pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
     )
     return ranks
-
-
-def _utf16sortable(values: pa.Array) -> pa.Array:
-    """Strings as bytes that sort as Java compares strings: by UTF-16 units.
-
-    UTF-8 sorts by code point. The two differ only where a character beyond U+FFFF (first byte F0 to F4) meets one of
-    U+E000 to U+FFFF (first byte EE or EF): in UTF-16 the surrogates of the former come first. So EE and EF, which are
-    never a later byte, are moved behind F4.
-    """
-    binary = values.cast(pa.binary())
-    data = binary.buffers()[2]
-    if data is None:
-        return binary
-    octets = np.frombuffer(data, dtype=np.uint8)
-    if not (octets >= 0xF0).any():
-        return binary
-    table = np.arange(256, dtype=np.uint8)
-    table[0xEE], table[0xEF] = 0xFE, 0xFF
-    moved = pa.py_buffer(table[octets].tobytes())
-    return pa.Array.from_buffers(
-        pa.binary(), len(binary), [binary.buffers()[0], binary.buffers()[1], moved], offset=binary.offset
-    )
 
 
 def _common_type(types: list[pa.DataType]) -> pa.DataType:

@@ -155,7 +155,7 @@ PAYLOADS: Mapping[str, PayloadRules] = MappingProxyType(
                 deletes_compete=True,
                 takes_markers=True,
             ),
-            PayloadRules(EVENT_TIME_PAYLOAD, MergeMode.CUSTOM, StoredRule.LARGER, takes_markers=True),
+            PayloadRules(EVENT_TIME_PAYLOAD, MergeMode.EVENT_TIME_ORDERING, StoredRule.LARGER, takes_markers=True),
             PayloadRules(
                 FIRST_VALUE_PAYLOAD,
                 stored_rule=StoredRule.LARGER_OR_EQUAL,

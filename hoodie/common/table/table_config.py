@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 import attrs
 
 from hoodie.common.config.java_properties import format_properties, parse_properties
+from hoodie.common.model.payload_rules import PAYLOAD_TYPES
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_features
 from hoodie.exception import (
@@ -272,8 +273,9 @@ class HoodieTableConfig:
 
     @property
     def payload_class(self) -> str | None:
-        """``hoodie.compaction.payload.class``; None when absent."""
-        return self._text("hoodie.compaction.payload.class")
+        """``hoodie.compaction.payload.class``, or the class of ``hoodie.compaction.payload.type``; else None."""
+        named = PAYLOAD_TYPES.get((self._text("hoodie.compaction.payload.type") or "").upper())
+        return self._text("hoodie.compaction.payload.class") or named
 
     @property
     def merger_strategy(self) -> str | None:

@@ -13,17 +13,32 @@ import attrs
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_arrow, to_avro
+from hoodie.common.model.merge_properties import (
+    DELETE_FIELD_KEYS,
+    DELETE_MARKER_KEYS,
+    MERGER_KEYS,
+    MODE_KEYS,
+    PAYLOAD_KEYS,
+    STRATEGY_KEYS,
+    MergeProperties,
+)
+from hoodie.common.model.payload_rules import (
+    DEFAULT_PAYLOAD,
+    MERGER_PREFIX,
+    OVERWRITE_WITH_LATEST_PAYLOAD,
+    PAYLOADS,
+    MergeMode,
+)
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
 
 __all__ = ["ORDERING_PAYLOAD", "OVERWRITE_PAYLOAD", "TableDefinition"]
 
-_MODEL_PACKAGE = "org.apache.hudi.common.model."
 _KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
-ORDERING_PAYLOAD = f"{_MODEL_PACKAGE}DefaultHoodieRecordPayload"
+ORDERING_PAYLOAD = DEFAULT_PAYLOAD
 """Payload class of tables with an ordering field: the row with the larger ordering value stays."""
-OVERWRITE_PAYLOAD = f"{_MODEL_PACKAGE}OverwriteWithLatestAvroPayload"
+OVERWRITE_PAYLOAD = OVERWRITE_WITH_LATEST_PAYLOAD
 """Payload class of tables without one: the row that is written later stays."""
 
 _PAYLOAD_KEY = "hoodie.compaction.payload.class"
@@ -54,12 +69,12 @@ _PROPERTY_KEYS_OF_ARGUMENTS = {
 }
 _EXTRA_KEYS = frozenset(
     {
-        _PAYLOAD_KEY,
         "hoodie.database.name",
         "hoodie.archivelog.folder",
-        "hoodie.compaction.record.merger.strategy",
         "hoodie.datasource.write.partitionpath.urlencode",
         "hoodie.datasource.write.drop.partition.columns",
+        DELETE_FIELD_KEYS[0],
+        DELETE_MARKER_KEYS[0],
         "hoodie.partition.metafile.use.base.format",
         "hoodie.populate.meta.fields",
         "hoodie.table.base.file.format",
@@ -69,6 +84,8 @@ _EXTRA_KEYS = frozenset(
         "hoodie.table.timeline.timezone",
     }
 )
+_MERGE_KEYS = frozenset({*PAYLOAD_KEYS, *MODE_KEYS, *STRATEGY_KEYS, *MERGER_KEYS})
+"""Properties that say how records merge: a table stores the payload class that they mean."""
 
 
 @attrs.frozen(kw_only=True)
@@ -250,19 +267,23 @@ class _PropertiesBuilder:
         return None
 
     def _payload(self, orderings: tuple[str, ...]) -> str:
-        given = self._definition.properties.get(_PAYLOAD_KEY)
-        if given is None:
-            return ORDERING_PAYLOAD if orderings else OVERWRITE_PAYLOAD
-        payload = given if "." in given else f"{_MODEL_PACKAGE}{given}"
-        if payload not in (ORDERING_PAYLOAD, OVERWRITE_PAYLOAD):
-            self._not_supported.append(
-                f"{_PAYLOAD_KEY} {given} is not supported: use {ORDERING_PAYLOAD} or {OVERWRITE_PAYLOAD}"
-            )
-        elif payload == ORDERING_PAYLOAD and not orderings:
+        given = {key: value for key, value in self._definition.properties.items() if isinstance(value, str)}
+        merging = MergeProperties.of(given)
+        payload = merging.resolve_payload(bool(orderings))
+        is_merger = payload.startswith(MERGER_PREFIX)
+        if payload not in PAYLOADS and not is_merger:
+            self._not_supported.append(f"{_PAYLOAD_KEY} {payload} is not supported: use one of {', '.join(PAYLOADS)}")
+        elif payload in PAYLOADS and PAYLOADS[payload].needs_ordering_field and not orderings:
             self._problems.append(
-                f"{_PAYLOAD_KEY} {given} compares ordering values, and ordering_fields is empty: name the ordering "
+                f"{_PAYLOAD_KEY} {payload} compares ordering values, and ordering_fields is empty: name the ordering "
                 "field, or leave the payload out"
             )
+        if merging.mode == MergeMode.CUSTOM and merging.payload_class is None and not is_merger:
+            self._problems.append(
+                f"merge mode CUSTOM does not say how records merge: give {_PAYLOAD_KEY} or {MERGER_KEYS[0]}"
+            )
+        else:
+            self._problems += merging.problems(payload)
         return payload
 
     def _extra_properties(self) -> dict[str, str]:
@@ -271,13 +292,15 @@ class _PropertiesBuilder:
             argument = _PROPERTY_KEYS_OF_ARGUMENTS.get(key)
             if argument is not None:
                 self._problems.append(f"property {key} is said by the argument {argument}: give that one only")
-            elif key not in _EXTRA_KEYS:
-                nearest = difflib.get_close_matches(key, [*_EXTRA_KEYS, *_PROPERTY_KEYS_OF_ARGUMENTS], n=1)
+            elif key not in _EXTRA_KEYS and key not in _MERGE_KEYS:
+                nearest = difflib.get_close_matches(
+                    key, [*_EXTRA_KEYS, *_MERGE_KEYS, *_PROPERTY_KEYS_OF_ARGUMENTS], n=1
+                )
                 hint = f", did you mean {nearest[0]}?" if nearest else ""
                 self._problems.append(f"property {key} is not a property of a table of version 6{hint}")
             elif not isinstance(value, str):
                 self._problems.append(f"property {key} has the value {value!r}: give a string")
-            else:
+            elif key not in _MERGE_KEYS:
                 extra[key] = value
         return extra
 

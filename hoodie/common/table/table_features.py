@@ -11,18 +11,24 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-__all__ = ["HARMLESS_PREFIXES", "HARMLESS_PROPERTIES", "KEY_GENERATORS", "PAYLOADS", "problems"]
+from hoodie.common.model.merge_properties import (
+    DELETE_FIELD_KEYS,
+    DELETE_MARKER_KEYS,
+    STRATEGIES,
+    MergeProperties,
+    mode_of_payload,
+)
+from hoodie.common.model.payload_rules import (
+    MERGER_PREFIX,
+    PAYLOAD_TYPES,
+    PAYLOADS,
+    MergeMode,
+    canonical_payload_class,
+)
+
+__all__ = ["HARMLESS_PREFIXES", "HARMLESS_PROPERTIES", "KEY_GENERATORS", "problems"]
 
 _KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
-_EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
-_COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
-
-PAYLOADS: Mapping[str, str] = {
-    "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload": "COMMIT_TIME_ORDERING",
-    "org.apache.hudi.common.model.DefaultHoodieRecordPayload": "EVENT_TIME_ORDERING",
-}
-"""The payload classes that hoodie merges by, and Hudi 1.x's name of the same rule."""
-
 KEY_GENERATORS = frozenset(
     f"{_KEY_GENERATOR_PACKAGE}{name}"
     for kind in ("Simple", "Complex", "Nonpartitioned")
@@ -42,6 +48,8 @@ HARMLESS_PROPERTIES = frozenset(
         "hoodie.archivelog.folder",
         "hoodie.datasource.write.hive_style_partitioning",
         "hoodie.datasource.write.partitionpath.urlencode",
+        *DELETE_FIELD_KEYS,
+        *DELETE_MARKER_KEYS,
         # the metadata table is switched off, or refused, by the write client
         "hoodie.table.metadata.partitions",
         "hoodie.table.metadata.partitions.inflight",
@@ -102,14 +110,22 @@ def _is_known_key_generator(value: str, _: Mapping[str, str]) -> bool:
     return (value if "." in value else f"{_KEY_GENERATOR_PACKAGE}{value}") in KEY_GENERATORS
 
 
-def _is_rule_of_payload(value: str, properties: Mapping[str, str]) -> bool:
-    payload = properties.get("hoodie.compaction.payload.class", "")
-    rules = {PAYLOADS[payload]} if payload in PAYLOADS else set(PAYLOADS.values())
-    strategies = {"COMMIT_TIME_ORDERING": _COMMIT_TIME_STRATEGY, "EVENT_TIME_ORDERING": _EVENT_TIME_STRATEGY}
-    return value in rules or value in {strategies[rule] for rule in rules}
+def _is_known_payload(value: str, _: Mapping[str, str]) -> bool:
+    name = canonical_payload_class(value)
+    return name in PAYLOADS or name.startswith(MERGER_PREFIX)
+
+
+def _agrees_with_payload(value: str, properties: Mapping[str, str]) -> bool:
+    """Whether a merge mode or strategy is the one of the payload class, or of some class when none is stored."""
+    meant = STRATEGIES.get(value.strip().lower(), value.strip().upper())
+    payload = MergeProperties.of(properties).payload_class
+    if payload is None:
+        return meant in (MergeMode.COMMIT_TIME_ORDERING, MergeMode.EVENT_TIME_ORDERING)
+    return meant == mode_of_payload(payload)
 
 
 _WRITE_WITH_HUDI = "write to this table with Hudi, or create another one without it"
+_WHAT_THE_PAYLOAD_SAYS = "it must say what hoodie.compaction.payload.class says"
 _NEW_TABLE = "copy the rows into a table made by HoodieTableMetaClient.init_table"
 
 _RULES = (
@@ -152,19 +168,11 @@ _RULES = (
         _is("SIMPLE", "COMPLEX", "NON_PARTITION", "SIMPLE_AVRO", "COMPLEX_AVRO", "NON_PARTITION_AVRO"),
         "use SIMPLE, COMPLEX or NON_PARTITION",
     ),
-    _Rule("hoodie.compaction.payload.class", lambda value, _: value in PAYLOADS, f"use {' or '.join(PAYLOADS)}"),
-    _Rule(
-        "hoodie.compaction.payload.type",
-        _is("OVERWRITE_LATEST_AVRO", "HOODIE_AVRO_DEFAULT"),
-        f"use hoodie.compaction.payload.class with {' or '.join(PAYLOADS)}",
-    ),
-    _Rule(
-        "hoodie.compaction.record.merger.strategy", _is(_EVENT_TIME_STRATEGY, _COMMIT_TIME_STRATEGY), _WRITE_WITH_HUDI
-    ),
-    _Rule("hoodie.record.merge.mode", _is_rule_of_payload, "it must say what hoodie.compaction.payload.class says"),
-    _Rule(
-        "hoodie.record.merge.strategy.id", _is_rule_of_payload, "it must say what hoodie.compaction.payload.class says"
-    ),
+    _Rule("hoodie.compaction.payload.class", _is_known_payload, f"use {', '.join(PAYLOADS)}"),
+    _Rule("hoodie.compaction.payload.type", _is(*PAYLOAD_TYPES), f"use {', '.join(PAYLOAD_TYPES)}"),
+    _Rule("hoodie.compaction.record.merger.strategy", _agrees_with_payload, _WHAT_THE_PAYLOAD_SAYS),
+    _Rule("hoodie.record.merge.mode", _agrees_with_payload, _WHAT_THE_PAYLOAD_SAYS),
+    _Rule("hoodie.record.merge.strategy.id", _agrees_with_payload, _WHAT_THE_PAYLOAD_SAYS),
     _Rule(
         "hoodie.table.precombine.field",
         lambda value, _: "," not in value,

@@ -36,7 +36,7 @@ def test_every_name_that_is_not_used_says_why() -> None:
         ("hoodie.clean.commits.retained", KeyClass.HARMLESS),
         ("hoodie.write.lock.dynamodb.table", KeyClass.HARMLESS),
         ("hoodie.streamer.ingestion.db.table.configFile", KeyClass.HARMLESS),
-        ("hoodie.record.merge.property.hoodie.payload.delete.field", KeyClass.REFUSED),
+        ("hoodie.record.merge.property.something.else", KeyClass.REFUSED),
         ("hoodie.schema.on.read.enable", KeyClass.REFUSED),
         ("hoodie.auto.commit", KeyClass.USED),
     ],

@@ -85,6 +85,7 @@ def test_text_that_is_no_share_is_refused(value: str) -> None:
         (1_000_000.0, "1000000"),
         (1e-9, "1e-09"),
         (Colour.RED, "red"),
+        (Colour, f"{Colour.__module__}.Colour"),
         (["a", "b"], "a,b"),
         (("a",), "a"),
         ("x", "x"),
@@ -94,7 +95,7 @@ def test_python_values_are_written_as_hudi_writes_them(value: object, written: s
     assert to_property_value(value) == written
 
 
-@pytest.mark.parametrize("value", [None, {"a": 1}, [1, 2], float("nan"), object])
+@pytest.mark.parametrize("value", [None, {"a": 1}, [1, 2], float("nan"), object()])
 def test_other_python_values_are_refused(value: object) -> None:
     with pytest.raises(ValueError, match="number"):
         to_property_value(value)

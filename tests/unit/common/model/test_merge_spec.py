@@ -153,7 +153,7 @@ def test_ordering_values_that_are_not_there_are_an_error() -> None:
 
 
 def java_order(value: Any) -> Any:
-    """A Python value that compares as Java's compareTo compares it."""
+    """A Python value that compares as compareTo of the Java value does that Hudi has for it."""
     if isinstance(value, float):
         return (
             math.isnan(value),
@@ -161,7 +161,7 @@ def java_order(value: Any) -> Any:
             math.copysign(1.0, value) * (not math.isnan(value)),
         )
     if isinstance(value, str):
-        return value.encode("utf-16-be")
+        return value.encode()  # Avro's strings compare by their bytes
     return value
 
 

@@ -1,0 +1,137 @@
+"""Properties that say how records of one key merge. The table's own properties decide; these must agree with them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import attrs
+
+from hoodie.common.config.property import Parser, boolean, choice, property_field, text
+from hoodie.common.model.merge_properties import MergeProperties
+from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, MergeMode, canonical_payload_class
+from hoodie.config.table_options import HasProperties
+
+__all__ = ["HoodiePayloadConfig", "MissingKeyPolicy"]
+
+_HUDI_MERGER = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
+
+
+class MissingKeyPolicy(StrEnum):
+    """What a partial update does with a key that the table does not have."""
+
+    FAIL = "FAIL"
+    INSERT = "INSERT"
+
+
+def _merger_class() -> Parser[str | None]:
+    def parse(value: str) -> str | None:
+        names = [name.strip() for name in value.split(",") if name.strip() and name.strip() != _HUDI_MERGER]
+        java = next((name for name in names if name.startswith("org.apache.hudi.")), None)
+        if java is not None:
+            raise ValueError(
+                f"{java} is a Java class, which cannot be called: leave it out, or give package.module.Class of a "
+                "hoodie.HoodieRecordMerger"
+            )
+        if len(names) > 1:
+            raise ValueError(f"one class, not {len(names)}")
+        if names and not all(part.isidentifier() for part in names[0].split(".")):
+            raise ValueError
+        return names[0] if names else None
+
+    return Parser(parse, "class", "package.module.Class of a subclass of hoodie.HoodieRecordMerger")
+
+
+@attrs.frozen(kw_only=True)
+class HoodiePayloadConfig:
+    """How records merge, as the writer says it.
+
+    Hudi: org.apache.hudi.config.HoodiePayloadConfig (and a few of org.apache.hudi.config.HoodieWriteConfig).
+    """
+
+    delete_field: str | None = property_field(
+        "hoodie.payload.delete.field",
+        text(),
+        None,
+        "Column that marks deletes, for the payload classes DefaultHoodieRecordPayload, EventTimeAvroPayload and "
+        "FirstValueAvroPayload.",
+        alternatives=("hoodie.record.merge.property.hoodie.payload.delete.field",),
+    )
+    delete_marker: str | None = property_field(
+        "hoodie.payload.delete.marker",
+        text(),
+        None,
+        "Value of the column `hoodie.payload.delete.field` that marks a delete.",
+        alternatives=("hoodie.record.merge.property.hoodie.payload.delete.marker",),
+    )
+    merge_mode: MergeMode | None = property_field(
+        "hoodie.write.record.merge.mode",
+        choice(MergeMode),
+        None,
+        "How records merge, in the words of Hudi 1.x: COMMIT_TIME_ORDERING is OverwriteWithLatestAvroPayload, "
+        "EVENT_TIME_ORDERING DefaultHoodieRecordPayload (or EventTimeAvroPayload), CUSTOM any other payload class or "
+        "a record merger.",
+        alternatives=("hoodie.record.merge.mode",),
+        since="1.0.0",
+    )
+    merge_strategy: str | None = property_field(
+        "hoodie.write.record.merge.strategy.id",
+        text(),
+        None,
+        "Id of the merge strategy; it must be the one of the table's payload class.",
+        alternatives=(
+            "hoodie.record.merge.strategy.id",
+            "hoodie.datasource.write.record.merger.strategy",
+            "hoodie.compaction.record.merger.strategy",
+        ),
+    )
+    merger_class: str | None = property_field(
+        "hoodie.write.record.merge.custom.implementation.classes",
+        _merger_class(),
+        None,
+        "A class of your own that merges records, as `package.module.Class` or as a class: a subclass of "
+        "`hoodie.HoodieRecordMerger`. Tables made for it are written with it only.",
+        alternatives=("hoodie.datasource.write.record.merger.impls",),
+    )
+    partial_update: bool = property_field(
+        "hoodie.write.partial.update",
+        boolean(),
+        False,
+        "Upsert changes the columns that the input has, and columns of the table that it lacks keep their values. A "
+        "null in a column that the input has is written.",
+        is_ours=True,
+    )
+    missing_keys: MissingKeyPolicy = property_field(
+        "hoodie.write.partial.update.missing.keys",
+        choice(MissingKeyPolicy),
+        MissingKeyPolicy.FAIL,
+        "What a partial update does with a key that the table does not have: FAIL refuses the write before anything is "
+        "written, INSERT adds a record with nulls in the columns that the input lacks.",
+        is_ours=True,
+    )
+
+    def contradictions(self, table: HasProperties) -> list[str]:
+        """Compare with what the table says about itself.
+
+        Args:
+            table: The table's configuration.
+
+        Returns:
+            One sentence for each difference, with both values.
+        """
+        stored = MergeProperties.of(table.properties)
+        payload = stored.payload_class or canonical_payload_class(OVERWRITE_WITH_LATEST_PAYLOAD)
+        given = MergeProperties(
+            mode=self.merge_mode.value if self.merge_mode is not None else None,
+            strategy=self.merge_strategy,
+            merger=self.merger_class,
+            delete_field=self.delete_field,
+            delete_marker=self.delete_marker,
+        )
+        found = given.problems(payload)
+        for key, mine, other in (
+            ("hoodie.payload.delete.field", self.delete_field, stored.delete_field),
+            ("hoodie.payload.delete.marker", self.delete_marker, stored.delete_marker),
+        ):
+            if mine is not None and other is not None and mine != other:
+                found.append(f"{key} = {mine!r}: the table has {other!r}")
+        return [f"{problem}; leave it out, or write to a table made with it" for problem in found]
