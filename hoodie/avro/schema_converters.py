@@ -44,6 +44,7 @@ __all__ = [
     "sanitize_name",
     "to_arrow",
     "to_avro",
+    "without_enums",
 ]
 
 _META_COLUMNS = (
@@ -187,6 +188,23 @@ def check_writable(avro_schema: str) -> None:
     """
     for field in _parse_record(avro_schema)["fields"]:
         _check_writable(field.get("type"), field["name"])
+
+
+def without_enums(avro_schema: str) -> str:
+    """The schema with strings for enums, which is how their columns are written: new symbols do not break it.
+
+    Hudi: AvroInternalSchemaConverter, through which its own writers' schemas go, does so, too.
+
+    Returns:
+        JSON; the very text of ``avro_schema`` when it has no enum.
+
+    Raises:
+        HoodieSchemaException: It is not the schema of a record.
+    """
+    if '"enum"' not in avro_schema:
+        return avro_schema
+    record = _parse_record(avro_schema)
+    return _dump(_without_enums(record, "", set()))
 
 
 def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
@@ -480,6 +498,24 @@ def _check_writable(avro: Any, path: str) -> None:
     _check_writable(avro.get("type"), path)
     _check_writable(avro.get("items"), f"{path}.element")
     _check_writable(avro.get("values"), f"{path}.value")
+
+
+def _without_enums(avro: Any, namespace: str, enums: set[str]) -> Any:
+    if isinstance(avro, list):
+        return [_without_enums(branch, namespace, enums) for branch in avro]
+    if isinstance(avro, str):
+        return "string" if avro in enums or f"{namespace}.{avro}" in enums else avro
+    if not isinstance(avro, dict):
+        return avro
+    if avro.get("type") == "enum":
+        enums.add(_full_name(avro, namespace)[0])
+        return "string"
+    if avro.get("type") == "record":
+        inner = _full_name(avro, namespace)[1]
+        fields = [field | {"type": _without_enums(field["type"], inner, enums)} for field in avro["fields"]]
+        return avro | {"fields": fields}
+    changed = {key: _without_enums(avro[key], namespace, enums) for key in ("type", "items", "values") if key in avro}
+    return changed["type"] if list(avro) == ["type"] else avro | changed
 
 
 def _evolve_record(

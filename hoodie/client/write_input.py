@@ -20,6 +20,7 @@ from hoodie.avro.schema_converters import (
     record_namespace,
     to_arrow,
     to_avro,
+    without_enums,
 )
 from hoodie.common.data.data import HoodieData
 from hoodie.common.data.schema_compatibility import check_schema
@@ -285,6 +286,7 @@ class WriteInput:
             columns = pa.schema([*table_fields, *checked.values()])
         if table_avro is not None:
             check_writable(table_avro)
+            table_avro = without_enums(table_avro)
             avro = table_avro if columns == table_schema else evolve(table_avro, columns)
         else:
             avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))

@@ -23,6 +23,7 @@ from hoodie.avro.schema_converters import (
     sanitize_name,
     to_arrow,
     to_avro,
+    without_enums,
 )
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.record_columns import META_COLUMN_SET, META_COLUMNS
@@ -435,3 +436,27 @@ def test_an_evolved_schema_holds_the_old_columns_first_and_all_new_ones(
     added = [field for field in new if field.name not in names]
     evolved = evolve(to_avro(pa.schema(old), "t_record", "hoodie.t"), pa.schema(added))
     assert to_arrow(evolved) == pa.schema([*old, *(field.with_nullable(True) for field in added)])
+
+
+def test_enums_become_strings_where_they_are_named_again_too() -> None:
+    colour = {"type": "enum", "name": "colour", "symbols": ["RED", "BLUE"]}
+    fields = [
+        {"name": "a", "type": ["null", colour], "default": None},
+        {"name": "b", "type": {"type": "array", "items": "colour"}},
+        {
+            "name": "c",
+            "type": {"type": "record", "name": "c", "fields": [{"name": "x", "type": ["null", "ns.colour"]}]},
+        },
+        {"name": "d", "type": {"type": "map", "values": {"type": "long", "logicalType": "timestamp-micros"}}},
+    ]
+    record = {"type": "record", "name": "r", "namespace": "ns", "fields": fields}
+    changed = json.loads(without_enums(json.dumps(record)))
+    assert [field["type"] for field in changed["fields"]] == [
+        ["null", "string"],
+        {"type": "array", "items": "string"},
+        {"type": "record", "name": "c", "fields": [{"name": "x", "type": ["null", "string"]}]},
+        fields[3]["type"],
+    ]
+    assert to_arrow(json.dumps(changed)) == to_arrow(json.dumps(record))
+    plain = json.dumps(record | {"fields": fields[3:]})
+    assert without_enums(plain) == plain

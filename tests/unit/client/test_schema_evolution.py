@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +224,40 @@ def test_a_key_column_of_nulls_only_is_a_key_error(table: Table) -> None:
         pytest.raises(HoodieKeyException, match="2 of the records to delete have no usable key"),
     ):
         client.delete(pa.table(nothing))
+
+
+FOREIGN = {
+    "type": "record",
+    "name": "t_record",
+    "namespace": "hoodie.t",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "part", "type": ["string", "null"]},
+        {"name": "ts", "type": ["long", "null"]},
+        {"name": "colour", "type": ["null", {"type": "enum", "name": "colour", "symbols": ["RED"]}]},
+        {"name": "code", "type": {"type": "fixed", "name": "code", "size": 3}},
+        {"name": "small", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}]},
+    ],
+}
+
+
+def test_types_that_only_other_writers_make_are_written_on(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    HoodieTableMetaClient.init_table(
+        path, table_name="t", record_key_fields="id", partition_fields="part", schema=json.dumps(FOREIGN)
+    )
+    row = {"id": "a", "part": "p", "ts": None, "colour": "RED", "code": b"abc", "small": Decimal("1.25")}
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client:
+        client.upsert([row])
+        client.upsert([row | {"id": "b", "colour": "GREEN"}])
+        with pytest.raises(HoodieSchemaException, match="column 'code'"):
+            client.upsert([row | {"code": b"abcd"}])
+        with pytest.raises(HoodieSchemaException, match="column 'code'"):
+            client.upsert(pa.Table.from_pylist([row | {"code": b"ab"}]))
+    columns = list(row)
+    found = sorted(hoodie.read_table(path, columns=columns).to_pylist(), key=lambda item: item["id"])
+    assert found == [row, row | {"id": "b", "colour": "GREEN"}]
+    stored = json.loads(HoodieTableMetaClient.load(path).load_avro_schema() or "")
+    types = {field["name"]: field["type"] for field in stored["fields"]}
+    wanted = {field["name"]: field["type"] for field in FOREIGN["fields"]}
+    assert types == wanted | {"colour": ["null", "string"]}
