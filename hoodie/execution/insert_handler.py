@@ -40,18 +40,24 @@ class CopyOnWriteInsertHandler:
         task: Who writes.
         file_id_prefix: Of the new groups of a bucket; None makes one for each partition.
         is_sorted: Whether all rows of a partition path follow each other: a file is finished when the next begins.
+        row_counter: The task's, when other handles of it have written rows.
 
     Hudi: org.apache.hudi.execution.CopyOnWriteInsertHandler.
     """
 
     def __init__(
-        self, context: WriteContext, task: TaskIdentity, file_id_prefix: str | None = None, is_sorted: bool = False
+        self,
+        context: WriteContext,
+        task: TaskIdentity,
+        file_id_prefix: str | None = None,
+        is_sorted: bool = False,
+        row_counter: RowCounter | None = None,
     ) -> None:
         self._context = context
         self._task = task
         self._file_id_prefix = file_id_prefix
         self._is_sorted = is_sorted
-        self._row_counter = RowCounter()
+        self._row_counter = row_counter or RowCounter()
         self._handles: dict[str, HoodieCreateHandle] = {}
         self._files_made: dict[str, tuple[str, int]] = {}
         self._statuses: list[WriteStatus] = []
@@ -84,26 +90,28 @@ class CopyOnWriteInsertHandler:
         return self._statuses
 
     def _write(self, partition_path: str, rows: pa.RecordBatch) -> None:
-        handle = self._handles.get(partition_path)
-        if handle is not None and not handle.can_write:
-            self._statuses.append(handle.close())
-            del self._handles[partition_path]
-            handle = None
-        if handle is None:
-            self._make_room()
-            handle = HoodieCreateHandle(
-                self._context, partition_path, self._next_file_id(partition_path), self._task, self._row_counter
-            )
-            handle.open()
-            self._handles[partition_path] = handle
-        handle.write(rows)
+        while rows.num_rows:
+            handle = self._handles.get(partition_path) or self._open_handle(partition_path)
+            rows = handle.write(rows)
+            if rows.num_rows:
+                self._statuses.append(handle.close())
+                del self._handles[partition_path]
+
+    def _open_handle(self, partition_path: str) -> HoodieCreateHandle:
+        self._make_room()
+        handle = HoodieCreateHandle(
+            self._context, partition_path, self._next_file_id(partition_path), self._task, self._row_counter
+        )
+        handle.open()
+        self._handles[partition_path] = handle
+        return handle
 
     def _make_room(self) -> None:
         """Finish files before a further one is opened."""
         if self._is_sorted:
             done = list(self._handles)
         elif len(self._handles) >= MAX_OPEN_FILES:
-            done = [max(self._handles, key=lambda path: self._handles[path].writer.estimated_size_bytes)]
+            done = [max(self._handles, key=lambda path: self._handles[path].writer.rows_written)]
         else:
             done = []
         for partition_path in done:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hoodie.common.model.write_operation_type import IOType
+from hoodie.io.storage.parquet_writer import HoodieParquetWriter, ParquetSettings
 from hoodie.io.write_handle import HoodieWriteHandle
 
 __all__ = ["HoodieCreateHandle"]
@@ -23,22 +24,30 @@ class HoodieCreateHandle(HoodieWriteHandle):
 
     io_type = IOType.CREATE
 
-    @property
-    def can_write(self) -> bool:
-        """Whether the file is still below ``hoodie.parquet.max.file.size``."""
-        return self.writer.estimated_size_bytes < self.context.config.storage.parquet_max_file_size
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Append incoming rows.
+    def write(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Append incoming rows until the file has reached ``hoodie.parquet.max.file.size``.
 
         Args:
             rows: User columns of the write's schema (any order) and the reserved record key; rows that ask for a
                 delete are not among them.
+
+        Returns:
+            The rows that no longer fit, for another file; mostly none.
         """
-        self._records += rows.num_rows
-        good = self._without_bad_records(rows)
-        if good.num_rows:
-            self._inserts += good.num_rows
-            self.writer.write(
-                pa.RecordBatch.from_arrays(self._new_rows(good), names=self.context.schema_with_meta.names)
-            )
+        left = self._write_new(rows)
+        self._records += rows.num_rows - left.num_rows
+        return left
+
+    def measure(self, rows: pa.RecordBatch) -> int:
+        """Bytes that rows take in a file, without footer: found out by encoding them; the handle need not be open.
+
+        Args:
+            rows: As of `write`.
+        """
+        stream = pa.BufferOutputStream()
+        settings = ParquetSettings.from_config(self.context.config.storage)
+        schema = self.context.schema_with_meta
+        with HoodieParquetWriter(stream, schema, settings, bloom_filter=None, avro_schema=None) as writer:
+            writer.write(pa.RecordBatch.from_arrays(self._new_rows(rows), names=schema.names))
+            writer.flush()
+            return int(stream.tell())

@@ -95,12 +95,18 @@ class HoodieMergeHandle(HoodieWriteHandle):
             self._reader.close()
             self._reader = None
 
-    def write(self, incoming: pa.Table) -> None:
+    def write(self, incoming: pa.Table) -> pa.Table:
         """Merge all incoming rows of the bucket; called once.
+
+        New records are appended until the file has reached ``hoodie.parquet.max.file.size``; records that are in the
+        old file stay in this file group however large they become.
 
         Args:
             incoming: User columns and reserved columns, the row position among them: null for a row whose key is not
                 in the old file. When every row is a delete the user columns may be absent.
+
+        Returns:
+            The new records that find no place, for another file group; mostly none.
         """
         self._records += incoming.num_rows
         incoming = incoming.combine_chunks()
@@ -118,11 +124,13 @@ class HoodieMergeHandle(HoodieWriteHandle):
                 f"{merge.last_position}"
             )
         # A column above 2 GiB comes in several chunks, so this is a loop.
-        for rows in inserts.to_batches():
-            good = self._without_bad_records(rows)
-            if good.num_rows:
-                self._inserts += good.num_rows
-                self._append(self._new_rows(good), good.column(RECORD_KEY))
+        left = [self._write_new(rows) for rows in inserts.to_batches()]
+        overflow = pa.Table.from_batches(left, inserts.schema)
+        self._records -= overflow.num_rows
+        return overflow
+
+    def _append_new(self, stored: pa.RecordBatch, keys: pa.Array) -> None:
+        self.writer.write(stored, keys=keys if self._goes_on else None)
 
     def _updates_and_inserts(self, incoming: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Rows with a position, sorted by it, one per position; and rows to append."""

@@ -33,6 +33,10 @@ __all__ = ["HoodieWriteHandle", "RowCounter", "constant_column"]
 
 logger = logging.getLogger(__name__)
 
+FULL_SHARE = 1.03
+"""New records are added until a file has this share of ``hoodie.parquet.max.file.size``: a bucket that was
+planned for a file of the maximum shall not leave a second one for some rows more."""
+
 
 class RowCounter:
     """Counts the rows that one task writes, over all its files: the last part of ``_hoodie_commit_seqno``."""
@@ -45,6 +49,10 @@ class RowCounter:
         first = self._next
         self._next += count
         return first
+
+    def give_back(self, count: int) -> None:
+        """Take the last ``count`` numbers back: their rows were not written."""
+        self._next -= count
 
 
 class HoodieWriteHandle:
@@ -238,6 +246,37 @@ class HoodieWriteHandle:
             constant_column(self.file_name, count),
             *(rows.column(name) for name in self.context.schema.names),
         ]
+
+    def _write_new(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Append new records until the file is full; those that find no place come back."""
+        good = self._without_bad_records(rows)
+        count = good.num_rows
+        if not count:
+            return good
+        stored = pa.RecordBatch.from_arrays(self._new_rows(good), names=self.context.schema_with_meta.names)
+        done = self._write_until_full(stored, good.column(RECORD_KEY))
+        self._inserts += done
+        self._row_counter.give_back(count - done)
+        return good.slice(done)
+
+    def _write_until_full(self, stored: pa.RecordBatch, keys: pa.Array) -> int:
+        """Append rows whose keys are new to the file until it is full; how many there was place for."""
+        done = 0
+        while done < stored.num_rows:
+            fitting = self.writer.rows_that_fit(stored.slice(done), self._full_bytes)
+            if not fitting:
+                break
+            self._append_new(stored.slice(done, fitting), keys.slice(done, fitting))
+            done += fitting
+        return done
+
+    @property
+    def _full_bytes(self) -> int:
+        return int(FULL_SHARE * self.context.config.storage.parquet_max_file_size)
+
+    def _append_new(self, stored: pa.RecordBatch, keys: pa.Array) -> None:
+        """Write rows whose keys are new to the file group."""
+        self.writer.write(stored)
 
     def _sequence_numbers(self, count: int) -> pa.Array:
         """``<instant>_<task partition>_<row>``, unique within the commit."""

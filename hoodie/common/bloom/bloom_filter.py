@@ -110,6 +110,11 @@ class BloomFilter(ABC):
             HoodieSchemaException: Keys are not strings.
         """
 
+    @property
+    @abstractmethod
+    def stored_bytes(self) -> int:
+        """Length of `to_bytes`, without making them."""
+
     @abstractmethod
     def to_bytes(self) -> bytes:
         """The filter as stored, before Base64."""
@@ -180,6 +185,11 @@ class SimpleBloomFilter(BloomFilter):
     def might_contain(self, keys: Keys) -> BoolArray:
         """Which keys may have been added; see `BloomFilter.might_contain`."""
         return self._vector.might_contain(_checked(keys))
+
+    @property
+    def stored_bytes(self) -> int:
+        """Length of `to_bytes`."""
+        return self._vector.stored_bytes
 
     def to_bytes(self) -> bytes:
         """The filter as stored; see `BloomFilter.to_bytes`."""
@@ -290,6 +300,11 @@ class DynamicBloomFilter(BloomFilter):
             found[open_keys] = row.might_contain(plain.take(pa.array(open_keys)))
         return found
 
+    @property
+    def stored_bytes(self) -> int:
+        """Length of `to_bytes`."""
+        return len(self._rows[0].header()) + 12 + sum(row.stored_bytes for row in self._rows)
+
     def to_bytes(self) -> bytes:
         """The filter as stored; see `BloomFilter.to_bytes`."""
         counts = struct.pack(">iii", self._row_capacity, self._last_row_keys, len(self._rows))
@@ -377,6 +392,11 @@ class _BitVector:
     def empty_like(self) -> _BitVector:
         """A vector of the same size and hashes without keys."""
         return _BitVector(self._bit_count, self._hash_count, self._hash_type)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Length of `to_bytes`."""
+        return len(self.header()) + (self._bit_count + 7) // 8
 
     def header(self) -> bytes:
         """What is stored before the bits."""

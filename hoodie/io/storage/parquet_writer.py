@@ -35,9 +35,19 @@ _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
 _REPEATING = 0.25
 """A column whose sample has at most this share of distinct values is stored as a dictionary."""
-_TRIAL_BYTES = 4 << 20
-"""Buffered bytes from which on their size on storage is found out by writing some of them to memory."""
-_TRIAL_ROWS = 1 << 14
+_TRIAL_ROWS = 1 << 13
+"""Rows of a batch that are written to memory to find out what the batch takes on storage."""
+_TRIAL_SLICES = 16
+"""Places of the batch that these rows come from."""
+_DOUBT = 0.25
+"""How far off such a trial may be: the share of an estimate that is added before the first row group tells."""
+_DOUBT_AFTER_ROW_GROUP = 0.08
+_CERTAIN = 0.04
+"""Doubt below this share of the wanted size does not count."""
+_FULL = 0.02
+"""A file is full when less than this share of the wanted size is left."""
+_FOOTER_BYTES = 2048
+_FOOTER_BYTES_PER_CHUNK = 200
 _UNIQUE_COLUMNS = frozenset({RECORD_KEY_META, COMMIT_SEQNO_META})
 _REPEATED_COLUMNS = frozenset({COMMIT_TIME_META, PARTITION_PATH_META, FILE_NAME_META})
 
@@ -139,10 +149,12 @@ class HoodieParquetWriter:
         self._file: pq.ParquetWriter | None = None
         self._file_schema = self._schema
         self._buffer: list[pa.RecordBatch] = []
+        self._trials: list[float | None] = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
-        self._written_arrow_bytes = 0
-        self._stored_share: float | None = None
+        self._row_groups = 0
+        self._correction: float | None = None
+        self._repeating: list[str] | None = None
         self._rows_written = 0
         self._summary: ParquetSummary | None = None
         self._is_open = True
@@ -168,19 +180,43 @@ class HoodieParquetWriter:
 
     @property
     def estimated_size_bytes(self) -> int:
-        """Bytes in the stream, and an estimate of what the buffered rows will take."""
+        """Length of the finished file if it got no more rows: known for row groups, an estimate for buffered rows."""
         if self._summary is not None:
             return self._summary.size_bytes
-        written = self._stream.tell() if self._file is not None else 0
-        if not self._buffered_bytes:
-            return int(written)
-        if self._written_arrow_bytes:
-            share = written / self._written_arrow_bytes
-        else:
-            if self._stored_share is None and self._buffered_bytes >= _TRIAL_BYTES:
-                self._stored_share = self._try_share()
-            share = 1.0 if self._stored_share is None else self._stored_share
-        return int(written + self._buffered_bytes * share)
+        return int(self._stored_bytes + self._estimate_buffered() + self._footer_bytes)
+
+    def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
+        """How many rows of a batch may be appended next without the finished file growing beyond a size.
+
+        Free while even the Arrow bytes of all rows fit. Nearer to the limit some rows of each batch are encoded to
+        memory; where too much rests on such trials the held rows are written as a row group, so that their size is
+        known.
+
+        Args:
+            batch: Rows as `write` takes them.
+            limit_bytes: The wanted size, footer and bloom filter included.
+
+        Returns:
+            The rows to write before asking again; 0 when the file is full. A file without rows takes one at least.
+        """
+        limit = max(limit_bytes - self._footer_bytes, limit_bytes // 2)
+        if self._stored_bytes + self._buffered_bytes + batch.nbytes <= limit:
+            return int(batch.num_rows)
+        trial = self._trial(batch)
+        while True:
+            doubt = _DOUBT if self._correction is None else _DOUBT_AFTER_ROW_GROUP
+            space = limit - self._stored_bytes
+            held = self._estimate_buffered()
+            # Held rows may take so much that the doubt about them still fits, or does not matter.
+            reach = max(space / (1 + doubt), min(space, _CERTAIN * limit / doubt))
+            rows = int((reach - held) * batch.num_rows / (trial * (self._correction or 1.0)))
+            if rows >= batch.num_rows:
+                return int(batch.num_rows)
+            if rows > 0 and reach - held >= _FULL * limit:
+                return rows
+            if not self._buffer or (doubt * held <= _CERTAIN * limit and space - held <= 2 * _FULL * limit):
+                return 0 if self._rows_written else max(1, rows)
+            self.flush()
 
     @property
     def buffered_bytes(self) -> int:
@@ -216,6 +252,7 @@ class HoodieParquetWriter:
         if self._bloom_filter is not None:
             self._add_keys(self._bloom_filter, batch, keys)
         self._buffer.append(batch)
+        self._trials.append(None)
         self._buffered_rows += batch.num_rows
         self._buffered_bytes += batch.nbytes
         self._rows_written += batch.num_rows
@@ -304,10 +341,16 @@ class HoodieParquetWriter:
             return
         with _translated(self._path):
             file = self._opened_file()
+            before = self._stream.tell()
             batches = [_with_schema(batch, self._file_schema) for batch in self._buffer]
             file.write_table(pa.Table.from_batches(batches, self._file_schema), row_group_size=self._buffered_rows)
-        self._written_arrow_bytes += self._buffered_bytes
+            written = self._stream.tell() - before
+        tried = [trial for trial in self._trials if trial is not None]
+        if tried and len(tried) == len(self._trials):
+            self._correction = written / max(sum(tried), 1.0)
+        self._row_groups += 1
         self._buffer = []
+        self._trials = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
 
@@ -315,6 +358,7 @@ class HoodieParquetWriter:
         """The file, started with the encoding that suits the buffered rows."""
         if self._file is None:
             self._file_schema = self._suitable_schema()
+            self._choose_dictionary_columns(self._buffer)
             self._file = self._start_file(self._stream, self._file_schema)
         return self._file
 
@@ -338,7 +382,7 @@ class HoodieParquetWriter:
             data_page_version="1.0",
             compression=settings.compression,
             compression_level=settings.compression_level,
-            use_dictionary=self._dictionary_columns() if settings.dictionary_enabled else False,
+            use_dictionary=(self._repeating or []) if settings.dictionary_enabled else False,
             data_page_size=settings.page_bytes,
             dictionary_pagesize_limit=settings.page_bytes,
             coerce_timestamps="us",
@@ -347,12 +391,12 @@ class HoodieParquetWriter:
             write_statistics=True,
         )
 
-    def _dictionary_columns(self) -> list[str]:
-        """Paths of the leaf columns that repeat, judged by the first buffered rows."""
-        if not self._buffer:
-            return []
+    def _choose_dictionary_columns(self, batches: list[pa.RecordBatch]) -> None:
+        """Paths of the leaf columns that repeat, judged once by the first rows."""
+        if self._repeating is not None or not batches:
+            return
         sample = pa.concat_batches(
-            [_with_schema(batch.slice(0, _SAMPLE_ROWS), self._schema) for batch in _first_rows(self._buffer)]
+            [_with_schema(batch.slice(0, _SAMPLE_ROWS), self._schema) for batch in _first_rows(batches)]
         )
         chosen = []
         for field, column in zip(self._schema, sample.columns, strict=True):
@@ -360,18 +404,43 @@ class HoodieParquetWriter:
                 chosen.append(field.name)
             elif field.name not in _UNIQUE_COLUMNS:
                 chosen += [path for path, leaf in _leaves(field.name, column) if _repeats(leaf)]
-        return chosen
+        self._repeating = chosen
 
-    def _try_share(self) -> float:
-        """Bytes on storage for a byte of Arrow, found out by writing some of the buffered rows to memory."""
-        sample = pa.Table.from_batches(
-            [_with_schema(batch, self._schema) for batch in _first_rows(self._buffer, _TRIAL_ROWS)], self._schema
-        )
+    @property
+    def _stored_bytes(self) -> int:
+        """Bytes of the row groups that were written."""
+        return int(self._stream.tell()) if self._file is not None else 0
+
+    @property
+    def _footer_bytes(self) -> int:
+        """About what the footer will take: statistics of column chunks, schema, bloom filter."""
+        bloom = self._bloom_filter.stored_bytes * 4 // 3 if self._bloom_filter is not None else 0
+        chunks = len(self._schema) * (self._row_groups + 1)
+        return _FOOTER_BYTES + chunks * _FOOTER_BYTES_PER_CHUNK + bloom + len(self._avro_schema or "")
+
+    def _estimate_buffered(self) -> float:
+        """Bytes that the buffered rows will take."""
+        for number, trial in enumerate(self._trials):
+            if trial is None:
+                self._trials[number] = self._trial(self._buffer[number])
+        return sum(trial for trial in self._trials if trial is not None) * (self._correction or 1.0)
+
+    def _trial(self, batch: pa.RecordBatch) -> float:
+        """Bytes of a batch on storage, found out by writing some of its rows, from all over it, to memory."""
+        self._choose_dictionary_columns(self._buffer or [batch])
+        count = batch.num_rows
+        slices = [batch]
+        if count > 2 * _TRIAL_ROWS:
+            length = _TRIAL_ROWS // _TRIAL_SLICES
+            slices = [batch.slice(count * number // _TRIAL_SLICES, length) for number in range(_TRIAL_SLICES)]
+        sample = pa.Table.from_batches([_with_schema(piece, self._schema) for piece in slices], self._schema)
         sink = pa.BufferOutputStream()
-        arrow_bytes = sum(batch.nbytes for batch in _first_rows(self._buffer, _TRIAL_ROWS))
         with _translated(self._path), self._start_file(sink, self._schema) as file:
-            file.write_table(sample)
-        return float(sink.getvalue().size / max(arrow_bytes, 1))
+            file.write_table(sample, row_group_size=max(sample.num_rows, 1))
+        metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+        chunks = metadata.row_group(0)
+        stored = sum(chunks.column(number).total_compressed_size for number in range(chunks.num_columns))
+        return float(max(1.0, stored * count / sample.num_rows))
 
 
 @contextmanager

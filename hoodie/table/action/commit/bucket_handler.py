@@ -29,6 +29,7 @@ from hoodie.execution.insert_handler import CopyOnWriteInsertHandler
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
 from hoodie.io.write_context import WriteContext
+from hoodie.io.write_handle import RowCounter
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.record_preparer import failure_of
@@ -62,7 +63,7 @@ class CopyOnWriteBucketHandler:
         if bucket.bucket_type is BucketType.INSERT:
             yield pack(self._handle_insert(task, bucket, rows))
         else:
-            yield pack([self._handle_update(task, bucket, rows)])
+            yield pack(self._handle_update(task, bucket, rows))
 
     def _handle_insert(
         self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
@@ -70,7 +71,10 @@ class CopyOnWriteBucketHandler:
         with CopyOnWriteInsertHandler(self.context, task, bucket.file_id) as handler:
             return [*handler.consume(upserts_only(batch) for batch in batches)]
 
-    def _handle_update(self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]) -> WriteStatus:
+    def _handle_update(
+        self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
+    ) -> list[WriteStatus | TaskFailure]:
+        """One file for the file group, and further groups for new records that no longer fit into it."""
         assert bucket.base_file is not None
         incoming = pa.Table.from_batches(batches)
         handle_class = HoodieMergeHandle
@@ -79,9 +83,14 @@ class CopyOnWriteBucketHandler:
                 handle_class = HoodieConcatHandle
             else:
                 incoming = self._find_positions(bucket, incoming)
-        with handle_class(self.context, bucket.partition_path, bucket.base_file, task) as handle:
-            handle.write(incoming)
-            return handle.close()
+        rows = RowCounter()
+        with handle_class(self.context, bucket.partition_path, bucket.base_file, task, rows) as handle:
+            overflow = handle.write(incoming)
+            statuses: list[WriteStatus | TaskFailure] = [handle.close()]
+        if overflow.num_rows:
+            with CopyOnWriteInsertHandler(self.context, task, row_counter=rows) as handler:
+                statuses += handler.consume(iter(overflow.to_batches()))
+        return statuses
 
     def _find_positions(self, bucket: BucketInfo, incoming: pa.Table) -> pa.Table:
         """Inserts whose key is in the small file after all become updates of it."""

@@ -51,7 +51,9 @@ from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.bucket_handler import BulkInsertHandler, CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, WithoutRows, collect_keys, without_deletes_of_nothing
 from hoodie.table.action.commit.record_preparer import failure_of
-from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, average_record_size
+from hoodie.table.action.commit.record_size_sampler import measure_record_size
+from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
+from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
 
@@ -211,8 +213,13 @@ class BaseCommitActionExecutor(ABC):
         """The records in as many tasks as they come in, or as few as ``parallelism``, unless that is 0."""
         return records.coalesce(parallelism) if parallelism else records
 
-    def _partitioner(self, profile: WorkloadProfile) -> UpsertPartitioner:
-        record_size = average_record_size(self._table.completed_commits_newest_first(), self._config)
+    def _partitioner(self, profile: WorkloadProfile, records: HoodieData) -> UpsertPartitioner:
+        record_size = recorded_record_size(self._table.completed_commits_newest_first(), self._config)
+        if record_size is None and needs_record_size(profile, self._config):
+            with self._metrics.step("measure the size of records"):
+                record_size = measure_record_size(records, self._write_context)
+        if record_size is None:
+            record_size = self._config.compaction.copy_on_write_record_size_estimate
         return UpsertPartitioner(profile, self._config, self._table.latest_base_files(profile.stats), record_size)
 
     def _write_buckets(self, records: HoodieData, partitioner: UpsertPartitioner) -> list[WriteStatus]:
@@ -222,7 +229,17 @@ class BaseCommitActionExecutor(ABC):
             dealt = records.map_batches(partitioner.assigner(), records.schema.append(reserved_field(BUCKET)))
             routed = dealt.route(BUCKET, partitioner.num_buckets)
             handler = CopyOnWriteBucketHandler(self._write_context, tuple(partitioner.buckets))
-            return self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
+            statuses = self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
+        return self._join_small_files(statuses)
+
+    def _join_small_files(self, statuses: list[WriteStatus]) -> list[WriteStatus]:
+        """Leave at most one small file a partition, where the size of records was not what was expected."""
+        if not plan_chains(statuses, self._config):
+            return statuses
+        with self._metrics.step("join small files") as step:
+            joined = join_small_files(statuses, self._write_context, self._context)
+            step.count(files=len(statuses) - len(joined))
+            return joined
 
     def _statuses(self, written: HoodieData, step: Step) -> list[WriteStatus]:
         """Run the writing tasks, as a step.
@@ -285,7 +302,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             tagged, located = self._tag(combined, keys, indexed)
             with self._metrics.step("build workload profile") as step:
                 profile = WorkloadProfile.from_counts(self.operation, located)
-                partitioner = self._partitioner(profile)
+                partitioner = self._partitioner(profile, tagged)
                 self._save_workload_profile(profile, partitioner)
                 step.count(records=sum(located["count"].to_pylist()))
             statuses = self._write_buckets(tagged, partitioner)
@@ -378,7 +395,7 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
             with self._metrics.step("build workload profile") as step:
                 counts = combined.count_by([PARTITION_PATH])
                 profile = WorkloadProfile.from_counts(self.operation, counts)
-                partitioner = self._partitioner(profile)
+                partitioner = self._partitioner(profile, combined)
                 self._save_workload_profile(profile, partitioner)
                 step.count(records=sum(counts["count"].to_pylist()))
             statuses = self._write_buckets(combined, partitioner)

@@ -22,20 +22,32 @@ from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieIndexException
+from hoodie.io.write_handle import FULL_SHARE
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.workload_profile import WorkloadProfile
 
-__all__ = ["BucketAssigner", "UpsertPartitioner", "average_record_size"]
+__all__ = [
+    "BucketAssigner",
+    "UpsertPartitioner",
+    "average_record_size",
+    "needs_record_size",
+    "planned_file_size",
+    "recorded_record_size",
+]
 
 logger = logging.getLogger(__name__)
 
 
-def average_record_size(commits: Iterable[HoodieCommitMetadata], config: HoodieWriteConfig) -> int:
-    """Bytes of a record in base files, from what earlier commits wrote.
+FILL = 0.97
+"""Share of the maximum size that a bucket of its own is planned for: what is off by a few percent still fits."""
+
+
+def recorded_record_size(commits: Iterable[HoodieCommitMetadata], config: HoodieWriteConfig) -> int | None:
+    """Bytes of a record in base files as the newest commit that is large enough tells; None when there is none.
 
     Args:
         commits: Metadata of completed commits, the newest first; read only until one is large enough to tell.
-        config: The threshold and the estimate for a table that has no such commit.
+        config: What is large enough.
 
     Source: AverageRecordSizeUtils.averageBytesPerRecord.
     """
@@ -44,7 +56,29 @@ def average_record_size(commits: Iterable[HoodieCommitMetadata], config: HoodieW
         written, records = metadata.total_bytes_written, metadata.total_records_written
         if written > threshold and records > 0:
             return math.ceil(written / records)
-    return config.compaction.copy_on_write_record_size_estimate
+    return None
+
+
+def average_record_size(commits: Iterable[HoodieCommitMetadata], config: HoodieWriteConfig) -> int:
+    """As `recorded_record_size`, and ``hoodie.copyonwrite.record.size.estimate`` when no commit tells."""
+    recorded = recorded_record_size(commits, config)
+    return config.compaction.copy_on_write_record_size_estimate if recorded is None else recorded
+
+
+def planned_file_size(config: HoodieWriteConfig) -> int:
+    """Bytes that the records of a new file group are planned for."""
+    maximum = config.storage.parquet_max_file_size
+    halfway = (config.compaction.parquet_small_file_limit / maximum + FULL_SHARE) / 2
+    return int(max(FILL, halfway) * maximum)
+
+
+def needs_record_size(profile: WorkloadProfile, config: HoodieWriteConfig) -> bool:
+    """Whether the size of a record changes how a write is dealt out: some partition gets more than one new file."""
+    compaction = config.compaction
+    if not compaction.copy_on_write_insert_auto_split:
+        return False
+    most = max((stat.num_inserts for stat in profile.stats.values()), default=0)
+    return most * compaction.copy_on_write_record_size_estimate > planned_file_size(config)
 
 
 @attrs.frozen
@@ -120,6 +154,9 @@ class UpsertPartitioner:
     """Decides the buckets of a write: updates to their file group's, inserts first to small files, the rest to new
     ones.
 
+    New groups are planned full, but for one remainder a partition; where a small file is being filled, the remainder
+    goes to the same task, which opens a further group when the file is full. Buckets are numbered by their size.
+
     Args:
         profile: What is to be written.
         config: File sizes.
@@ -129,10 +166,10 @@ class UpsertPartitioner:
 
     Attributes:
         buckets: What each bucket number does.
-        inserts_into: Partition path to the inserts that fill existing file groups, by location.
+        inserts_into: Partition path to the inserts that go to the buckets of existing file groups, by location.
 
     Hudi: org.apache.hudi.table.action.commit.UpsertPartitioner. Differs: inserts are dealt by Murmur hash of the key,
-    not by MD5 (no part of the format).
+    not by MD5 (no part of the format); the remainder.
     """
 
     def __init__(
@@ -154,8 +191,10 @@ class UpsertPartitioner:
             partition_path: {base_file.file_id: base_file for base_file in files}
             for partition_path, files in base_files.items()
         }
+        self._expected_bytes: list[int] = []
         self.assign_updates(profile)
         self.assign_inserts(profile)
+        self._order_by_size()
 
     @property
     def num_buckets(self) -> int:
@@ -188,20 +227,50 @@ class UpsertPartitioner:
             if room > 0:
                 numbers.append(self._update_bucket(partition_path, small_file.file_id))
                 counts.append(room)
-                location = HoodieRecordLocation(small_file.instant_time, small_file.file_id)
-                self.inserts_into.setdefault(partition_path, {})[location] = room
                 left -= room
             if left <= 0:
                 break
-        if left > 0:
-            per_bucket = self._records_per_new_bucket()
-            new_buckets = math.ceil(left / per_bucket)
-            for number in range(new_buckets):
-                numbers.append(len(self.buckets))
-                counts.append(per_bucket if number < new_buckets - 1 else left - per_bucket * (new_buckets - 1))
-                self.buckets.append(BucketInfo(BucketType.INSERT, new_file_id_prefix(), partition_path))
+        filling = len(numbers)
+        new_groups = self._new_group_counts(left)
+        if filling and new_groups and self._splits_by_size and new_groups[-1] < self._records_per_new_bucket():
+            # The task that fills the last small file opens a group for what does not fit: it knows the sizes.
+            counts[-1] += new_groups.pop()
+        for count in new_groups:
+            numbers.append(len(self.buckets))
+            counts.append(count)
+            self.buckets.append(BucketInfo(BucketType.INSERT, new_file_id_prefix(), partition_path))
+            self._expected_bytes.append(count * self._record_size)
+        for number, count in zip(numbers[:filling], counts, strict=False):
+            base_file = self.buckets[number].base_file
+            assert base_file is not None
+            location = HoodieRecordLocation(base_file.instant_time, base_file.file_id)
+            self.inserts_into.setdefault(partition_path, {})[location] = count
+            self._expected_bytes[number] += count * self._record_size
         weights = np.cumsum(np.array(counts, dtype=np.float64) / num_inserts)
         self._insert_buckets[partition_path] = _InsertBuckets(np.array(numbers, dtype=np.int32), weights)
+
+    def _new_group_counts(self, inserts: int) -> list[int]:
+        """Records of each bucket of new file groups: full ones, and one of what is left over."""
+        per_bucket = self._records_per_new_bucket()
+        full, rest = divmod(inserts, per_bucket)
+        if self._splits_by_size and full and rest <= (FULL_SHARE - FILL) / 2 * per_bucket * full:
+            return [per_bucket + rest // full + (number < rest % full) for number in range(full)]
+        return [per_bucket] * full + [rest] * (rest > 0)
+
+    def _order_by_size(self) -> None:
+        """Number the buckets by what they will write, the largest first.
+
+        Tasks start in this order: no core is idle behind a large one that started last.
+        """
+        order = sorted(range(len(self.buckets)), key=lambda number: -self._expected_bytes[number])
+        rank = np.empty(len(order), dtype=np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        self.buckets = [self.buckets[number] for number in order]
+        self._update_buckets = {key: int(rank[number]) for key, number in self._update_buckets.items()}
+        self._insert_buckets = {
+            path: _InsertBuckets(rank[dealt.buckets], dealt.cumulative_weights)
+            for path, dealt in self._insert_buckets.items()
+        }
 
     def small_files(self, partition_path: str) -> list[HoodieBaseFile]:
         """Base files of a partition that are below ``hoodie.parquet.small.file.limit``, the smallest first."""
@@ -210,11 +279,14 @@ class UpsertPartitioner:
         small = [f for f in files if f.size_bytes < limit and f.file_id not in self._closed_file_ids]
         return sorted(small, key=lambda base_file: (base_file.size_bytes, base_file.file_id))
 
+    @property
+    def _splits_by_size(self) -> bool:
+        return self._config.compaction.copy_on_write_insert_auto_split
+
     def _records_per_new_bucket(self) -> int:
-        compaction = self._config.compaction
-        if compaction.copy_on_write_insert_auto_split:
-            return max(1, math.ceil(self._config.storage.parquet_max_file_size / self._record_size))
-        return max(1, compaction.copy_on_write_insert_split_size)
+        if self._splits_by_size:
+            return max(1, math.ceil(planned_file_size(self._config) / self._record_size))
+        return max(1, self._config.compaction.copy_on_write_insert_split_size)
 
     def _update_bucket(self, partition_path: str, file_id: str) -> int:
         number = self._update_buckets.get((partition_path, file_id))
@@ -227,4 +299,5 @@ class UpsertPartitioner:
                 )
             number = self._update_buckets[partition_path, file_id] = len(self.buckets)
             self.buckets.append(BucketInfo(BucketType.UPDATE, file_id, partition_path, base_file))
+            self._expected_bytes.append(base_file.size_bytes)
         return number

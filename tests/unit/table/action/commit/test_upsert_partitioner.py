@@ -59,15 +59,36 @@ def test_updates_go_to_one_bucket_for_each_file_group() -> None:
     assert dealt.assigner()(batch(3, ["g", "f", "g"])).column(BUCKET).to_pylist() == [1, 0, 1]
 
 
-def test_inserts_fill_small_files_up_to_the_maximum_then_open_new_groups() -> None:
+def test_inserts_fill_small_files_up_to_the_maximum_then_open_full_groups() -> None:
     dealt = partitioner(250, base_file("small", 400), base_file("full", 900), base_file("smaller", 200))
-    kinds = [(bucket.bucket_type, bucket.file_id) for bucket in dealt.buckets]
-    assert kinds[:2] == [(BucketType.UPDATE, "smaller"), (BucketType.UPDATE, "small")]
-    assert [kind for kind, _ in kinds[2:]] == [BucketType.INSERT, BucketType.INSERT]
+    kinds = {bucket.file_id for bucket in dealt.buckets if bucket.bucket_type is BucketType.UPDATE}
+    assert kinds == {"smaller", "small"}
+    assert [bucket.bucket_type for bucket in dealt.buckets].count(BucketType.INSERT) == 1
+    # 97 records make a full group; the remainder of 13 goes to the task that fills the last small file.
     assert {location.file_id: count for location, count in dealt.inserts_into["p"].items()} == {
         "smaller": 80,
-        "small": 60,
+        "small": 60 + 13,
     }
+
+
+def test_without_small_files_the_remainder_has_a_bucket_of_its_own() -> None:
+    dealt = partitioner(200)
+    counted = collections.Counter(dealt.assigner()(batch(20_000)).column(BUCKET).to_pylist())
+    shares = [counted[number] / 20_000 for number in range(3)]
+    assert shares == pytest.approx([0.485, 0.485, 0.03], abs=0.01)
+
+
+def test_a_remainder_of_a_few_records_is_spread_over_full_groups() -> None:
+    dealt = partitioner(197)
+    assert [bucket.bucket_type for bucket in dealt.buckets] == [BucketType.INSERT, BucketType.INSERT]
+
+
+def test_the_largest_bucket_is_the_first() -> None:
+    dealt = partitioner(150, base_file("full", 990), base_file("smaller", 900), updates={"full": 1, "smaller": 1})
+    assert dealt.buckets[0].file_id == "full"
+    dealt = partitioner(97, base_file("a", 850), updates={"a": 1})
+    assert [bucket.bucket_type for bucket in dealt.buckets] == [BucketType.INSERT, BucketType.UPDATE]
+    assert dealt.assigner()(batch(1, ["a"])).column(BUCKET).to_pylist() == [1]
 
 
 def test_a_bucket_that_has_updates_takes_inserts_too() -> None:
@@ -91,8 +112,9 @@ def test_inserts_are_dealt_by_weight() -> None:
     counted = collections.Counter(dealt.assigner()(batch(20_000)).column(BUCKET).to_pylist())
     shares = {number: count / 20_000 for number, count in counted.items()}
     assert sum(shares.values()) == 1
-    assert shares[0] == pytest.approx(0.05, abs=0.01)
-    assert shares[1] == pytest.approx(0.10, abs=0.01)
+    assert len(shares) == 1 + 950 // 97
+    small = [bucket.bucket_type for bucket in dealt.buckets].index(BucketType.UPDATE)
+    assert shares[small] == pytest.approx(0.05 + (950 % 97) / 1000, abs=0.01)
 
 
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=20))

@@ -1,0 +1,81 @@
+"""Put the rows of files of this very commit into one file.
+
+Hudi has no such handle: its buckets stay as small as they came out.
+"""
+
+from __future__ import annotations
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.record_columns import FILE_NAME_META, RECORD_KEY_META
+from hoodie.common.model.write_operation_type import IOType
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.io.write_context import WriteContext
+from hoodie.io.write_handle import HoodieWriteHandle, constant_column
+
+__all__ = ["HoodieRewriteHandle"]
+
+
+class HoodieRewriteHandle(HoodieWriteHandle):
+    """Write rows that this commit has written before, as another file: only the file's name changes in them.
+
+    Memory: one row group.
+
+    Args:
+        context: The write.
+        partition_path: Where the file goes.
+        file_id: The file group; a new one, or that of ``before``.
+        task: Who writes.
+        before: What this commit wrote to an existing file group; its file is replaced by this one.
+    """
+
+    def __init__(
+        self,
+        context: WriteContext,
+        partition_path: str,
+        file_id: str,
+        task: TaskIdentity,
+        before: WriteStatus | None = None,
+    ) -> None:
+        super().__init__(context, partition_path, file_id, task)
+        self._before = before
+        self.io_type = IOType.CREATE if before is None else IOType.MERGE
+
+    def write(self, rows: pa.RecordBatch, are_new: bool = True) -> pa.RecordBatch:
+        """Append rows of another file until this one has reached ``hoodie.parquet.max.file.size``.
+
+        Args:
+            rows: All columns of base files, meta columns included.
+            are_new: Whether the rows are new to the file group.
+
+        Returns:
+            The rows that no longer fit.
+        """
+        columns = [
+            constant_column(self.file_name, rows.num_rows) if name == FILE_NAME_META else rows.column(name)
+            for name in self.context.schema_with_meta.names
+        ]
+        stored = pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names)
+        written = self._write_until_full(stored, rows.column(RECORD_KEY_META))
+        if are_new:
+            self._inserts += written
+        return rows.slice(written)
+
+    def close(self) -> WriteStatus:
+        """Finish the file; see `HoodieWriteHandle.close`."""
+        status = super().close()
+        if self._before is None:
+            return status
+        old = self._before.stat
+        stat = attrs.evolve(
+            status.stat,
+            num_inserts=old.num_inserts + status.stat.num_inserts,
+            num_update_writes=old.num_update_writes,
+            num_deletes=old.num_deletes,
+        )
+        return attrs.evolve(status, stat=stat)
+
+    def _previous_commit(self) -> str:
+        return super()._previous_commit() if self._before is None else self._before.stat.prev_commit
