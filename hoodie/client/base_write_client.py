@@ -42,10 +42,13 @@ from hoodie.storage.storage_path import join
 from hoodie.table.action.commit.commit_action_executor import (
     BaseCommitActionExecutor,
     BulkInsertCommitActionExecutor,
+    BulkInsertPreppedCommitActionExecutor,
     DeleteCommitActionExecutor,
     HoodieWriteMetadata,
     InsertCommitActionExecutor,
+    InsertPreppedCommitActionExecutor,
     UpsertCommitActionExecutor,
+    UpsertPreppedCommitActionExecutor,
 )
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters
@@ -59,12 +62,18 @@ _EXECUTORS: dict[WriteOperationType, type[BaseCommitActionExecutor]] = {
     WriteOperationType.INSERT: InsertCommitActionExecutor,
     WriteOperationType.BULK_INSERT: BulkInsertCommitActionExecutor,
     WriteOperationType.DELETE: DeleteCommitActionExecutor,
+    WriteOperationType.UPSERT_PREPPED: UpsertPreppedCommitActionExecutor,
+    WriteOperationType.INSERT_PREPPED: InsertPreppedCommitActionExecutor,
+    WriteOperationType.BULK_INSERT_PREPPED: BulkInsertPreppedCommitActionExecutor,
 }
 _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
     WriteOperationType.UPSERT: exception.HoodieUpsertException,
     WriteOperationType.INSERT: exception.HoodieInsertException,
     WriteOperationType.BULK_INSERT: exception.HoodieInsertException,
     WriteOperationType.DELETE: exception.HoodieDeleteException,
+    WriteOperationType.UPSERT_PREPPED: exception.HoodieUpsertException,
+    WriteOperationType.INSERT_PREPPED: exception.HoodieInsertException,
+    WriteOperationType.BULK_INSERT_PREPPED: exception.HoodieInsertException,
 }
 _INDEXES: dict[str, Callable[[HoodieWriteConfig], HoodieIndex]] = {
     "SIMPLE": HoodieSimpleIndex,
@@ -282,6 +291,38 @@ class BaseHoodieWriteClient:
         """
         given = {} if partitioner is None else {"partitioner": check_partitioner(partitioner)}
         return self._write(WriteOperationType.BULK_INSERT, records, instant_time, **given)
+
+    def upsert_prepped_records(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
+        """Write records that say where they live: no look-up, no combining.
+
+        Rows as `hoodie.read_table` or `hoodie.spark.read` gave them, some columns changed, go back to where they came
+        from; their meta columns say where (``_hoodie_record_key``, ``_hoodie_partition_path``, ``_hoodie_file_name``;
+        without a file name a record is new). So do `HoodieRecord`s with a ``current_location``.
+
+        Args:
+            records: The rows; of several rows of one key the last counts.
+            instant_time: As of `upsert`.
+
+        Raises:
+            HoodieKeyException: The rows do not say where they live, or a key was changed.
+            HoodieUpsertException: A record is not where its row says: the table was changed since it was read.
+        """
+        return self._write(WriteOperationType.UPSERT_PREPPED, records, instant_time)
+
+    def insert_prepped_records(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
+        """Insert records as they are, whatever the configuration says of combining and known keys.
+
+        Keys are taken from ``_hoodie_record_key`` and ``_hoodie_partition_path`` where the rows have them. As `insert`
+        otherwise.
+        """
+        return self._write(WriteOperationType.INSERT_PREPPED, records, instant_time)
+
+    def bulk_insert_prepped_records(
+        self, records: Any, instant_time: str | None = None, *, partitioner: BulkInsertPartitioner | None = None
+    ) -> HoodieWriteResult:
+        """Insert records as they are into new files; see `insert_prepped_records` and `bulk_insert`."""
+        given = {} if partitioner is None else {"partitioner": check_partitioner(partitioner)}
+        return self._write(WriteOperationType.BULK_INSERT_PREPPED, records, instant_time, **given)
 
     def delete(self, keys: Any = None, instant_time: str | None = None, *, where: Filters = None) -> HoodieWriteResult:
         """Delete the records of keys, or those that a filter finds; keys that are not in the table are passed over.

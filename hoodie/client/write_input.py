@@ -29,12 +29,16 @@ from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    FILE_NAME_META,
     META_COLUMN_SET,
     META_COLUMNS,
+    OPERATION,
     PARTITION_PATH,
     PARTITION_PATH_META,
     RECORD_KEY,
     RECORD_KEY_META,
+    TAGS,
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
@@ -49,7 +53,25 @@ from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters, file_slices, to_expression
 
-__all__ = ["PreparedInput", "RecordKeysAlone", "Where", "WriteInput", "WriteSchemas", "check_same_columns"]
+__all__ = [
+    "PREPPED_OPERATIONS",
+    "PreparedInput",
+    "RecordKeysAlone",
+    "Where",
+    "WriteInput",
+    "WriteSchemas",
+    "check_same_columns",
+]
+
+
+PREPPED_OPERATIONS = frozenset(
+    {
+        WriteOperationType.INSERT_PREPPED,
+        WriteOperationType.UPSERT_PREPPED,
+        WriteOperationType.BULK_INSERT_PREPPED,
+    }
+)
+"""Operations whose input brings keys and locations."""
 
 
 @attrs.frozen
@@ -154,8 +176,16 @@ class WriteInput:
     def _prepare_records(
         self, operation: WriteOperationType, records: Any, key_generator: KeyGenerator
     ) -> PreparedInput:
-        data = self._records_to_data(records)
+        is_prepped = operation in PREPPED_OPERATIONS
+        data = self._records_to_data(records, is_prepped)
         has_keys = RECORD_KEY in data.schema.names
+        is_tagged = operation is WriteOperationType.UPSERT_PREPPED
+        if is_tagged and not {RECORD_KEY, PARTITION_PATH, CURRENT_FILE_ID} <= set(data.schema.names):
+            raise HoodieKeyException(
+                "the records do not say where they live: upsert_prepped_records takes rows with "
+                f"{', '.join(TAGS)} as hoodie.read_table and hoodie.spark.read give them (null {FILE_NAME_META}: a new "
+                "record), or a list of HoodieRecords with current_location. Or use upsert, which looks the keys up"
+            )
         if not has_keys:
             key_generator.bind(data.schema)
         absent = self._absent_columns(operation, records, data.schema)
@@ -170,6 +200,8 @@ class WriteInput:
             requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
             fill_missing=self._config.write.set_null_for_missing_columns or not self._has_schema or bool(absent),
             merge_spec=merge_spec,
+            is_tagged=is_tagged,
+            checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
         )
         return self._prepared(data, preparer, schemas)
 
@@ -193,8 +225,8 @@ class WriteInput:
         # Keys to delete come without the columns that would explain which of them are bad.
         return PreparedInput(prepared, schemas, preparer.key_generator if preparer.schema is not None else None)
 
-    def _records_to_data(self, records: Any) -> HoodieData:
-        data = self._context.to_data(records, self._known_schema())
+    def _records_to_data(self, records: Any, is_tagged: bool) -> HoodieData:
+        data = self._context.to_data(records, self._known_schema(), is_tagged)
         return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
 
     @property

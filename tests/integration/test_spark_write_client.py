@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 import hoodie
 import hoodie.spark
@@ -322,3 +323,16 @@ def test_inserts_of_known_keys_are_dropped(spark: SparkSession, tmp_path: Path) 
         c.insert(rows(spark, ("a", "x", 2, 2.0), ("b", "x", 2, 2.0), ("b", "x", 3, 3.0)))
         c.bulk_insert(rows(spark, ("a", "x", 2, 2.0), ("c", "x", 2, 2.0)))
     assert both_readers(spark, base_path) == [("a", "x", 1, 1.0), ("b", "x", 3, 3.0), ("c", "x", 2, 2.0)]
+
+
+def test_rows_that_were_read_go_back_without_a_look_up(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path) as c:
+        c.upsert(rows(spark, *((f"k{i}", "xy"[i % 2], 1, float(i)) for i in range(50))))
+        stored = hoodie.spark.read(spark, base_path)
+        result = c.upsert_prepped_records(stored.where("fare < 20").withColumn("fare", sf.col("fare") + 100))
+        assert result.updated_count == 20
+        with pytest.raises(HoodieKeyException, match="do not say where they live"):
+            c.upsert_prepped_records(rows(spark, ("k1", "y", 1, 1.0)))
+    expected = [(f"k{i}", "xy"[i % 2], 1, i + 100.0 if i < 20 else float(i)) for i in range(50)]
+    assert both_readers(spark, base_path) == sorted(expected)

@@ -22,7 +22,7 @@ from hoodie.common.data.record_source import RecordSource, record_batches
 from hoodie.common.data.stored_types import is_dropped, normalise_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
-from hoodie.common.model.record_columns import RESERVED_COLUMNS
+from hoodie.common.model.record_columns import RESERVED_COLUMNS, TAGS
 from hoodie.data.spark_compatibility import prepare_worker, spark_context
 from hoodie.data.spark_data import SparkData, hoodie_errors, task_identity
 from hoodie.data.spark_jobs import described_job, draws_progress
@@ -78,19 +78,20 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             )
         return self._parallelism
 
-    def to_data(self, records: Any, schema: pa.Schema | None = None) -> SparkData:
+    def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> SparkData:
         """A DataFrame, or an RDD of `HoodieRecord` (not on Spark Connect), as data.
 
         Args:
             records: The input.
             schema: The user's columns: their types for records (inferred from the first records when it is None), and
                 for columns of nulls only.
+            is_tagged: Keep the meta columns that say keys and files.
 
         Raises:
             HoodieSchemaException: The input is something else, or a stream, or has a type that cannot be stored.
         """
         if isinstance(records, DataFrame) or _is_connect_frame(records):
-            return self._frame_to_data(records, schema)
+            return self._frame_to_data(records.withColumnsRenamed(TAGS) if is_tagged else records, schema)
         if isinstance(records, RDD):
             return self._rdd_to_data(records, schema)
         raise HoodieSchemaException(

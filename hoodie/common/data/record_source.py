@@ -18,10 +18,18 @@ import pyarrow.dataset as ds
 from hoodie.common.data.normalise import normalise_batch, normalise_table
 from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, is_list, normalise_schema
 from hoodie.common.model.record import HoodieRecord
-from hoodie.common.model.record_columns import OPERATION, ORDERING_VALUE, PARTITION_PATH, RECORD_KEY
+from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_INSTANT_TIME,
+    OPERATION,
+    ORDERING_VALUE,
+    PARTITION_PATH,
+    RECORD_KEY,
+    TAGS,
+)
 from hoodie.exception import HoodieException, HoodieSchemaException
 
-__all__ = ["RecordSource", "record_batches"]
+__all__ = ["RecordSource", "record_batches", "with_tags"]
 
 _FRAME_MODULES = ("pandas", "polars")
 
@@ -103,6 +111,34 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     )
 
 
+def with_tags(records: Any) -> Any:
+    """Rows as they were read from a table, Hudi's meta columns under their reserved names (`TAGS`).
+
+    Args:
+        records: As of `record_batches`; lists (of `HoodieRecord`) are given back as they are.
+    """
+    if isinstance(records, ds.Dataset):
+        records = records.scanner().to_reader()
+    if isinstance(records, list | tuple):
+        return records
+    if isinstance(records, pa.Table | pa.RecordBatch):
+        return records.rename_columns(_tagged_names(records.schema))
+    if hasattr(records, "__arrow_c_stream__"):
+        if type(records).__module__.partition(".")[0] in _FRAME_MODULES:
+            return with_tags(pa.table(records))
+        reader = pa.RecordBatchReader.from_stream(records)
+        names = _tagged_names(reader.schema)
+        schema = pa.schema([f.with_name(name) for f, name in zip(reader.schema, names, strict=True)])
+        return pa.RecordBatchReader.from_batches(schema, (batch.rename_columns(names) for batch in reader))
+    if isinstance(records, Iterator):
+        return (with_tags(item) if hasattr(item, "schema") else item for item in records)
+    return records
+
+
+def _tagged_names(schema: pa.Schema) -> list[str]:
+    return [TAGS.get(name, name) for name in schema.names]
+
+
 def _from_table(table: pa.Table, schema: pa.Schema | None) -> RecordSource:
     table = normalise_table(table, normalise_schema(table.schema, schema))
     return RecordSource(table.schema, table, False, lambda: iter(table.to_batches()))
@@ -171,7 +207,13 @@ def _hoodie_records_table(records: Sequence[HoodieRecord], schema: pa.Schema | N
     if any(value is not None for value in ordering):
         table = table.append_column(ORDERING_VALUE, _python_values(ordering, None, "ordering_value"))
     operations = pa.array([int(record.operation) for record in records], pa.int8())
-    return table.append_column(pa.field(OPERATION, pa.int8()), operations)
+    table = table.append_column(pa.field(OPERATION, pa.int8()), operations)
+    places = [record.current_location for record in records]
+    if any(place is not None for place in places):
+        instants = pa.array([None if place is None else place.instant_time for place in places], pa.string())
+        file_ids = pa.array([None if place is None else place.file_id for place in places], pa.string())
+        table = table.append_column(CURRENT_INSTANT_TIME, instants).append_column(CURRENT_FILE_ID, file_ids)
+    return table
 
 
 def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: bool = False) -> pa.Table:

@@ -44,12 +44,14 @@ class HoodieEngineContext(ABC):
         """How many tasks run at once."""
 
     @abstractmethod
-    def to_data(self, records: Any, schema: pa.Schema | None = None) -> HoodieData:
+    def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> HoodieData:
         """Input in one of the engine's own forms (see the client) as data; types are what `normalise` makes of them.
 
         Args:
             records: The input.
             schema: Types for input that has none of its own (dicts, records, columns of nulls only).
+            is_tagged: Keep the meta columns that say keys and files, under their reserved names
+                (`hoodie.common.model.record_columns.TAGS`); else all meta columns are dropped.
 
         Raises:
             HoodieSchemaException: The input is of a kind that this engine does not take, or a type cannot be stored.

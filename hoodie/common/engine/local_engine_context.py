@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from hoodie.common.data.local_data import LocalData
-from hoodie.common.data.record_source import record_batches
+from hoodie.common.data.record_source import record_batches, with_tags
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.metrics.progress import TaskCount, TaskCounter
@@ -70,13 +70,13 @@ class LocalEngineContext(HoodieEngineContext):
     def default_parallelism(self) -> int:
         return self._parallelism
 
-    def to_data(self, records: Any, schema: pa.Schema | None = None) -> LocalData:
+    def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> LocalData:
         """As the interface says; takes whatever `hoodie.common.data.normalise.record_batches` takes.
 
         A stream that can be read once only (an iterator of batches) is read by several tasks, each taking the next
         batch.
         """
-        source = record_batches(records, schema)
+        source = record_batches(with_tags(records) if is_tagged else records, schema)
         if source.table is not None:
             return LocalData.from_table(self, source.table)
         lock = threading.Lock()

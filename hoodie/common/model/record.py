@@ -40,9 +40,11 @@ class HoodieRecord:
         data: Column name to Python value; {} for a delete.
         ordering_value: Decides between records of one key; None leaves it to the ordering column in ``data``.
         operation: Insert, update (both are an upsert to hoodie) or delete.
+        current_location: Where the record lives, None for a new one; the prepped operations ask for it.
     """
 
     key: HoodieKey
     data: Mapping[str, Any] = attrs.field(factory=dict)
     ordering_value: Any = None
     operation: RecordOperation = RecordOperation.UPSERT
+    current_location: HoodieRecordLocation | None = None

@@ -30,6 +30,7 @@ __all__ = [
     "RECORD_KEY_META",
     "RESERVED_COLUMNS",
     "ROW_NUMBER",
+    "TAGS",
     "reserved_field",
     "user_column_names",
 ]
@@ -76,6 +77,10 @@ RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
 The three CURRENT columns are null for a row whose key is not in the table (an insert). `MERGE_ERROR` is there only in
 tables with a user's record merger: why a row could not be merged with another one of the input, null for good rows.
 """
+
+
+TAGS = {RECORD_KEY_META: RECORD_KEY, PARTITION_PATH_META: PARTITION_PATH, FILE_NAME_META: CURRENT_FILE_ID}
+"""Of stored rows that come back tagged: meta column to reserved column. The file's name stands for the file id."""
 
 
 def reserved_field(name: str, ordering_type: pa.DataType | None = None) -> pa.Field:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import (
     BUCKET,
+    CURRENT_FILE_ID,
     CURRENT_ROW_POSITION,
     OPERATION,
     PARTITION_PATH,
@@ -83,6 +84,20 @@ class CopyOnWriteBucketHandler:
                 handle_class = HoodieConcatHandle
             else:
                 incoming = self._find_positions(bucket, incoming)
+        if self.context.operation is WriteOperationType.UPSERT_PREPPED:
+            incoming = self._find_positions(bucket, incoming)
+            gone = pc.and_(incoming[CURRENT_FILE_ID].is_valid(), incoming[CURRENT_ROW_POSITION].is_null())
+            if pc.any(gone).as_py():
+                keys = incoming.filter(gone)[RECORD_KEY]
+                return [
+                    TaskFailure(
+                        "HoodieUpsertException",
+                        f"They are tagged with file group {bucket.file_id} of partition '{bucket.partition_path}', which "
+                        f"does not hold their keys now, such as '{keys[0].as_py()}': the table was changed since they were "
+                        "read. Read them again, or use upsert",
+                        len(keys),
+                    )
+                ]
         rows = RowCounter()
         with handle_class(self.context, bucket.partition_path, bucket.base_file, task, rows) as handle:
             overflow = handle.write(incoming)

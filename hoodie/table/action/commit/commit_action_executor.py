@@ -42,6 +42,7 @@ from hoodie.exception import (
     HoodieConfigException,
     HoodieDuplicateKeyException,
     HoodieKeyException,
+    HoodieUpsertException,
 )
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, create_bulk_insert_partitioner
 from hoodie.index.index import IndexedTable, tag_with_locations
@@ -60,10 +61,13 @@ from hoodie.table.workload_profile import WorkloadProfile
 __all__ = [
     "BaseCommitActionExecutor",
     "BulkInsertCommitActionExecutor",
+    "BulkInsertPreppedCommitActionExecutor",
     "DeleteCommitActionExecutor",
     "HoodieWriteMetadata",
     "InsertCommitActionExecutor",
+    "InsertPreppedCommitActionExecutor",
     "UpsertCommitActionExecutor",
+    "UpsertPreppedCommitActionExecutor",
 ]
 
 logger = logging.getLogger(__name__)
@@ -351,6 +355,50 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         return self._config.write.upsert_shuffle_parallelism
 
 
+class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
+    """Write records that say where they live, without looking their keys up; nothing is combined.
+
+    A record whose key is not in the file group that it names fails the write: the table has changed since.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkUpsertPreppedCommitActionExecutor. Differs: Hudi appends such a
+    record.
+    """
+
+    operation = WriteOperationType.UPSERT_PREPPED
+
+    def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        records = self._limited(records, self._config.write.upsert_shuffle_parallelism).number_rows(ROW_NUMBER)
+        records = records.map_batches(without_deletes_of_nothing, records.schema).persist()
+        columns = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
+        try:
+            with self._metrics.step("read the input and its keys") as step:
+                counts = records.count_by(columns)
+                step.count(records=sum(counts["count"].to_pylist()))
+                self._refuse_rows_without_key(records, counts)
+            self._refuse_unknown_file_groups(counts)
+            with self._metrics.step("build workload profile") as step:
+                profile = WorkloadProfile.from_counts(self.operation, counts)
+                partitioner = self._partitioner(profile)
+                self._save_workload_profile(profile, partitioner)
+                step.count(records=sum(counts["count"].to_pylist()))
+            return HoodieWriteMetadata(self.operation, self._write_buckets(records, partitioner))
+        finally:
+            records.unpersist()
+
+    def _refuse_unknown_file_groups(self, counts: pa.Table) -> None:
+        paths = counts[PARTITION_PATH].to_pylist()
+        files = self._latest_base_files(sorted(set(paths)))
+        known = {(path, base_file.file_id) for path, group in files.items() for base_file in group}
+        named = zip(paths, counts[CURRENT_FILE_ID].to_pylist(), strict=True)
+        unknown = sorted({(path, file_id) for path, file_id in named if file_id is not None} - known)
+        if unknown:
+            raise HoodieUpsertException(
+                f"records are tagged with {len(unknown)} file groups that the table does not have now, such as "
+                f"{unknown[0][1]} of partition '{unknown[0][0]}': it was changed since they were read. Read them "
+                "again, or use upsert"
+            )
+
+
 class DeleteCommitActionExecutor(UpsertCommitActionExecutor):
     """Delete the records of given keys; keys that are not in the table are passed over.
 
@@ -376,8 +424,12 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
 
     operation = WriteOperationType.INSERT
 
+    is_prepped: ClassVar[bool] = False
+
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         write = self._config.write
+        policy = InsertDupPolicy.NONE if self.is_prepped else write.duplicates_of_inserts
+        combines = (write.combine_before_insert and not self.is_prepped) or policy is InsertDupPolicy.DROP
         records = self._limited(records, write.insert_shuffle_parallelism).number_rows(ROW_NUMBER).persist()
         try:
             with self._metrics.step("read the input and its keys") as step:
@@ -385,12 +437,11 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
                 step.count(records=sum(counts["count"].to_pylist()))
                 self._refuse_rows_without_key(records, counts)
             new = records
-            if write.duplicates_of_inserts is InsertDupPolicy.NONE:
+            if policy is InsertDupPolicy.NONE:
                 self._latest_base_files(counts[PARTITION_PATH].to_pylist())
             else:
-                new = self._without_stored(records, write.duplicates_of_inserts)
-            drops = write.duplicates_of_inserts is InsertDupPolicy.DROP
-            combined = self._combine(new, write.combine_before_insert or drops)
+                new = self._without_stored(records, policy)
+            combined = self._combine(new, combines)
             combined = combined.map_batches(_without_deletes, combined.schema)
             with self._metrics.step("build workload profile") as step:
                 counts = combined.count_by([PARTITION_PATH])
@@ -404,6 +455,16 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
             records.unpersist()
             for shared in self._shared:
                 shared.release()
+
+
+class InsertPreppedCommitActionExecutor(InsertCommitActionExecutor):
+    """Insert records that need no combining and no look-up.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkInsertPreppedCommitActionExecutor.
+    """
+
+    operation = WriteOperationType.INSERT_PREPPED
+    is_prepped = True
 
 
 class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
@@ -420,6 +481,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
     """
 
     operation = WriteOperationType.BULK_INSERT
+    is_prepped: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -436,15 +498,14 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         partitioner = self._partitioner_given or create_bulk_insert_partitioner(self._config)
         schema = records.schema
         records = self._limited(records, write.bulk_insert_shuffle_parallelism)
-        policy = write.duplicates_of_inserts
+        policy = InsertDupPolicy.NONE if self.is_prepped else write.duplicates_of_inserts
+        combines = write.combine_before_insert and not self.is_prepped
         kept: HoodieData | None = None
         try:
             if policy is not InsertDupPolicy.NONE:
                 kept = records.number_rows(ROW_NUMBER).persist()
-                records = self._combine(
-                    self._without_stored(kept, policy), write.combine_before_insert or policy is InsertDupPolicy.DROP
-                )
-            elif write.combine_before_insert:
+                records = self._combine(self._without_stored(kept, policy), combines or policy is InsertDupPolicy.DROP)
+            elif combines:
                 records = self._combine(records.number_rows(ROW_NUMBER), True)
             with self._metrics.step("build workload profile"):
                 self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
@@ -464,6 +525,16 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                 kept.unpersist()
             for shared in self._shared:
                 shared.release()
+
+
+class BulkInsertPreppedCommitActionExecutor(BulkInsertCommitActionExecutor):
+    """Bulk insert records that need no combining and no look-up.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkBulkInsertPreppedCommitActionExecutor.
+    """
+
+    operation = WriteOperationType.BULK_INSERT_PREPPED
+    is_prepped = True
 
 
 @attrs.frozen

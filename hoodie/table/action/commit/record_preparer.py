@@ -12,17 +12,22 @@ import pyarrow.compute as pc
 
 from hoodie import exception
 from hoodie.common.data.normalise import normalise_batch
+from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.merge_spec import MergeSpec, null_ordering_count, null_ordering_message
 from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_INSTANT_TIME,
+    FILE_NAME_META,
     MERGE_ERROR,
     OPERATION,
     ORDERING_VALUE,
     PARTITION_PATH,
     RECORD_KEY,
+    RECORD_KEY_META,
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.exception import HoodieException, HoodieWriteException
+from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.partition_path_encoding import usable_paths
 
@@ -44,6 +49,8 @@ class RecordPreparer:
         requires_ordering: Whether a null ordering value is an error.
         fill_missing: Whether columns that the input lacks are null.
         merge_spec: Says which rows of data are deletes.
+        is_tagged: Whether the input says where records live: file ids, or names of base files, and instants.
+        checked_keys: Makes the keys once more, of input that brings its own: they must be the same.
         key_schema: Of a delete: the table's types of the key and partition columns, so that keys come out as they are
             stored (``1``, not ``1.0``).
     """
@@ -56,6 +63,8 @@ class RecordPreparer:
     fill_missing: bool = False
     merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
     key_schema: pa.Schema | None = None
+    is_tagged: bool = False
+    checked_keys: KeyGenerator | None = None
 
     def output_schema(self) -> pa.Schema:
         """The schema of a batch in flight; every column is nullable, the writer checks what the table demands."""
@@ -66,6 +75,8 @@ class RecordPreparer:
         fields.append(reserved_field(OPERATION))
         if self.merge_spec.can_fail_for_records:
             fields.append(reserved_field(MERGE_ERROR))
+        if self.is_tagged:
+            fields += [reserved_field(CURRENT_INSTANT_TIME), reserved_field(CURRENT_FILE_ID)]
         return pa.schema(fields)
 
     @property
@@ -103,6 +114,10 @@ class RecordPreparer:
         columns.append(operations)
         if self.merge_spec.can_fail_for_records:
             columns.append(pa.nulls(len(operations), pa.string()))
+        if self.checked_keys is not None:
+            _check_keys(keys, self.checked_keys.record_keys(rows))
+        if self.is_tagged:
+            columns += _locations(batch)
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema())
 
     def _ordering_values(self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: pa.Array) -> pa.Array:
@@ -135,6 +150,33 @@ class RecordPreparer:
             pa.array([text], pa.string()) if field.name == RECORD_KEY else pa.nulls(1, field.type) for field in schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_keys(given: pa.Array, made: pa.Array) -> None:
+    """Refuse records whose key columns say another key than they bring."""
+    differ = pc.fill_null(pc.not_equal(given, made), False)
+    if pc.any(differ).as_py():
+        first = differ.index(True).as_py()
+        raise HoodieKeyException(
+            f"{pc.sum(differ).as_py()} records have another key in {RECORD_KEY_META} than their columns say, the first "
+            f"'{given[first].as_py()}' and '{made[first].as_py()}': the key of a stored record cannot be changed; "
+            "delete it and insert another"
+        )
+
+
+def _locations(batch: pa.RecordBatch) -> list[pa.Array]:
+    """Instant times and file ids; both null for new records."""
+    files = batch.column(CURRENT_FILE_ID)
+    if CURRENT_INSTANT_TIME in batch.schema.names:
+        return [batch.column(CURRENT_INSTANT_TIME), files]
+    encoded = files.dictionary_encode()
+    names = [parse_base_file_name(name) for name in encoded.dictionary.to_pylist()]
+    for text, name in zip(encoded.dictionary.to_pylist(), names, strict=True):
+        if name is None:
+            raise HoodieKeyException(f"'{text}' in {FILE_NAME_META} is no name of a base file; read the records again")
+    instants = pa.array([name.instant_time for name in names if name is not None], pa.string())
+    file_ids = pa.array([name.file_id for name in names if name is not None], pa.string())
+    return [instants.take(encoded.indices), file_ids.take(encoded.indices)]
 
 
 def failure_of(rows: pa.Table | pa.RecordBatch) -> HoodieException | None:
