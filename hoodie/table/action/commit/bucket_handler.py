@@ -86,18 +86,9 @@ class CopyOnWriteBucketHandler:
                 incoming = self._find_positions(bucket, incoming)
         if self.context.operation is WriteOperationType.UPSERT_PREPPED:
             incoming = self._find_positions(bucket, incoming)
-            gone = pc.and_(incoming[CURRENT_FILE_ID].is_valid(), incoming[CURRENT_ROW_POSITION].is_null())
-            if pc.any(gone).as_py():
-                keys = incoming.filter(gone)[RECORD_KEY]
-                return [
-                    TaskFailure(
-                        "HoodieUpsertException",
-                        f"They are tagged with file group {bucket.file_id} of partition '{bucket.partition_path}', which "
-                        f"does not hold their keys now, such as '{keys[0].as_py()}': the table was changed since they were "
-                        "read. Read them again, or use upsert",
-                        len(keys),
-                    )
-                ]
+            failure = _not_there(bucket, incoming)
+            if failure is not None:
+                return [failure]
         rows = RowCounter()
         with handle_class(self.context, bucket.partition_path, bucket.base_file, task, rows) as handle:
             overflow = handle.write(incoming)
@@ -156,6 +147,21 @@ class BulkInsertHandler:
             return TaskFailure(type(failure).__name__, str(failure), bad.num_rows)
         message = self.key_generator.explain_bad_rows(bad) if self.key_generator else "Keys are null or empty."
         return TaskFailure("HoodieKeyException", message, bad.num_rows)
+
+
+def _not_there(bucket: BucketInfo, incoming: pa.Table) -> TaskFailure | None:
+    """A refusal of rows tagged with a file group that does not hold their keys."""
+    gone = pc.and_(incoming[CURRENT_FILE_ID].is_valid(), incoming[CURRENT_ROW_POSITION].is_null())
+    if not pc.any(gone).as_py():
+        return None
+    keys = incoming.filter(gone)[RECORD_KEY]
+    return TaskFailure(
+        "HoodieUpsertException",
+        f"They are tagged with file group {bucket.file_id} of partition '{bucket.partition_path}', which does not hold "
+        f"their keys now, such as '{keys[0].as_py()}': the table was changed since they were read. Read them again, or "
+        "use upsert",
+        len(keys),
+    )
 
 
 def upserts_only(batch: pa.RecordBatch) -> pa.RecordBatch:

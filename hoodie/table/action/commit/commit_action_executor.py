@@ -378,7 +378,7 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
             self._refuse_unknown_file_groups(counts)
             with self._metrics.step("build workload profile") as step:
                 profile = WorkloadProfile.from_counts(self.operation, counts)
-                partitioner = self._partitioner(profile)
+                partitioner = self._partitioner(profile, records)
                 self._save_workload_profile(profile, partitioner)
                 step.count(records=sum(counts["count"].to_pylist()))
             return HoodieWriteMetadata(self.operation, self._write_buckets(records, partitioner))
