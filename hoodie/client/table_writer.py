@@ -12,8 +12,10 @@ from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, TableNotFoundException
+from hoodie.keygen.user_key_generator import load_user_key_generator
 from hoodie.metrics.progress import ProgressCallback
 
 __all__ = ["write_table"]
@@ -102,13 +104,17 @@ def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
         properties["hoodie.datasource.write.partitionpath.urlencode"] = str(table.url_encode_partitioning).lower()
     if table.payload_class is not None:
         properties["hoodie.compaction.payload.class"] = table.payload_class
+    key_generator = table.key_generator_class
+    if key_generator is not None and not key_generator.startswith("org.apache.hudi."):
+        load_user_key_generator(key_generator, config.properties)
+    properties |= HoodieTimestampKeyGeneratorConfig.stored_properties(config.properties)
     HoodieTableMetaClient.init_table(
         config.base_path,
         table_name=table_name or table.table_name or config.base_path.rstrip("/").rsplit("/", 1)[-1],
         record_key_fields=table.record_key_fields or (),
         partition_fields=table.partition_fields or (),
         ordering_fields=table.ordering_fields or (),
-        key_generator=table.key_generator_class,
+        key_generator=key_generator,
         hive_style_partitioning=bool(table.hive_style_partitioning),
         properties=properties,
         storage_options=config.storage_options,
@@ -130,7 +136,7 @@ def _check_columns(data: Any, config: HoodieWriteConfig) -> Any:
         ("partition", table.partition_fields),
         ("ordering", table.ordering_fields),
     ):
-        for field in fields or ():
+        for field in (name.partition(":")[0] for name in fields or ()):
             if field not in columns and field.partition(".")[0] not in columns:
                 raise HoodieKeyException(
                     f"no table is made at {config.base_path}: the {role} field '{field}' is not a column of the data; "

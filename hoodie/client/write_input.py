@@ -26,6 +26,7 @@ from hoodie.common.data.data import HoodieData
 from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import find_field
 from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.model.record_columns import (
@@ -144,7 +145,9 @@ class WriteInput:
             HoodieKeyException: Key or partition columns are missing.
             SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
         """
-        key_generator = create_key_generator(self._meta_client.table_config, self._single_field_prefix())
+        key_generator = create_key_generator(
+            self._meta_client.table_config, self._single_field_prefix(), self._config.properties
+        )
         try:
             if operation is WriteOperationType.DELETE:
                 return self._prepare_keys(records, key_generator)
@@ -158,7 +161,7 @@ class WriteInput:
 
     def _prepare_keys(self, keys: Any, key_generator: KeyGenerator) -> PreparedInput:
         schemas = self._table_schemas()
-        data = self._keys_to_data(keys)
+        data = self._keys_to_data(keys, key_generator)
         has_keys = RECORD_KEY in data.schema.names
         given = {name.partition(".")[0] for name in self._meta_client.table_config.partition_fields}
         if self._table.index.is_global and not given <= set(data.schema.names):
@@ -256,10 +259,9 @@ class WriteInput:
                     return has_field_prefix(key, table_config.record_key_fields[0])
         return None
 
-    def _keys_to_data(self, keys: Any) -> HoodieData:
+    def _keys_to_data(self, keys: Any, key_generator: KeyGenerator) -> HoodieData:
         if isinstance(keys, Where):
             return self._keys_where(keys)
-        table_config = self._meta_client.table_config
         if isinstance(keys, HoodieKey):
             keys = [keys]
         if isinstance(keys, list) and keys and all(isinstance(key, HoodieKey) for key in keys):
@@ -269,9 +271,11 @@ class WriteInput:
             return self._context.generate([batch], _as_it_is, schema)
         table_avro = self._meta_client.load_avro_schema()
         data = self._context.to_data(keys, to_arrow(table_avro) if table_avro else None)
-        wanted = {*table_config.record_key_fields, *table_config.partition_fields, RECORD_KEY, PARTITION_PATH}
-        tops = {name.split(".")[0] for name in wanted}
-        return data.select([name for name in data.schema.names if name in tops])
+        if key_generator.reads_all_columns:
+            return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
+        fields = (*key_generator.record_key_fields, *key_generator.partition_fields)
+        wanted = {RECORD_KEY, PARTITION_PATH, *(top_level_name(data.schema, field) for field in fields)}
+        return data.select([name for name in data.schema.names if name in wanted])
 
     def _keys_where(self, where: Where) -> HoodieData:
         """Keys of the stored rows that a filter finds, read by tasks."""

@@ -174,6 +174,7 @@ class HoodieTableOptions:
             ("hoodie.datasource.write.precombine.field", self.ordering_fields, "hoodie.table.precombine.field"),
         ):
             compare(key, given and _without_types(given), table_key, _without_types(_split(stored.get(table_key, ""))))
+        self._compare_partition_types(stored, found)
         self._compare_classes(stored, found)
         for key, flag in (
             ("hoodie.datasource.write.hive_style_partitioning", self.hive_style_partitioning),
@@ -181,6 +182,17 @@ class HoodieTableOptions:
         ):
             compare(key, flag, key, stored.get(key, "false").strip().lower() == "true")
         return found
+
+    def _compare_partition_types(self, stored: Mapping[str, str], found: list[str]) -> None:
+        """The types of CustomKeyGenerator's partition fields, where both say them."""
+        key = "hoodie.datasource.write.partitionpath.field"
+        given = [name.upper().partition(":")[2].strip() for name in self.partition_fields or ()]
+        actual = [name.upper().partition(":")[2].strip() for name in _split(stored.get(key, ""))]
+        if any(given) and any(actual) and given != actual and len(given) == len(actual):
+            found.append(
+                f"{key} = {_show(self.partition_fields)}: the table has {stored[key]!r}; leave it out, or write to a "
+                "table made with it"
+            )
 
     def _compare_classes(self, stored: Mapping[str, str], found: list[str]) -> None:
         if self.key_generator_class is not None:

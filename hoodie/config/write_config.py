@@ -23,6 +23,7 @@ from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nea
 from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions
+from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieConfigException
 
@@ -38,6 +39,7 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "compaction": HoodieCompactionConfig,
         "index": HoodieIndexConfig,
         "payload": HoodiePayloadConfig,
+        "timestamps": HoodieTimestampKeyGeneratorConfig,
     }
 )
 _PREFIX = "hoodie."
@@ -67,6 +69,7 @@ class HoodieWriteConfig:
         compaction: How records are packed into files.
         index: How records are found.
         payload: How records of one key merge.
+        timestamps: How partition paths are made of times.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -81,6 +84,7 @@ class HoodieWriteConfig:
     compaction: HoodieCompactionConfig = attrs.field(factory=HoodieCompactionConfig)
     index: HoodieIndexConfig = attrs.field(factory=HoodieIndexConfig)
     payload: HoodiePayloadConfig = attrs.field(factory=HoodiePayloadConfig)
+    timestamps: HoodieTimestampKeyGeneratorConfig = attrs.field(factory=HoodieTimestampKeyGeneratorConfig)
 
     @classmethod
     def from_properties(
@@ -143,7 +147,11 @@ class HoodieWriteConfig:
             HoodieConfigException: The writer names another table name, type, key, partitioning, ordering, key generator
                 or payload than the table has: all differences in one message.
         """
-        found = [*self.table.contradictions(table_config), *self.payload.contradictions(table_config)]
+        found = [
+            *self.table.contradictions(table_config),
+            *self.payload.contradictions(table_config),
+            *self.timestamps.contradictions(table_config.properties),
+        ]
         if found:
             lines = "".join(f"\n  - {problem}" for problem in found)
             raise HoodieConfigException(

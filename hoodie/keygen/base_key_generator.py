@@ -12,6 +12,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.model.field_path import column_at, type_at
 from hoodie.exception import HoodieKeyException
 from hoodie.keygen.partition_path_encoding import (
     DEFAULT_PARTITION,
@@ -61,6 +62,7 @@ class KeyGenerator(ABC):
         partition_fields: Fields of the partition path; () for a table without partitions.
         hive_style: Whether a level is ``<field>=<value>``.
         url_encode: Whether values are escaped in paths.
+        consistent_timestamps: Whether timestamps stand in keys as ``2026-11-21 10:30:00.0`` instead of as numbers.
 
     Hudi: org.apache.hudi.keygen.BaseKeyGenerator. Differs: works on batches; a row whose key cannot be made gets a
     null instead of an exception, because tasks return user errors as values.
@@ -70,6 +72,12 @@ class KeyGenerator(ABC):
     partition_fields: tuple[str, ...] = ()
     hive_style: bool = False
     url_encode: bool = False
+    consistent_timestamps: bool = attrs.field(default=False, kw_only=True)
+
+    @property
+    def reads_all_columns(self) -> bool:
+        """Whether keys may depend on columns that are not among the key and partition fields."""
+        return False
 
     @abstractmethod
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
@@ -119,8 +127,11 @@ class KeyGenerator(ABC):
         for field in self.record_key_fields:
             _check_field(schema, field, "record key")
         for field in self.partition_fields:
-            _check_field(schema, field, "partition")
+            self._check_partition_type(field, _check_field(schema, field, "partition"))
         return self
+
+    def _check_partition_type(self, field: str, data_type: pa.DataType) -> None:  # noqa: B027
+        """Refuse a type that a partition field of this generator cannot have; here, none."""
 
     def bad_rows(self, batch: pa.RecordBatch) -> list[BadRows]:
         """Why rows of a batch have no key or no partition path; [] when all have both.
@@ -155,24 +166,41 @@ class KeyGenerator(ABC):
         lines = "; ".join(str(bad) for bad in found)
         return f"records without a usable key: {lines}. Correct these records or leave them out"
 
+    def _single_key(self, batch: pa.RecordBatch) -> pa.StringArray:
+        return single_key(batch, self.record_key_fields[0], self.consistent_timestamps)
+
+    def _composite_key(self, batch: pa.RecordBatch) -> pa.StringArray:
+        return composite_key(batch, self.record_key_fields, self.consistent_timestamps)
+
     def _level(self, batch: pa.RecordBatch, field: str) -> pa.StringArray:
-        return over_distinct(
-            _readable_column(batch, field, "partition"),
-            lambda values: partition_level(values, field, self.hive_style, self.url_encode),
-        )
+        column = _readable_column(batch, field, "partition")
+        return over_distinct(column, lambda values: self._level_of(values, field))
+
+    def _level_of(self, values: pa.Array, field: str) -> pa.StringArray:
+        """The level of a partition path that each value makes; null where it cannot be stored."""
+        strings = value_strings(values, self.consistent_timestamps)
+        return partition_level(strings, field, self.hive_style, self.url_encode)
 
     def _explain_level(self, batch: pa.RecordBatch, field: str, bad: pa.Array) -> list[BadRows]:
-        prefix = f"{field}=" if self.hive_style else ""
-        reasons = []
-        for value in value_strings(field_column(batch, field)).filter(bad).to_pylist():
-            level = value or DEFAULT_PARTITION
-            reasons.append(reason_against_level(escape_path_name(level) if self.url_encode else level, prefix))
+        values = field_column(batch, field).filter(bad)
+        reasons = [self._reason_against(value, field) for value in self._texts(values, field)]
         column = pc.replace_with_mask(pa.nulls(batch.num_rows, pa.string()), bad, pa.array(reasons, pa.string()))
         return [
             self._describe(batch, (field,), reason, pc.equal(column, reason).fill_null(False))
             for reason in dict.fromkeys(reasons)
             if reason is not None
         ]
+
+    def _texts(self, values: pa.Array, field: str) -> list[str | None]:
+        """Values of a partition field as an explanation looks at them."""
+        texts: list[str | None] = value_strings(values, self.consistent_timestamps).to_pylist()
+        return texts
+
+    def _reason_against(self, text: str | None, field: str) -> str | None:
+        """Why a value of a partition field makes no level, as the end of a sentence."""
+        level = text or DEFAULT_PARTITION
+        prefix = f"{field}=" if self.hive_style else ""
+        return reason_against_level(escape_path_name(level) if self.url_encode else level, prefix)
 
     def _describe(self, batch: pa.RecordBatch, columns: Sequence[str], reason: str, rows: pa.Array) -> BadRows:
         fields = dict.fromkeys([*self.record_key_fields, *self.partition_fields])
@@ -192,33 +220,26 @@ def field_column(batch: pa.RecordBatch, field: str) -> pa.Array:
     Raises:
         HoodieKeyException: There is no such column.
     """
-    if batch.schema.get_field_index(field) >= 0:
-        return batch.column(field)
-    name, *path = field.split(".")
-    if batch.schema.get_field_index(name) < 0:
+    column = column_at(batch, field)
+    if column is None:
         raise _missing(batch.schema, field, "key or partition")
-    column = batch.column(name)
-    for part in path:
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(part) < 0:
-            raise _missing(batch.schema, field, "key or partition")
-        column = pc.struct_field(column, part)
     return column
 
 
-def single_key(batch: pa.RecordBatch, field: str) -> pa.StringArray:
+def single_key(batch: pa.RecordBatch, field: str, consistent_timestamps: bool = False) -> pa.StringArray:
     """The values of one field as record keys; null where a value is null or empty."""
-    strings = _key_strings(batch, field)
+    strings = _key_strings(batch, field, consistent_timestamps)
     if pa.types.is_string(strings.type) and pc.any(pc.equal(strings, "")).as_py():
         return pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.string()), strings)
     return strings
 
 
-def composite_key(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.StringArray:
+def composite_key(batch: pa.RecordBatch, fields: Sequence[str], consistent_timestamps: bool = False) -> pa.StringArray:
     """``f1:v1,f2:v2`` of each row; null where all parts are null or empty."""
     parts: list[pa.Array | pa.Scalar] = []
     usable = None
     for number, field in enumerate(fields):
-        strings = _key_strings(batch, field)
+        strings = _key_strings(batch, field, consistent_timestamps)
         has_value = pc.not_equal(strings, "").fill_null(False)
         usable = has_value if usable is None else pc.or_(usable, has_value)
         if not pc.all(has_value).as_py():
@@ -230,8 +251,8 @@ def composite_key(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.StringArra
     return pc.if_else(usable, joined, pa.scalar(None, pa.string()))
 
 
-def _key_strings(batch: pa.RecordBatch, field: str) -> pa.StringArray:
-    return value_strings(_readable_column(batch, field, "record key"))
+def _key_strings(batch: pa.RecordBatch, field: str, consistent_timestamps: bool) -> pa.StringArray:
+    return value_strings(_readable_column(batch, field, "record key"), consistent_timestamps)
 
 
 def _readable_column(batch: pa.RecordBatch, field: str, role: str) -> pa.Array:
@@ -241,20 +262,13 @@ def _readable_column(batch: pa.RecordBatch, field: str, role: str) -> pa.Array:
     return column
 
 
-def _check_field(schema: pa.Schema, field: str, role: str) -> None:
-    if schema.get_field_index(field) >= 0:
-        data_type = schema.field(field).type
-    else:
-        name, *path = field.split(".")
-        if schema.get_field_index(name) < 0:
-            raise _missing(schema, field, role)
-        data_type = schema.field(name).type
-        for part in path:
-            if not pa.types.is_struct(data_type) or data_type.get_field_index(part) < 0:
-                raise _missing(schema, field, role)
-            data_type = data_type.field(part).type
+def _check_field(schema: pa.Schema, field: str, role: str) -> pa.DataType:
+    data_type = type_at(schema, field)
+    if data_type is None:
+        raise _missing(schema, field, role)
     if not can_be_key(data_type):
         raise _wrong_type(field, data_type, role)
+    return data_type
 
 
 def _missing(schema: pa.Schema, field: str, role: str) -> HoodieKeyException:

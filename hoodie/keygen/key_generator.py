@@ -5,13 +5,19 @@ Hudi: org.apache.hudi.keygen.KeyGenerator and org.apache.hudi.keygen.factory.Hoo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from hoodie.exception import HoodieKeyException, HoodieNotSupportedException
+from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
+from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieNotSupportedException
 from hoodie.keygen.base_key_generator import BadRows, KeyGenerator
 from hoodie.keygen.complex_key_generator import ComplexKeyGenerator
+from hoodie.keygen.custom_key_generator import CustomKeyGenerator, PartitionKeyType
 from hoodie.keygen.nonpartitioned_key_generator import NonpartitionedKeyGenerator
 from hoodie.keygen.simple_key_generator import SimpleKeyGenerator
+from hoodie.keygen.timestamp_based_key_generator import TimestampBasedKeyGenerator
+from hoodie.keygen.timestamp_paths import TimestampPaths
+from hoodie.keygen.user_key_generator import KeyGeneratorOfUser, load_user_key_generator
 
 __all__ = [
     "BadRows",
@@ -22,26 +28,30 @@ __all__ = [
     "key_form_depends_on_table",
 ]
 
+_CLASSES = {
+    "SIMPLE": "Simple",
+    "COMPLEX": "Complex",
+    "NON_PARTITION": "Nonpartitioned",
+    "TIMESTAMP": "TimestampBased",
+    "CUSTOM": "Custom",
+}
 _TYPES = {
-    "SIMPLE": "SIMPLE",
-    "SIMPLE_AVRO": "SIMPLE",
-    "SimpleKeyGenerator": "SIMPLE",
-    "SimpleAvroKeyGenerator": "SIMPLE",
-    "COMPLEX": "COMPLEX",
-    "COMPLEX_AVRO": "COMPLEX",
-    "ComplexKeyGenerator": "COMPLEX",
-    "ComplexAvroKeyGenerator": "COMPLEX",
-    "NON_PARTITION": "NON_PARTITION",
-    "NON_PARTITION_AVRO": "NON_PARTITION",
-    "NonpartitionedKeyGenerator": "NON_PARTITION",
-    "NonpartitionedAvroKeyGenerator": "NON_PARTITION",
+    name: kind
+    for kind, prefix in _CLASSES.items()
+    for name in (kind, f"{kind}_AVRO", f"{prefix}KeyGenerator", f"{prefix}AvroKeyGenerator")
 }
 _PACKAGE = "org.apache.hudi.keygen."
 _PROPERTY = "hoodie.table.keygenerator.class"
+_CLASS_KEYS = ("hoodie.datasource.write.keygenerator.class", _PROPERTY)
+_PARTITION_KEYS = ("hoodie.datasource.write.partitionpath.field", "hoodie.table.partition.fields")
 
 
 class KeyTableConfig(Protocol):
     """The table properties that decide how keys are made."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """All of them, as they are stored."""
 
     @property
     def table_name(self) -> str:
@@ -68,38 +78,85 @@ class KeyTableConfig(Protocol):
         """Whether values are escaped in paths."""
 
 
-def create_key_generator(table_config: KeyTableConfig, single_field_prefix: bool | None = None) -> KeyGenerator:
+def create_key_generator(
+    table_config: KeyTableConfig,
+    single_field_prefix: bool | None = None,
+    write_properties: Mapping[str, str] | None = None,
+) -> KeyGenerator:
     """The key generator that a table's properties name, or the one that Hudi infers from its fields.
 
     Args:
         table_config: The table's properties.
         single_field_prefix: The form of keys where `key_form_depends_on_table` says so: True for ``field:value``,
             False for the value alone. None: ``field:value``, the form of a new table.
+        write_properties: The writer's properties, for what a table of version 6 does not store: types of the partition
+            fields (``region:SIMPLE,ts:TIMESTAMP``), properties of timestamps that it was not created with, and the
+            class of a user.
 
     Raises:
         HoodieNotSupportedException: The table has no record key fields, or a key generator that hoodie does not have.
         HoodieKeyException: The key generator does not fit the number of fields.
+        HoodieConfigException: The properties of timestamps, the types of partition fields or the user's class are
+            missing or wrong.
     """
     key_fields, partition_fields = tuple(table_config.record_key_fields), tuple(table_config.partition_fields)
+    written = dict(write_properties or {})
     if not key_fields:
         raise HoodieNotSupportedException(
             f"table '{table_config.table_name}' has no record key fields (hoodie.table.recordkey.fields): keys that "
             "Hudi makes up itself are not supported; write to it with Hudi, or create a table with a record key"
         )
     kind = _key_generator_type(table_config)
-    if kind == "NON_PARTITION":
-        return NonpartitionedKeyGenerator(key_fields)
+    partition_fields = tuple(field.partition(":")[0] for field in partition_fields)
     hive_style, url_encode = table_config.hive_style_partitioning, table_config.url_encode_partitioning
+    timestamps, one_timezone = HoodieTimestampKeyGeneratorConfig.of_table(
+        table_config.table_name, table_config.properties, written
+    )
+    consistent = bool(timestamps.consistent_logical_timestamp_enabled)
+    if kind == "USER":
+        return _user_key_generator(table_config, key_fields, partition_fields, written)
+    if kind == "NON_PARTITION":
+        return NonpartitionedKeyGenerator(key_fields, consistent_timestamps=consistent)
     if kind == "COMPLEX":
         prefix = True if single_field_prefix is None else single_field_prefix
-        return ComplexKeyGenerator(key_fields, partition_fields, hive_style, url_encode, prefix)
-    if len(key_fields) > 1 or len(partition_fields) != 1:
-        raise HoodieKeyException(
-            f"table '{table_config.table_name}': SimpleKeyGenerator ({_PROPERTY}) takes one record key field and one "
-            f"partition field, not ({', '.join(key_fields)}) and ({', '.join(partition_fields)}); use "
-            f"{_PACKAGE}ComplexKeyGenerator, or NonpartitionedKeyGenerator for a table without partitions"
+        return ComplexKeyGenerator(
+            key_fields, partition_fields, hive_style, url_encode, prefix, consistent_timestamps=consistent
         )
-    return SimpleKeyGenerator(key_fields, partition_fields, hive_style, url_encode)
+    if kind == "CUSTOM":
+        types = _partition_types(table_config, partition_fields, written)
+        times = None
+        if PartitionKeyType.TIMESTAMP in types:
+            times = TimestampPaths.from_config(timestamps, one_timezone, table_config.table_name)
+        return CustomKeyGenerator(
+            key_fields,
+            partition_fields,
+            hive_style,
+            url_encode,
+            consistent_timestamps=consistent,
+            partition_types=types,
+            times=times,
+        )
+    if len(key_fields) > 1 or len(partition_fields) != 1:
+        name = f"{_CLASSES[kind]}KeyGenerator"
+        raise HoodieKeyException(
+            f"table '{table_config.table_name}': {name} ({_PROPERTY}) takes one record key field and one "
+            f"partition field, not ({', '.join(key_fields)}) and ({', '.join(partition_fields)}); use "
+            + (
+                f"{_PACKAGE}CustomKeyGenerator"
+                if kind == "TIMESTAMP"
+                else f"{_PACKAGE}ComplexKeyGenerator, or NonpartitionedKeyGenerator for a table without partitions"
+            )
+        )
+    if kind == "TIMESTAMP":
+        return TimestampBasedKeyGenerator(
+            key_fields,
+            partition_fields,
+            hive_style,
+            url_encode,
+            consistent_timestamps=consistent,
+            times=TimestampPaths.from_config(timestamps, one_timezone, table_config.table_name),
+        )
+    return SimpleKeyGenerator(key_fields, partition_fields, hive_style, url_encode, consistent_timestamps=consistent)
 
 
 def infer_key_generator_type(record_key_fields: tuple[str, ...], partition_fields: tuple[str, ...]) -> str:
@@ -121,13 +178,59 @@ def key_form_depends_on_table(table_config: KeyTableConfig) -> bool:
 
 
 def _key_generator_type(table_config: KeyTableConfig) -> str:
+    """SIMPLE and its sisters, or USER."""
     name = table_config.key_generator_class
     if not name:
         return infer_key_generator_type(tuple(table_config.record_key_fields), tuple(table_config.partition_fields))
     kind = _TYPES.get(name.removeprefix(_PACKAGE))
-    if kind is None:
+    if kind is None and ("." not in name or name.startswith("org.apache.hudi.")):
+        known = ", ".join(f"{prefix}KeyGenerator" for prefix in _CLASSES.values())
         raise HoodieNotSupportedException(
-            f"table '{table_config.table_name}' makes keys by {_PROPERTY} = {name}; hoodie knows SimpleKeyGenerator, "
-            "ComplexKeyGenerator and NonpartitionedKeyGenerator. Write to this table with Hudi"
+            f"table '{table_config.table_name}' makes keys by {_PROPERTY} = {name}; hoodie knows {known}, and classes "
+            "of yours. Write to this table with Hudi"
         )
-    return kind
+    return kind or "USER"
+
+
+def _partition_types(
+    table_config: KeyTableConfig, fields: tuple[str, ...], written: Mapping[str, str]
+) -> tuple[PartitionKeyType, ...]:
+    """What each partition field of a table of CustomKeyGenerator is: as the table says, else as the writer does.
+
+    Hudi stores the names only, in tables of version 6; hoodie stores the writer's property with its types.
+    """
+    sources = [properties[key] for properties in (table_config.properties, written) for key in _PARTITION_KEYS
+               if ":" in properties.get(key, "")]  # fmt: skip
+    parts = [part.strip().partition(":") for part in sources[0].split(",")] if sources else []
+    if not fields:
+        return ()
+    try:
+        if [name.strip() for name, _, _ in parts] == list(fields):
+            return tuple(PartitionKeyType(kind.strip().upper()) for _, _, kind in parts)
+        problem = f"'{sources[0]}' names other fields" if sources else ""
+    except ValueError:
+        problem = f"'{sources[0]}' has a type that is neither SIMPLE nor TIMESTAMP"
+    example = ",".join(f"{field}:SIMPLE" for field in fields)
+    raise HoodieConfigException(
+        f"table '{table_config.table_name}' has CustomKeyGenerator, and does not store what its partition fields are: "
+        f"add {_PARTITION_KEYS[0]} = {example} to the writer's properties, with TIMESTAMP "
+        f"instead of SIMPLE for each field that is a time{f' ({problem})' if problem else ''}"
+    )
+
+
+def _user_key_generator(
+    table_config: KeyTableConfig,
+    key_fields: tuple[str, ...],
+    partition_fields: tuple[str, ...],
+    written: Mapping[str, str],
+) -> KeyGenerator:
+    name = table_config.key_generator_class
+    named = next((written[key].strip() for key in _CLASS_KEYS if key in written), None)
+    if named is None:
+        raise HoodieConfigException(
+            f"table '{table_config.table_name}' makes keys by a class of its own ({_PROPERTY} = {name}): name it in "
+            f"the writer's properties too, {_CLASS_KEYS[0]} = {name}, so that it is not imported because a table says "
+            "so. Tables with a key generator of Java are written with Hudi"
+        )
+    user = load_user_key_generator(named, {**written, **table_config.properties})
+    return KeyGeneratorOfUser(key_fields, partition_fields, user=user)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pyarrow as pa
 
-from hoodie.keygen.base_key_generator import KeyGenerator, composite_key, single_key
+from hoodie.keygen.base_key_generator import KeyGenerator
 
 __all__ = ["NonpartitionedKeyGenerator"]
 
@@ -19,5 +19,5 @@ class NonpartitionedKeyGenerator(KeyGenerator):
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
         if len(self.record_key_fields) == 1:
-            return single_key(batch, self.record_key_fields[0])
-        return composite_key(batch, self.record_key_fields)
+            return self._single_key(batch)
+        return self._composite_key(batch)

@@ -11,8 +11,6 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.keygen.value_strings import value_strings
-
 __all__ = [
     "DEFAULT_PARTITION",
     "MAX_LEVEL_BYTES",
@@ -72,16 +70,15 @@ def reason_against_level(level: str, field_prefix: str = "") -> str | None:
     return None
 
 
-def partition_level(values: pa.Array, field: str, hive_style: bool, url_encode: bool) -> pa.StringArray:
+def partition_level(strings: pa.StringArray, field: str, hive_style: bool, url_encode: bool) -> pa.StringArray:
     """The level of a partition path that each value makes; null where it cannot be stored (`reason_against_level`).
 
     Args:
-        values: Values of the partition field, of any type of `hoodie.keygen.value_strings`.
+        strings: Values of the partition field as `hoodie.keygen.value_strings` gives them.
         field: Name of the field.
         hive_style: Whether the level is ``<field>=<value>``.
         url_encode: Whether the value is escaped.
     """
-    strings = value_strings(values)
     strings = pc.if_else(pc.equal(strings, "").fill_null(True), DEFAULT_PARTITION, strings)
     if url_encode:
         strings = _replace(strings, pc.match_substring_regex(strings, _ESCAPED_RE2), escape_path_name)

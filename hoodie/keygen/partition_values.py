@@ -13,9 +13,11 @@ from hoodie.keygen.partition_path_encoding import DEFAULT_PARTITION
 
 __all__ = ["PartitionedTable", "partition_expression"]
 
+_PACKAGE = "org.apache.hudi.keygen."
 INVERTIBLE_GENERATORS = frozenset(
     {"SimpleKeyGenerator", "SimpleAvroKeyGenerator", "ComplexKeyGenerator", "ComplexAvroKeyGenerator"}
 )
+"""Their levels are values. Those of others may be times, or whatever a user's class makes: they tell nothing here."""
 
 
 class PartitionedTable(Protocol):
@@ -52,7 +54,7 @@ def partition_expression(partition_path: str, table: PartitionedTable, schema: p
     whole = pc.scalar(True)
     fields: Sequence[str] = table.partition_fields
     levels = partition_path.split("/") if partition_path else []
-    generator = (table.key_generator_class or "").rsplit(".", 1)[-1]
+    generator = (table.key_generator_class or "").removeprefix(_PACKAGE)
     if generator not in INVERTIBLE_GENERATORS or len(levels) != len(fields):
         return whole
     for field, level in zip(fields, levels, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pyarrow as pa
 
-from hoodie.keygen.base_key_generator import KeyGenerator, single_key
+from hoodie.keygen.base_key_generator import KeyGenerator
 
 __all__ = ["SimpleKeyGenerator"]
 
@@ -18,4 +18,4 @@ class SimpleKeyGenerator(KeyGenerator):
     """
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
-        return single_key(batch, self.record_key_fields[0])
+        return self._single_key(batch)

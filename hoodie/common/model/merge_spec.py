@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model import field_merge
+from hoodie.common.model.field_path import column_at, top_level_name
 from hoodie.common.model.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, MergeProperties
 from hoodie.common.model.ordering_values import one_array, sortable
 from hoodie.common.model.payload_rules import (
@@ -107,7 +108,8 @@ class MergeSpec:
     """How records of one key become one.
 
     Attributes:
-        ordering_field: Column whose value orders records of one key; None when the table has none.
+        ordering_field: Column whose value orders records of one key, a dotted path into structs; None when the table
+            has none.
         rules: Those of the table's payload class.
         delete_field: Column that marks deletes, for payload classes that take markers.
         delete_marker: Its value for them, as text.
@@ -216,7 +218,7 @@ class MergeSpec:
         if self.merger is not None or self.rules.field_rule is not None or self.absent_columns:
             return names
         if self.rules.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL):
-            return [self.ordering_field] if self.ordering_field is not None else []
+            return [top_level_name(schema, self.ordering_field)] if self.ordering_field is not None else []
         return [name for name in (self.rules.sequence_column,) if name is not None]
 
     def for_input(
@@ -464,12 +466,14 @@ class MergeSpec:
             return field_merge.binlog_wins(stored, rows, competing, errors)
         if rule is StoredRule.LOG_SEQUENCE:
             return field_merge.log_sequence_wins(stored, rows, competing, errors)
-        if rule is StoredRule.NEVER or self.ordering_field is None or self.ordering_field in self.absent_columns:
+        if rule is StoredRule.NEVER or self.ordering_field is None:
             return nobody
-        if self.ordering_field not in stored.schema.names or ORDERING_VALUE not in rows.schema.names:
-            side = "incoming" if self.ordering_field in stored.schema.names else "stored"
+        if top_level_name(stored.schema, self.ordering_field) in self.absent_columns:
+            return nobody
+        stored_ordering = column_at(stored, self.ordering_field)
+        if stored_ordering is None or ORDERING_VALUE not in rows.schema.names:
+            side = "incoming" if stored_ordering is not None else "stored"
             raise HoodieException(f"merging by ordering field '{self.ordering_field}': the {side} rows come without it")
-        stored_ordering = stored.column(self.ordering_field)
         old, new = sortable([stored_ordering, rows.column(ORDERING_VALUE)])
         nobody |= (old > new) & competing
         if rule is StoredRule.LARGER_OR_EQUAL:

@@ -13,6 +13,8 @@ import attrs
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_arrow, to_avro
+from hoodie.common.config.property import all_keys
+from hoodie.common.model.field_path import type_at
 from hoodie.common.model.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
@@ -31,6 +33,7 @@ from hoodie.common.model.payload_rules import (
 )
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
 
 __all__ = ["ORDERING_PAYLOAD", "OVERWRITE_PAYLOAD", "TableDefinition"]
@@ -47,12 +50,11 @@ _KEY_GENERATORS = {
     "SIMPLE": "SimpleKeyGenerator",
     "COMPLEX": "ComplexKeyGenerator",
     "NON_PARTITION": "NonpartitionedKeyGenerator",
-}
-_LATER_KEY_GENERATORS = {
     "TIMESTAMP": "TimestampBasedKeyGenerator",
     "CUSTOM": "CustomKeyGenerator",
-    "GLOBAL_DELETE": "GlobalDeleteKeyGenerator",
 }
+_REFUSED_KEY_GENERATORS = {"GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
+_PARTITION_TYPES = ("SIMPLE", "TIMESTAMP")
 _TABLE_NAME = re.compile(r"\w(?:[\w.\- ]*[\w.\-])?")
 _PROPERTY_KEYS_OF_ARGUMENTS = {
     "hoodie.table.name": "table_name",
@@ -86,6 +88,9 @@ _EXTRA_KEYS = frozenset(
 )
 _MERGE_KEYS = frozenset({*PAYLOAD_KEYS, *MODE_KEYS, *STRATEGY_KEYS, *MERGER_KEYS})
 """Properties that say how records merge: a table stores the payload class that they mean."""
+_TIMESTAMP_KEYS = frozenset(all_keys([HoodieTimestampKeyGeneratorConfig]))
+_TYPED_PARTITIONS = "hoodie.datasource.write.partitionpath.field"
+_OUTPUT_TIMEZONE = "hoodie.keygen.timebased.output.timezone"
 
 
 @attrs.frozen(kw_only=True)
@@ -97,7 +102,7 @@ class TableDefinition:
     record_key_fields: str | Iterable[str] = ()
     partition_fields: str | Iterable[str] = ()
     ordering_fields: str | Iterable[str] = ()
-    key_generator: str | None = None
+    key_generator: str | type | None = None
     hive_style_partitioning: bool = False
     schema: pa.Schema | str | None = None
     table_version: int = _SUPPORTED_TABLE_VERSION
@@ -120,6 +125,7 @@ class _PropertiesBuilder:
         self._definition = definition
         self._problems: list[str] = []
         self._not_supported: list[str] = []
+        self._partition_types: tuple[str, ...] = ()
 
     def build(self) -> dict[str, str]:
         definition = self._definition
@@ -127,7 +133,7 @@ class _PropertiesBuilder:
         self._check_table_type()
         self._check_table_version()
         record_keys = self._field_names("record_key_fields", definition.record_key_fields)
-        partitions = self._field_names("partition_fields", definition.partition_fields)
+        partitions = self._partition_names(self._field_names("partition_fields", definition.partition_fields))
         orderings = self._field_names("ordering_fields", definition.ordering_fields)
         if not record_keys:
             self._problems.append("record_key_fields is empty: name the column or columns that identify a record")
@@ -137,6 +143,7 @@ class _PropertiesBuilder:
                 "put what orders records into one column"
             )
         key_generator = self._key_generator(record_keys, partitions)
+        self._check_timestamps(key_generator)
         payload = self._payload(orderings)
         extra = self._extra_properties()
         schema = self._avro_schema((*record_keys, *partitions, *orderings))
@@ -156,18 +163,24 @@ class _PropertiesBuilder:
             "hoodie.table.timeline.timezone": "UTC",
             "hoodie.archivelog.folder": "archived",
             "hoodie.table.recordkey.fields": ",".join(record_keys),
-            "hoodie.table.keygenerator.class": f"{_KEY_GENERATOR_PACKAGE}{key_generator}",
+            "hoodie.table.keygenerator.class": (
+                key_generator if "." in key_generator else f"{_KEY_GENERATOR_PACKAGE}{key_generator}"
+            ),
             "hoodie.datasource.write.hive_style_partitioning": _boolean(definition.hive_style_partitioning),
             "hoodie.datasource.write.partitionpath.urlencode": "false",
             "hoodie.datasource.write.drop.partition.columns": "false",
         }
         if partitions:
             result["hoodie.table.partition.fields"] = ",".join(partitions)
+        if partitions and key_generator == _KEY_GENERATORS["CUSTOM"]:
+            types = self._partition_types or ("SIMPLE",) * len(partitions)
+            # Version 6 has no place for the types. Hudi's writers take what they are not told from here.
+            result[_TYPED_PARTITIONS] = ",".join(f"{name}:{kind}" for name, kind in zip(partitions, types, strict=True))
         if orderings:
             result["hoodie.table.precombine.field"] = orderings[0]
         if schema is not None:
             result["hoodie.table.create.schema"] = schema
-        return {**result, **extra, _PAYLOAD_KEY: payload}
+        return {**result, **extra, **self._timestamp_properties(key_generator), _PAYLOAD_KEY: payload}
 
     def _check_table_name(self) -> None:
         name = self._definition.table_name
@@ -208,63 +221,129 @@ class _PropertiesBuilder:
             self._problems.append(f"{argument} names {name!r} twice")
         return tuple(str(name) for name in names)
 
+    def _partition_names(self, fields: tuple[str, ...]) -> tuple[str, ...]:
+        """The fields without the types of CustomKeyGenerator, ``region:SIMPLE``, which are kept aside."""
+        parts = [field.partition(":") for field in fields]
+        if any(separator for _, separator, _ in parts):
+            self._partition_types = tuple(kind.strip().upper() for _, _, kind in parts)
+            for field, kind in zip(fields, self._partition_types, strict=True):
+                if kind not in _PARTITION_TYPES:
+                    self._problems.append(
+                        f"partition_fields has {field!r}: give each field the type SIMPLE or TIMESTAMP "
+                        f"({field.partition(':')[0]}:SIMPLE), or none of them one"
+                    )
+        return tuple(name.strip() for name, _, _ in parts)
+
     def _key_generator(self, record_keys: tuple[str, ...], partitions: tuple[str, ...]) -> str:
         inferred = self._inferred_key_generator(record_keys, partitions)
         chosen = inferred
         if self._definition.key_generator is not None:
             chosen = self._named_key_generator(self._definition.key_generator) or inferred
-        if chosen == _KEY_GENERATORS["SIMPLE"] and (len(record_keys) > 1 or len(partitions) != 1):
+        way_out = f"leave key_generator out to get {inferred}"
+        counts = f"{len(record_keys)} and {len(partitions)}"
+        one_of_each = (_KEY_GENERATORS["SIMPLE"], _KEY_GENERATORS["TIMESTAMP"])
+        if chosen in one_of_each and (len(record_keys) > 1 or len(partitions) != 1):
+            if chosen == _KEY_GENERATORS["TIMESTAMP"]:
+                way_out = "use CustomKeyGenerator, with partition_fields such as region:SIMPLE,ts:TIMESTAMP"
             self._problems.append(
-                f"key_generator {chosen} takes one record key field and one partition field, not "
-                f"{len(record_keys)} and {len(partitions)}: leave key_generator out to get {inferred}"
+                f"key_generator {chosen} takes one record key field and one partition field, not {counts}: {way_out}"
             )
         elif chosen == _KEY_GENERATORS["NON_PARTITION"] and partitions:
             self._problems.append(
                 f"key_generator {chosen} takes no partition fields, and partition_fields is {', '.join(partitions)}: "
-                f"leave key_generator out to get {inferred}"
+                + way_out
             )
         elif chosen == _KEY_GENERATORS["COMPLEX"] and not partitions:
             self._problems.append(
-                f"key_generator {chosen} takes partition fields, and partition_fields is empty: leave key_generator "
-                f"out to get {inferred}"
+                f"key_generator {chosen} takes partition fields, and partition_fields is empty: {way_out}"
             )
         elif chosen == _KEY_GENERATORS["COMPLEX"] and len(record_keys) == 1:
-            way_out = (
-                "leave key_generator out to get SimpleKeyGenerator"
-                if len(partitions) == 1
-                else f"add a partition field to the record key (record_key_fields={[record_keys[0], partitions[0]]}); "
-                "keys are unique within a partition, so it changes nothing else"
-            )
             self._not_supported.append(
                 f"ComplexKeyGenerator with the one record key field {record_keys[0]!r} is not supported, because "
                 f"releases of Hudi write its keys in two ways and would not find each other's: {way_out}"
             )
+        if self._partition_types and chosen != _KEY_GENERATORS["CUSTOM"]:
+            self._problems.append(
+                f"partition_fields have types (SIMPLE or TIMESTAMP), which key_generator {chosen} does not take: leave "
+                "the types out, or use CustomKeyGenerator"
+            )
         return chosen
 
-    @staticmethod
-    def _inferred_key_generator(record_keys: tuple[str, ...], partitions: tuple[str, ...]) -> str:
+    def _inferred_key_generator(self, record_keys: tuple[str, ...], partitions: tuple[str, ...]) -> str:
+        """As Hudi infers it, but for one record key with several partition fields: see docs/decisions."""
+        if self._partition_types:
+            return _KEY_GENERATORS["CUSTOM"]
         if not partitions:
             return _KEY_GENERATORS["NON_PARTITION"]
-        if len(partitions) == 1 and len(record_keys) <= 1:
-            return _KEY_GENERATORS["SIMPLE"]
+        if len(record_keys) <= 1:
+            return _KEY_GENERATORS["SIMPLE" if len(partitions) == 1 else "CUSTOM"]
         return _KEY_GENERATORS["COMPLEX"]
 
-    def _named_key_generator(self, name: str) -> str | None:
-        """The class without its package, of a class name (with or without package and Avro) or a type's name."""
-        simple_name = str(name).removeprefix(_KEY_GENERATOR_PACKAGE).replace("AvroKeyGenerator", "KeyGenerator")
-        for known, is_supported in ((_KEY_GENERATORS, True), (_LATER_KEY_GENERATORS, False)):
-            for type_name, class_name in known.items():
-                if simple_name in (type_name, class_name):
-                    if not is_supported:
-                        self._not_supported.append(
-                            f"key_generator {name} is not supported: use one of {', '.join(_KEY_GENERATORS.values())}"
-                        )
-                        return None
-                    return class_name
+    def _named_key_generator(self, given: str | type) -> str | None:
+        """The class without its package, of a class name (with or without package and Avro) or a type's name.
+
+        A class of the user keeps its module.
+        """
+        name = f"{given.__module__}.{given.__qualname__}" if isinstance(given, type) else str(given)
+        if isinstance(given, type) and "." in given.__qualname__:
+            self._problems.append(
+                f"key_generator {given.__qualname__} stands inside of a function or class, where tasks cannot find it: "
+                "move it to the top of a module"
+            )
+            return None
+        simple_name = name.removeprefix(_KEY_GENERATOR_PACKAGE).replace("AvroKeyGenerator", "KeyGenerator")
+        for type_name, class_name in _KEY_GENERATORS.items():
+            if simple_name in (type_name, class_name):
+                return class_name
+        for type_name, class_name in _REFUSED_KEY_GENERATORS.items():
+            if simple_name in (type_name, class_name):
+                self._not_supported.append(
+                    f"key_generator {name} is not supported, whose keys differ between the ways in which Hudi writes: "
+                    f"use one of {', '.join(_KEY_GENERATORS.values())}; delete finds keys in any of them"
+                )
+                return None
+        if "." in name and not name.startswith("org.apache.hudi."):
+            return name
         nearest = difflib.get_close_matches(simple_name, [*_KEY_GENERATORS.values(), *_KEY_GENERATORS], n=1)
         hint = f", did you mean {nearest[0]}?" if nearest else f": one of {', '.join(_KEY_GENERATORS.values())}"
         self._problems.append(f"key_generator {name!r} is unknown{hint}")
         return None
+
+    def _timestamp_properties(self, key_generator: str) -> dict[str, str]:
+        """The properties of times as the table stores them; numbers have their zone written down.
+
+        Where none is, Hudi takes that of the JVM that happens to write, and folders would depend on it.
+        """
+        stored = HoodieTimestampKeyGeneratorConfig.stored_properties(self._definition.properties)
+        if not self._makes_times(key_generator):
+            return stored
+        config, one_timezone = HoodieTimestampKeyGeneratorConfig.of_table(self._definition.table_name, stored, {})
+        if config.output_timezone is None and not one_timezone and not config.reads_texts:
+            stored[_OUTPUT_TIMEZONE] = "UTC"
+        return stored
+
+    def _makes_times(self, key_generator: str) -> bool:
+        return key_generator == _KEY_GENERATORS["TIMESTAMP"] or "TIMESTAMP" in self._partition_types
+
+    def _check_timestamps(self, key_generator: str) -> None:
+        properties = {key: value for key, value in self._definition.properties.items() if isinstance(value, str)}
+        given = HoodieTimestampKeyGeneratorConfig.stored_properties(properties)
+        try:
+            config, _ = HoodieTimestampKeyGeneratorConfig.of_table(self._definition.table_name, given, {})
+        except HoodieConfigException as error:
+            self._problems.append(str(error))
+            return
+        if self._makes_times(key_generator):
+            self._problems.extend(config.problems())
+        elif given and key_generator in _KEY_GENERATORS.values():
+            way_out = (
+                "say by partition_fields which field is a time (ts:TIMESTAMP)"
+                if key_generator == _KEY_GENERATORS["CUSTOM"]
+                else "leave them out, or use TimestampBasedKeyGenerator or CustomKeyGenerator"
+            )
+            self._problems.append(
+                f"{', '.join(sorted(given))} are for times, and {key_generator} makes none: {way_out}"
+            )
 
     def _payload(self, orderings: tuple[str, ...]) -> str:
         given = {key: value for key, value in self._definition.properties.items() if isinstance(value, str)}
@@ -292,6 +371,8 @@ class _PropertiesBuilder:
             argument = _PROPERTY_KEYS_OF_ARGUMENTS.get(key)
             if argument is not None:
                 self._problems.append(f"property {key} is said by the argument {argument}: give that one only")
+            elif key in _TIMESTAMP_KEYS:
+                continue
             elif key not in _EXTRA_KEYS and key not in _MERGE_KEYS:
                 nearest = difflib.get_close_matches(
                     key, [*_EXTRA_KEYS, *_MERGE_KEYS, *_PROPERTY_KEYS_OF_ARGUMENTS], n=1
@@ -318,27 +399,11 @@ class _PropertiesBuilder:
             self._problems.append(f"schema cannot be used: {error}")
             return None
         for field_path in dict.fromkeys(named_fields):
-            if not _has_field(arrow_schema, field_path):
+            if type_at(arrow_schema, field_path) is None:
                 self._problems.append(
                     f"field {field_path!r} is not in the schema, which has {', '.join(arrow_schema.names)}"
                 )
         return avro_schema
-
-
-def _has_field(schema: pa.Schema, field_path: str) -> bool:
-    """Whether a column, or a field inside of structs named by a dotted path, exists."""
-    fields: pa.Schema | pa.StructType = schema
-    parts = field_path.split(".")
-    for depth, part in enumerate(parts):
-        index = fields.get_field_index(part)
-        if index < 0:
-            return False
-        field_type = fields.field(index).type
-        if depth + 1 < len(parts):
-            if not pa.types.is_struct(field_type):
-                return False
-            fields = field_type
-    return True
 
 
 def _boolean(value: bool) -> str:

@@ -31,10 +31,11 @@ __all__ = ["HARMLESS_PREFIXES", "HARMLESS_PROPERTIES", "KEY_GENERATORS", "proble
 _KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
 KEY_GENERATORS = frozenset(
     f"{_KEY_GENERATOR_PACKAGE}{name}"
-    for kind in ("Simple", "Complex", "Nonpartitioned")
+    for kind in ("Simple", "Complex", "Nonpartitioned", "TimestampBased", "Custom")
     for name in (f"{kind}KeyGenerator", f"{kind}AvroKeyGenerator")
 )
-"""The key generators that hoodie has."""
+"""The key generators that hoodie has. A class of another package is one of the user: it is judged when it is loaded."""
+_KEY_GENERATOR_TYPES = ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM")
 
 HARMLESS_PROPERTIES = frozenset(
     {
@@ -45,6 +46,7 @@ HARMLESS_PROPERTIES = frozenset(
         "hoodie.table.create.schema",
         "hoodie.table.recordkey.fields",
         "hoodie.table.partition.fields",
+        "hoodie.datasource.write.partitionpath.field",
         "hoodie.archivelog.folder",
         "hoodie.datasource.write.hive_style_partitioning",
         "hoodie.datasource.write.partitionpath.urlencode",
@@ -63,8 +65,6 @@ HARMLESS_PROPERTIES = frozenset(
         "hoodie.bootstrap.index.class",
         "hoodie.bootstrap.index.type",
         "hoodie.table.cdc.supplemental.logging.mode",
-        "hoodie.keygen.datetime.parser.class",
-        "hoodie.deltastreamer.keygen.datetime.parser.class",
         # of later table versions; version 6 has fixed places, and no meaning for them
         "hoodie.table.initial.version",
         "hoodie.timeline.path",
@@ -76,9 +76,11 @@ HARMLESS_PROPERTIES = frozenset(
 """Properties that any value may have as far as this module is concerned."""
 
 HARMLESS_PREFIXES = (
-    # of the timestamp key generators, which are refused by class
+    # of the timestamp key generators, which read them
     "hoodie.keygen.timebased.",
     "hoodie.deltastreamer.keygen.timebased.",
+    "hoodie.keygen.datetime.parser.",
+    "hoodie.deltastreamer.keygen.datetime.parser.",
 )
 
 
@@ -107,7 +109,8 @@ def _is(*values: str) -> Callable[[str, Mapping[str, str]], bool]:
 
 
 def _is_known_key_generator(value: str, _: Mapping[str, str]) -> bool:
-    return (value if "." in value else f"{_KEY_GENERATOR_PACKAGE}{value}") in KEY_GENERATORS
+    name = value if "." in value else f"{_KEY_GENERATOR_PACKAGE}{value}"
+    return name in KEY_GENERATORS or not name.startswith("org.apache.hudi.")
 
 
 def _is_known_payload(value: str, _: Mapping[str, str]) -> bool:
@@ -165,8 +168,8 @@ _RULES = (
     ),
     _Rule(
         "hoodie.table.keygenerator.type",
-        _is("SIMPLE", "COMPLEX", "NON_PARTITION", "SIMPLE_AVRO", "COMPLEX_AVRO", "NON_PARTITION_AVRO"),
-        "use SIMPLE, COMPLEX or NON_PARTITION",
+        _is(*_KEY_GENERATOR_TYPES, *(f"{name}_AVRO" for name in _KEY_GENERATOR_TYPES)),
+        f"use one of {', '.join(_KEY_GENERATOR_TYPES)}",
     ),
     _Rule("hoodie.compaction.payload.class", _is_known_payload, f"use {', '.join(PAYLOADS)}"),
     _Rule("hoodie.compaction.payload.type", _is(*PAYLOAD_TYPES), f"use {', '.join(PAYLOAD_TYPES)}"),

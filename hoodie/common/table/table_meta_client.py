@@ -81,7 +81,7 @@ class HoodieTableMetaClient:
         record_key_fields: str | Iterable[str] = (),
         partition_fields: str | Iterable[str] = (),
         ordering_fields: str | Iterable[str] = (),
-        key_generator: str | None = None,
+        key_generator: str | type | None = None,
         hive_style_partitioning: bool = False,
         schema: pa.Schema | str | None = None,
         table_version: int = 6,
@@ -100,20 +100,23 @@ class HoodieTableMetaClient:
             table_type: COPY_ON_WRITE; MERGE_ON_READ is not supported yet.
             record_key_fields: The column or columns that identify a record; one name, a list, or names with commas
                 between them. Nested fields by dotted path.
-            partition_fields: The columns whose values are the folders of the data, none for a single folder.
+            partition_fields: The columns whose values are the folders of the data, none for a single folder. Types
+                behind them, ``region:SIMPLE,ts:TIMESTAMP``, make a table of CustomKeyGenerator.
             ordering_fields: At most one column; of two records of one key the one with the larger value stays. It
                 decides the payload class that is stored: DefaultHoodieRecordPayload with one, else
                 OverwriteWithLatestAvroPayload (the later write stays).
-            key_generator: A class name, with or without package and "Avro". None infers it as Hudi does: no partition
-                field NonpartitionedKeyGenerator, one record key and one partition field SimpleKeyGenerator, else
-                ComplexKeyGenerator. One record key field with several partition fields is refused: releases of Hudi
-                disagree about the keys of ComplexKeyGenerator with one field (``id:7`` or ``7``), and some refuse to
-                write such a table. Adding a partition field to the record key gives the same table without the trap.
+            key_generator: A class name, with or without package and "Avro", or a class of yours
+                (`hoodie.keygen.user_key_generator`). None infers it as Hudi does: no partition field
+                NonpartitionedKeyGenerator, one record key and one partition field SimpleKeyGenerator, else
+                ComplexKeyGenerator; but one record key field with several partition fields is CustomKeyGenerator,
+                because releases of Hudi disagree about the keys of ComplexKeyGenerator with one field (``id:7`` or
+                ``7``), and some refuse to write such a table.
             hive_style_partitioning: Folders ``region=asia`` instead of ``asia``.
             schema: The columns, as an Arrow schema or as Avro JSON; None leaves them to the first write.
             table_version: 6.
             properties: More table properties, such as ``hoodie.database.name``,
-                ``hoodie.datasource.write.partitionpath.urlencode`` or ``hoodie.compaction.payload.class``.
+                ``hoodie.datasource.write.partitionpath.urlencode``, ``hoodie.compaction.payload.class``, or
+                ``hoodie.keygen.timebased.*`` for folders made of times.
             storage_options: Options and credentials for the storage of ``base_path``.
 
         Returns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import pickle
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hoodie.exception import HoodieKeyException, HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieNotSupportedException
 from hoodie.keygen.base_key_generator import field_column
 from hoodie.keygen.complex_key_generator import ComplexKeyGenerator, has_field_prefix
 from hoodie.keygen.key_generator import KeyGenerator, create_key_generator, key_form_depends_on_table
@@ -39,6 +40,7 @@ class Config:
     hive_style_partitioning: bool = False
     url_encode_partitioning: bool = False
     table_name: str = "trips"
+    properties: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def batch(**columns: Any) -> pa.RecordBatch:
@@ -75,10 +77,11 @@ def test_the_generator_comes_from_the_properties_or_is_inferred_as_hudi_does(con
 
 
 def test_an_unknown_generator_is_refused_by_property_and_value() -> None:
-    with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.table\.keygenerator\.class = org\.x\.Mine"):
+    with pytest.raises(HoodieConfigException, match=r"hoodie\.table\.keygenerator\.class = org\.x\.Mine.*name it"):
         create_key_generator(Config(("id",), ("p",), "org.x.Mine"))
-    with pytest.raises(HoodieNotSupportedException, match="TimestampBasedKeyGenerator"):
-        create_key_generator(Config(("id",), ("p",), "org.apache.hudi.keygen.TimestampBasedKeyGenerator"))
+    for name in ("GlobalDeleteKeyGenerator", "GLOBAL_DELETE", "org.apache.hudi.keygen.Mine"):
+        with pytest.raises(HoodieNotSupportedException, match=f"keygenerator.class = {name}"):
+            create_key_generator(Config(("id",), (), name))
 
 
 def test_a_table_without_record_key_fields_is_refused() -> None:
@@ -145,7 +148,7 @@ def test_values_become_strings_as_hudi_writes_them() -> None:
         "time": "1000000",
         "money": "12.30",
         "real": "1.0E7",
-        "octets": "é",
+        "octets": "c3a9",
     }.items():
         assert keys_of(NonpartitionedKeyGenerator((name,)), **columns)[0] == [expected]
 
@@ -366,3 +369,76 @@ def _config_of(properties: dict[str, str]) -> Config:
         json.loads(properties.get("hoodie.datasource.write.hive_style_partitioning", "false")),
         json.loads(properties.get("hoodie.datasource.write.partitionpath.urlencode", "false")),
     )
+
+
+# ------------------------------------------------------------------------------------------------------ times and types
+
+TIME = "hoodie.keygen.timebased."
+CUSTOM = "org.apache.hudi.keygen.CustomKeyGenerator"
+PARTITIONS = "hoodie.datasource.write.partitionpath.field"
+
+
+def times(**given: str) -> dict[str, str]:
+    return {f"{TIME}{name.replace('_', '.')}": value for name, value in given.items()}
+
+
+UNIX = times(timestamp_type="UNIX_TIMESTAMP", output_dateformat="yyyy/MM/dd")
+
+
+def test_the_tables_own_properties_of_times_go_first() -> None:
+    config = Config(("id",), ("ts",), "TIMESTAMP", properties=UNIX)
+    generator = create_key_generator(config, write_properties=times(output_dateformat="yyyy"))
+    assert keys_of(generator, id=["a"], ts=[86400]) == (["a"], ["1970/01/02"])
+    only_by_writer = create_key_generator(Config(("id",), ("ts",), "TIMESTAMP"), write_properties=UNIX)
+    assert only_by_writer == generator
+    assert pickle.loads(pickle.dumps(generator)) == generator
+
+
+def test_missing_properties_of_times_are_all_named() -> None:
+    with pytest.raises(HoodieConfigException, match=r"timestamp\.type .*add it.*output\.dateformat is missing"):
+        create_key_generator(Config(("id",), ("ts",), "TIMESTAMP"))
+    texts = times(timestamp_type="DATE_STRING", output_dateformat="yyyy", input_dateformat="yyyy-MM-dd z")
+    with pytest.raises(HoodieConfigException, match="'z' in the pattern 'yyyy-MM-dd z'"):
+        create_key_generator(Config(("id",), ("ts",), "TIMESTAMP", properties=texts))
+
+
+def test_columns_that_are_not_what_the_type_says_are_refused_before_anything_runs() -> None:
+    numbers = create_key_generator(Config(("id",), ("ts",), "TIMESTAMP", properties=UNIX))
+    with pytest.raises(HoodieKeyException, match="'ts' has type string.*or name DATE_STRING"):
+        numbers.bind(pa.schema([("id", pa.string()), ("ts", pa.string())]))
+    texts = times(timestamp_type="DATE_STRING", output_dateformat="yyyy", input_dateformat="yyyy-MM-dd")
+    generator = create_key_generator(Config(("id",), ("ts",), "TIMESTAMP", properties=texts))
+    with pytest.raises(HoodieKeyException, match="'ts' has type int64.*reads texts"):
+        generator.bind(pa.schema([("id", pa.string()), ("ts", pa.int64())]))
+
+
+def test_texts_that_are_no_times_are_explained() -> None:
+    texts = times(timestamp_type="DATE_STRING", output_dateformat="yyyy", input_dateformat="yyyy-MM-dd")
+    generator = create_key_generator(Config(("id",), ("ts",), "TIMESTAMP", properties=texts))
+    rows = batch(id=["a", "b", "c", "d"], ts=["2026-11-21", "21.11.2026", "2026-02-30", None])
+    assert generator.partition_paths(rows).to_pylist() == ["2026", None, None, "1970"]
+    text = generator.explain_bad_rows(rows)
+    assert "is not of the form hoodie.keygen.timebased.input.dateformat = yyyy-MM-dd in 1 record" in text
+    assert "2026-02 has no day 30" in text
+
+
+def test_types_of_partition_fields_come_from_the_table_or_the_writer() -> None:
+    rows = {"id": [1], "a": ["x"], "ts": [86400]}
+    plain = Config(("id",), ("a", "ts"), CUSTOM)
+    simple = {PARTITIONS: "a:SIMPLE,ts:SIMPLE"}
+    assert keys_of(create_key_generator(plain, write_properties=simple), **rows) == (["1"], ["x/86400"])
+    typed = {PARTITIONS: "a:simple, ts:TIMESTAMP"}
+    for config, written in (
+        (attrs.evolve(plain, properties=UNIX), typed),
+        (attrs.evolve(plain, properties=UNIX | typed), {PARTITIONS: "a,ts"}),
+        (attrs.evolve(plain, properties=typed), UNIX),
+    ):
+        assert keys_of(create_key_generator(config, write_properties=written), **rows) == (["1"], ["x/1970/01/02"])
+    for written in ({}, {PARTITIONS: "a,ts"}, {PARTITIONS: "a:SIMPLE,ts:TIME"}, {PARTITIONS: "a:SIMPLE,b:SIMPLE"}):
+        with pytest.raises(HoodieConfigException, match=r"partitionpath\.field = a:SIMPLE,ts:SIMPLE"):
+            create_key_generator(plain, write_properties=written)
+
+
+def test_a_custom_generator_without_partitions_has_one_folder() -> None:
+    generator = create_key_generator(Config(("a", "b"), (), CUSTOM))
+    assert keys_of(generator, a=[1], b=pa.array([None], pa.string())) == (["a:1,b:__null__"], [""])

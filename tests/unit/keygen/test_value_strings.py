@@ -29,7 +29,7 @@ from hoodie.keygen.value_strings import can_be_key, value_strings
         (1e7, "1.0E7"),
         (12345678.9, "1.23456789E7"),
         (123456.789, "123456.789"),
-        (1.0e23, "1.0E23"),
+        (1.0e23, "9.999999999999999E22"),
         (5e-324, "4.9E-324"),
         (1.7976931348623157e308, "1.7976931348623157E308"),
         (float("nan"), "NaN"),
@@ -84,8 +84,20 @@ def test_dates_that_python_does_not_know_have_a_sign_as_in_java() -> None:
     ]
 
 
-def test_bytes_are_decoded_and_what_is_malformed_is_replaced() -> None:
-    assert value_strings(pa.array([b"ab", b"\xff", None])).to_pylist() == ["ab", "\ufffd", None]
+def test_bytes_are_hexadecimal() -> None:
+    assert value_strings(pa.array([b"ab", b"\xff", b"", None])).to_pylist() == ["6162", "ff", "", None]
+
+
+def test_timestamps_are_numbers_or_as_java_sql_timestamp_has_them() -> None:
+    micros = pa.array([0, -1, -1_500_000, 1_700_000_000_123_456, None], pa.int64()).view(pa.timestamp("us", "UTC"))
+    assert value_strings(micros).to_pylist() == ["0", "-1", "-1500000", "1700000000123456", None]
+    assert value_strings(micros, consistent_timestamps=True).to_pylist() == [
+        "1970-01-01 00:00:00.0",
+        "1970-01-01 00:00:00.0",
+        "1969-12-31 23:59:58.5",
+        "2023-11-14 22:13:20.123",
+        None,
+    ]
 
 
 def test_a_slice_gives_the_strings_of_its_own_values() -> None:

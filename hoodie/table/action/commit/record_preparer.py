@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from hoodie import exception
 from hoodie.common.data.normalise import normalise_batch
 from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.model.field_path import type_at
 from hoodie.common.model.merge_spec import MergeSpec, null_ordering_count, null_ordering_message
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -28,7 +29,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
-from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.keygen.base_key_generator import KeyGenerator, field_column
 from hoodie.keygen.partition_path_encoding import usable_paths
 
 __all__ = ["RecordPreparer", "failure_of"]
@@ -44,7 +45,7 @@ class RecordPreparer:
     Attributes:
         schema: The columns that are written; only record key and partition path are kept when it is None (a delete).
         key_generator: Makes keys and partition paths; None when the input brings its own reserved columns.
-        ordering_field: The column whose value decides between records of one key.
+        ordering_field: The column whose value decides between records of one key; a dotted path leads into structs.
         operation: What every row asks for; a row with ``_hoodie_is_deleted`` asks for a delete all the same.
         requires_ordering: Whether a null ordering value is an error.
         fill_missing: Whether columns that the input lacks are null.
@@ -71,7 +72,7 @@ class RecordPreparer:
         fields = [field.with_nullable(True) for field in self.schema] if self.schema is not None else []
         fields += [reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)]
         if self._orders and self.schema is not None and self.ordering_field is not None:
-            fields.append(reserved_field(ORDERING_VALUE, self.schema.field(self.ordering_field).type))
+            fields.append(reserved_field(ORDERING_VALUE, type_at(self.schema, self.ordering_field)))
         fields.append(reserved_field(OPERATION))
         if self.merge_spec.can_fail_for_records:
             fields.append(reserved_field(MERGE_ERROR))
@@ -81,7 +82,9 @@ class RecordPreparer:
 
     @property
     def _orders(self) -> bool:
-        return self.schema is not None and self.ordering_field is not None and self.ordering_field in self.schema.names
+        if self.schema is None or self.ordering_field is None:
+            return False
+        return type_at(self.schema, self.ordering_field) is not None
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the columns of `output_schema`."""
@@ -121,7 +124,7 @@ class RecordPreparer:
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema())
 
     def _ordering_values(self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: pa.Array) -> pa.Array:
-        values = rows.column(self.ordering_field)
+        values = field_column(rows, self.ordering_field or "")
         if self.key_generator is None and ORDERING_VALUE in batch.schema.names:
             # By the rules for columns: a value that does not fit is named, not cut.
             given = pa.RecordBatch.from_arrays([batch.column(ORDERING_VALUE)], names=["ordering_value"])

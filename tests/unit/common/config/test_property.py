@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.common.config.property import (
+    Parser,
     boolean,
     choice,
     decimal,
@@ -89,6 +90,7 @@ def test_text_that_is_no_share_is_refused(value: str) -> None:
         (["a", "b"], "a,b"),
         (("a",), "a"),
         ("x", "x"),
+        (Parser, "hoodie.common.config.property.Parser"),
     ],
 )
 def test_python_values_are_written_as_hudi_writes_them(value: object, written: str) -> None:

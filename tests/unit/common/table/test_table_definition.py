@@ -12,6 +12,8 @@ from hoodie.common.table.table_definition import TableDefinition
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 
 PAYLOAD = "hoodie.compaction.payload.class"
+TIME = "hoodie.keygen.timebased."
+TIMES = {f"{TIME}timestamp.type": "UNIX_TIMESTAMP", f"{TIME}output.dateformat": "yyyy/MM/dd"}
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("region", pa.string()), ("ts", pa.int64()), ("trip", pa.struct([("city", pa.string())]))]
 )
@@ -56,9 +58,11 @@ def test_a_table_without_partitions_and_ordering_has_no_such_properties() -> Non
         (["id"], ["region"], "SimpleKeyGenerator"),
         (["id", "ts"], ["region"], "ComplexKeyGenerator"),
         (["id", "ts"], ["region", "city"], "ComplexKeyGenerator"),
+        (["id"], ["region", "city"], "CustomKeyGenerator"),
+        (["id"], ["region:SIMPLE"], "CustomKeyGenerator"),
     ],
 )
-def test_the_key_generator_is_inferred_as_hudi_does(
+def test_the_key_generator_is_inferred_as_hudi_does_but_for_one_key_and_several_partition_fields(
     record_keys: list[str], partitions: list[str], expected: str
 ) -> None:
     properties = properties_of(record_key_fields=record_keys, partition_fields=partitions)
@@ -146,7 +150,32 @@ def test_key_fields_inside_of_structs_are_found_in_the_schema() -> None:
         ({"ordering_fields": ["_hoodie_commit_time"]}, "a column that Hudi adds"),
         ({"ordering_fields": ["ts", "id"]}, r"ordering_fields has 2 fields \(ts, id\), table version 6 stores one"),
         ({"key_generator": "SimpelKeyGenerator"}, "unknown, did you mean SimpleKeyGenerator"),
-        ({"key_generator": "com.acme.Mine"}, "'com.acme.Mine' is unknown"),
+        ({"key_generator": "org.apache.hudi.keygen.Mine"}, "'org.apache.hudi.keygen.Mine' is unknown"),
+        ({"partition_fields": "a:SIMPLE,b:TIME"}, "'b:TIME': give each field the type SIMPLE or TIMESTAMP"),
+        ({"partition_fields": "a:SIMPLE,b"}, "'b': give each field the type SIMPLE or TIMESTAMP"),
+        ({"partition_fields": "a:SIMPLE", "key_generator": "SIMPLE"}, "SimpleKeyGenerator does not take"),
+        ({"partition_fields": "a:TIMESTAMP"}, "timestamp.type is given neither.*output.dateformat is missing"),
+        ({"partition_fields": "a", "properties": TIMES}, "are for times, and SimpleKeyGenerator makes none"),
+        (
+            {"partition_fields": "a", "key_generator": "CUSTOM", "properties": TIMES},
+            "say by partition_fields which field is a time",
+        ),
+        (
+            {"key_generator": "TIMESTAMP", "partition_fields": "a,b", "properties": TIMES},
+            "one record key field and one partition field, not 1 and 2: use CustomKeyGenerator",
+        ),
+        (
+            {"key_generator": "TIMESTAMP", "partition_fields": "a", "properties": {**TIMES, f"{TIME}timezone": "Mars"}},
+            "'Mars' is no time zone",
+        ),
+        (
+            {
+                "key_generator": "TIMESTAMP",
+                "partition_fields": "a",
+                "properties": {**TIMES, f"{TIME}output.dateformat": "yyyy-QQ"},
+            },
+            "the letter 'Q'",
+        ),
         ({"key_generator": "SIMPLE"}, "one record key field and one partition field, not 1 and 0.*NonpartitionedKey"),
         ({"key_generator": "COMPLEX"}, "partition_fields is empty: .*NonpartitionedKeyGenerator"),
         ({"key_generator": "NON_PARTITION", "partition_fields": "a"}, "takes no partition fields"),
@@ -189,13 +218,48 @@ def test_all_problems_are_named_at_once() -> None:
     [
         ({"table_type": "MERGE_ON_READ"}, "MERGE_ON_READ is not supported yet"),
         ({"table_version": 8, "ordering_fields": ["a", "b"]}, "table_version 8 is not supported: use 6"),
-        ({"key_generator": "CustomKeyGenerator", "partition_fields": "a"}, "CustomKeyGenerator is not supported"),
-        ({"key_generator": "TIMESTAMP", "partition_fields": "a"}, "TIMESTAMP is not supported"),
+        ({"key_generator": "GLOBAL_DELETE"}, "GLOBAL_DELETE is not supported"),
         ({"properties": {PAYLOAD: "HoodieAvroPayload"}}, "HoodieAvroPayload is not supported"),
-        ({"partition_fields": ["a", "b"]}, r"record_key_fields=\['id', 'a'\]"),
+        ({"partition_fields": ["a", "b"], "key_generator": "COMPLEX"}, "key_generator out to get CustomKeyGenerator"),
         ({"partition_fields": ["a"], "key_generator": "COMPLEX"}, "leave key_generator out to get SimpleKeyGenerator"),
     ],
 )
 def test_what_hoodie_cannot_write_is_refused_with_a_way_out(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(HoodieNotSupportedException, match=message):
         properties_of(**arguments)
+
+
+def times_of(**arguments: Any) -> dict[str, str]:
+    stored = properties_of(**arguments)
+    return {key.removeprefix(TIME): value for key, value in stored.items() if key.startswith(TIME)}
+
+
+def test_a_table_of_times_stores_how_they_are_made_and_in_which_zone() -> None:
+    old = {key.replace("hoodie.", "hoodie.deltastreamer."): value for key, value in TIMES.items()}
+    for given in (TIMES, old):
+        stored = times_of(key_generator="TIMESTAMP", partition_fields="ts", properties=given)
+        assert stored == {
+            "timestamp.type": "UNIX_TIMESTAMP", "output.dateformat": "yyyy/MM/dd", "output.timezone": "UTC"
+        }  # fmt: skip
+    zone = {f"{TIME}timezone": "Asia/Tokyo"}
+    assert "output.timezone" not in times_of(key_generator="TIMESTAMP", partition_fields="ts", properties=TIMES | zone)
+
+
+def test_the_types_of_partition_fields_are_stored_as_a_writer_of_hudi_gives_them() -> None:
+    stored = properties_of(partition_fields=["region:simple", "ts:TIMESTAMP"], properties=TIMES)
+    assert stored["hoodie.table.partition.fields"] == "region,ts"
+    assert stored["hoodie.datasource.write.partitionpath.field"] == "region:SIMPLE,ts:TIMESTAMP"
+    stored_of_plain = properties_of(partition_fields=["region", "city"])
+    assert stored_of_plain["hoodie.datasource.write.partitionpath.field"] == "region:SIMPLE,city:SIMPLE"
+    assert stored["hoodie.table.keygenerator.class"] == "org.apache.hudi.keygen.CustomKeyGenerator"
+
+
+def test_a_class_of_the_user_is_stored_by_its_name() -> None:
+    assert properties_of(key_generator="my.keys.Mine")["hoodie.table.keygenerator.class"] == "my.keys.Mine"
+    stored = properties_of(key_generator=TableDefinition)["hoodie.table.keygenerator.class"]
+    assert stored == "hoodie.common.table.table_definition.TableDefinition"
+
+    class Inner: ...
+
+    with pytest.raises(HoodieConfigException, match="move it to the top of a module"):
+        properties_of(key_generator=Inner)

@@ -1,0 +1,279 @@
+"""Properties of the timestamp key generators: how folders are made of times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import StrEnum
+
+import attrs
+
+from hoodie.common.config.property import Parser, boolean, choice, properties_of, property_field, read_group
+from hoodie.common.util.date_pattern import DatePattern
+from hoodie.common.util.time_zones import time_zone
+from hoodie.exception import HoodieConfigException
+
+__all__ = ["HoodieTimestampKeyGeneratorConfig", "TimeUnit", "TimestampType"]
+
+_PREFIX = "hoodie.keygen.timebased."
+_OLD_PREFIX = "hoodie.deltastreamer.keygen.timebased."
+_PARSER = "org.apache.hudi.keygen.parser.HoodieDateTimeParser"
+
+
+class TimestampType(StrEnum):
+    """What the values of a partition field are."""
+
+    UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
+    EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
+    EPOCHMICROSECONDS = "EPOCHMICROSECONDS"
+    SCALAR = "SCALAR"
+    DATE_STRING = "DATE_STRING"
+    MIXED = "MIXED"
+
+
+class TimeUnit(StrEnum):
+    """What numbers count, for `TimestampType.SCALAR`."""
+
+    NANOSECONDS = "NANOSECONDS"
+    MICROSECONDS = "MICROSECONDS"
+    MILLISECONDS = "MILLISECONDS"
+    SECONDS = "SECONDS"
+    MINUTES = "MINUTES"
+    HOURS = "HOURS"
+    DAYS = "DAYS"
+
+
+def _pattern() -> Parser[str | None]:
+    def parse(value: str) -> str | None:
+        if value:
+            DatePattern.of(value)
+        return value or None
+
+    return Parser(parse, "str", "a pattern of dates as Joda has it")
+
+
+def _patterns() -> Parser[str | None]:
+    return Parser(lambda value: value or None, "str", "patterns of dates as Joda has them")
+
+
+def _zone() -> Parser[str | None]:
+    def parse(value: str) -> str | None:
+        if value:
+            time_zone(value)
+        return value or None
+
+    return Parser(parse, "str", "a time zone: a name of the tz database, or an offset such as GMT+08:00")
+
+
+def _regular_expression() -> Parser[str | None]:
+    def parse(value: str) -> str | None:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"is no regular expression ({error})") from error
+        return value or None
+
+    return Parser(parse, "str", "a regular expression")
+
+
+def _date_time_parser() -> Parser[str]:
+    def parse(value: str) -> str:
+        if value and value != _PARSER:
+            raise ValueError(f"hoodie reads dates as Hudi's {_PARSER} does: leave it out")
+        return _PARSER
+
+    return Parser(parse, "class", _PARSER)
+
+
+def _keys(name: str) -> tuple[str, tuple[str, ...]]:
+    return f"{_PREFIX}{name}", (f"{_OLD_PREFIX}{name}",)
+
+
+@attrs.frozen(kw_only=True)
+class HoodieTimestampKeyGeneratorConfig:
+    """How TimestampBasedKeyGenerator and ``field:TIMESTAMP`` of CustomKeyGenerator make folders of times.
+
+    The table stores these properties when it is created, and its own go first; None where nothing is said.
+
+    Hudi: org.apache.hudi.common.config.TimestampKeyGeneratorConfig. Differs: a time zone that is not given is UTC; Hudi
+    takes that of the JVM.
+    """
+
+    timestamp_type: TimestampType | None = property_field(
+        _keys("timestamp.type")[0],
+        choice(TimestampType),
+        None,
+        "What the partition field holds: seconds, milliseconds or microseconds since 1970, numbers of a unit "
+        "(SCALAR), or text. MIXED is the same as DATE_STRING, as in Hudi. EPOCHMICROSECONDS is of Hudi 1.x.",
+        alternatives=_keys("timestamp.type")[1],
+    )
+    time_unit: TimeUnit | None = property_field(
+        _keys("timestamp.scalar.time.unit")[0],
+        choice(TimeUnit),
+        None,
+        "What numbers count, for the type SCALAR; SECONDS when it is not given. Columns of dates count DAYS, those "
+        "of timestamps MICROSECONDS.",
+        alternatives=_keys("timestamp.scalar.time.unit")[1],
+    )
+    input_date_format: str | None = property_field(
+        _keys("input.dateformat")[0],
+        _patterns(),
+        None,
+        "Patterns of texts, as Joda has them (`yyyy-MM-dd'T'HH:mm:ssZ`), for the types DATE_STRING and MIXED; the "
+        "first that fits a text counts.",
+        alternatives=_keys("input.dateformat")[1],
+    )
+    input_date_format_delimiter: str | None = property_field(
+        _keys("input.dateformat.list.delimiter.regex")[0],
+        _regular_expression(),
+        None,
+        "What stands between the patterns of input.dateformat, as a regular expression; a comma when not given.",
+        alternatives=_keys("input.dateformat.list.delimiter.regex")[1],
+    )
+    input_timezone: str | None = property_field(
+        _keys("input.timezone")[0],
+        _zone(),
+        None,
+        "Time zone of texts that do not say theirs.",
+        alternatives=_keys("input.timezone")[1],
+    )
+    output_date_format: str | None = property_field(
+        _keys("output.dateformat")[0],
+        _pattern(),
+        None,
+        "Pattern of the folders, such as `yyyy/MM/dd`.",
+        alternatives=_keys("output.dateformat")[1],
+    )
+    output_timezone: str | None = property_field(
+        _keys("output.timezone")[0],
+        _zone(),
+        None,
+        "Time zone of the folders. Texts that say their zone keep it when this is not given.",
+        alternatives=_keys("output.timezone")[1],
+    )
+    timezone: str | None = property_field(
+        _keys("timezone")[0],
+        _zone(),
+        None,
+        "Time zone of both, instead of input.timezone and output.timezone.",
+        alternatives=_keys("timezone")[1],
+    )
+    date_time_parser: str | None = property_field(
+        "hoodie.keygen.datetime.parser.class",
+        _date_time_parser(),
+        None,
+        "How texts are read: in Hudi's own way.",
+        alternatives=("hoodie.deltastreamer.keygen.datetime.parser.class",),
+    )
+    consistent_logical_timestamp_enabled: bool | None = property_field(
+        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
+        boolean(),
+        None,
+        "Timestamps stand in keys and partition paths as `2026-11-21 10:30:00.0` (UTC), not as numbers. It is not "
+        "stored: every writer of a table must be told.",
+    )
+
+    @classmethod
+    def stored_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:
+        """Those of some properties that a table stores, under their present names."""
+        return {
+            prop.key: properties[key]
+            for name, prop in properties_of(cls).items()
+            if name != "consistent_logical_timestamp_enabled"
+            for key in reversed(prop.keys)
+            if key in properties
+        }
+
+    @classmethod
+    def of_table(cls, table_name: str, table: Mapping[str, str], write: Mapping[str, str]) -> tuple[
+        HoodieTimestampKeyGeneratorConfig, bool
+    ]:  # fmt: skip
+        """The properties that count for a table: its own, and the writer's where it has none.
+
+        Args:
+            table_name: For messages.
+            table: Properties of the table.
+            write: Properties of the writer.
+
+        Returns:
+            The typed properties, and whether the property ``timezone`` is given at all: then it decides for both zones,
+            even when it is empty.
+
+        Raises:
+            HoodieConfigException: Values do not parse; all of them are named.
+        """
+        known = {key: prop.key for prop in properties_of(cls).values() for key in reversed(prop.keys)}
+        merged: dict[str, str] = {}
+        for properties in (write, table):
+            for key, name in known.items():
+                if key in properties:
+                    merged[name] = properties[key]
+        problems: list[str] = []
+        config = read_group(cls, merged, problems)
+        if problems:
+            raise HoodieConfigException(
+                f"The key generator of the table '{table_name}' cannot be made: {'; '.join(problems)}"
+            )
+        return config, f"{_PREFIX}timezone" in merged
+
+    @property
+    def input_patterns(self) -> tuple[str, ...]:
+        """The patterns of ``input.dateformat``, one by one, as Java's String.split finds them."""
+        parts = re.split(self.input_date_format_delimiter or ",", self.input_date_format or "")
+        while parts and not parts[-1].strip():
+            parts.pop()
+        return tuple(part.strip() for part in parts)
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the partition field holds texts."""
+        return self.timestamp_type in (TimestampType.DATE_STRING, TimestampType.MIXED)
+
+    def problems(self) -> list[str]:
+        """What is missing, or cannot be done, where folders are to be made of times; one sentence for each."""
+        found = []
+        if self.timestamp_type is None:
+            found.append(
+                f"{_PREFIX}timestamp.type is given neither by the table (Hudi does not always store it) nor by the "
+                f"writer: add it, one of {', '.join(TimestampType)}"
+            )
+        if self.output_date_format is None:
+            found.append(
+                f"{_PREFIX}output.dateformat is missing, the pattern of the folders: add it, such as yyyy/MM/dd"
+            )
+        if self.reads_texts and not self.input_patterns:
+            found.append(
+                f"{_PREFIX}input.dateformat is missing, by which the texts of {self.timestamp_type} are read: add it, "
+                "such as yyyy-MM-dd"
+            )
+        for pattern in self.input_patterns if self.reads_texts else ():
+            try:
+                DatePattern.of(pattern).check_readable()
+            except ValueError as error:
+                found.append(f"{_PREFIX}input.dateformat: {error}")
+        return found
+
+    def contradictions(self, table: Mapping[str, str]) -> list[str]:
+        """Compare with what a table stores.
+
+        Args:
+            table: The table's properties.
+
+        Returns:
+            One sentence for each difference.
+        """
+        found = []
+        for name, prop in properties_of(type(self)).items():
+            given = getattr(self, name)
+            stored = next((table[key].strip() for key in prop.keys if key in table), None)
+            if given is None or stored is None:
+                continue
+            actual: object = stored
+            with suppress(ValueError):
+                actual = prop.parser.parse(stored)
+            if given != actual:
+                found.append(
+                    f"{prop.key} = '{given}': the table has '{stored}'; leave it out, or write to a table made with it"
+                )
+        return found

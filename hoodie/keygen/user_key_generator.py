@@ -1,0 +1,198 @@
+"""Keys made by a class of the user's own.
+
+A subclass of `UserKeyGenerator` (columns) or `UserRecordKeyGenerator` (one record at a time) is named by
+``hoodie.datasource.write.keygenerator.class``, as ``package.module.Class`` or as the class itself::
+
+    class ByInitial(UserRecordKeyGenerator):
+        def record_key(self, record):
+            return record["name"].lower()
+
+        def partition_path(self, record):
+            return record["name"][0].lower()
+
+    HoodieTableMetaClient.init_table(path, table_name="people", record_key_fields="name", key_generator=ByInitial)
+    HoodieWriteConfig.from_properties(path, {"hoodie.datasource.write.keygenerator.class": ByInitial})
+
+The table stores the name, and every writer names the class again: nothing is imported because a table says so. Hudi
+itself cannot write to such a table, and reads it.
+
+Hudi: org.apache.hudi.keygen.KeyGenerator of the type USER_PROVIDED.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.exception import HoodieConfigException, HoodieKeyException
+from hoodie.keygen.base_key_generator import BadRows, KeyGenerator
+from hoodie.keygen.partition_path_encoding import usable_paths
+
+__all__ = ["KeyGeneratorOfUser", "UserKeyGenerator", "UserRecordKeyGenerator", "load_user_key_generator"]
+
+
+class UserKeyGenerator(ABC):
+    """Makes the keys of whole batches. Subclass it; instances are pickled to the tasks of a write.
+
+    The same row must give the same key and path at any time and place: keys are made again for deletes, and when a task
+    is run again.
+
+    Args:
+        properties: The writer's properties and the table's, which go first.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.properties = properties
+
+    @abstractmethod
+    def record_keys(self, batch: pa.RecordBatch) -> pa.Array | Sequence[str | None]:
+        """The record key of each row.
+
+        Args:
+            batch: Rows with the table's columns and types; for a delete, those that the caller gave.
+
+        Returns:
+            Texts, as many as rows. A null or empty one refuses the write, and the error shows the row.
+
+        Raises:
+            Exception: Whatever is wrong with the batch; the write fails with `HoodieKeyException`.
+        """
+
+    @abstractmethod
+    def partition_paths(self, batch: pa.RecordBatch) -> pa.Array | Sequence[str | None]:
+        """The partition path of each row, relative to the table; "" for the table's folder. As `record_keys`."""
+
+
+class UserRecordKeyGenerator(UserKeyGenerator):
+    """Makes the key of one record at a time: plainer to write, slower by far. Subclass it.
+
+    An exception of a record refuses the write with `HoodieKeyException`, which shows the record and the exception.
+    """
+
+    @abstractmethod
+    def record_key(self, record: Mapping[str, Any]) -> str:
+        """The record key of a record, given as Python values by column."""
+
+    @abstractmethod
+    def partition_path(self, record: Mapping[str, Any]) -> str:
+        """The partition path of a record, relative to the table; "" for the table's folder."""
+
+    def record_keys(self, batch: pa.RecordBatch) -> pa.Array:
+        """See `record_key`."""
+        return pa.array([self.record_key(record) for record in batch.to_pylist()], pa.string())
+
+    def partition_paths(self, batch: pa.RecordBatch) -> pa.Array:
+        """See `partition_path`."""
+        return pa.array([self.partition_path(record) for record in batch.to_pylist()], pa.string())
+
+
+def load_user_key_generator(name: str, properties: Mapping[str, str]) -> UserKeyGenerator:
+    """Make the key generator that a name stands for.
+
+    Args:
+        name: ``package.module.Class``, where the module can be imported here.
+        properties: For its constructor.
+
+    Raises:
+        HoodieConfigException: There is no such class, it is not one of `UserKeyGenerator`, or cannot be made.
+    """
+    module_name, _, class_name = name.rpartition(".")
+    subject = f"hoodie.datasource.write.keygenerator.class = {name}"
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise HoodieConfigException(
+            f"{subject}: there is no such class to import here ({error}). Name a class as package.module.Class; "
+            "key generators of Java work in Hudi only"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, UserKeyGenerator)):
+        raise HoodieConfigException(
+            f"{subject}: {found!r} is not a subclass of {UserKeyGenerator.__module__}.UserKeyGenerator"
+        )
+    try:
+        return found(properties)
+    except Exception as error:
+        raise HoodieConfigException(
+            f"{subject}: it cannot be made ({type(error).__name__}: {error}). It is called with the properties"
+        ) from error
+
+
+@attrs.frozen
+class KeyGeneratorOfUser(KeyGenerator):
+    """A user's key generator, held to the rules of keys.
+
+    Attributes:
+        user: The user's object.
+    """
+
+    user: UserKeyGenerator = attrs.field(kw_only=True)
+
+    @property
+    def reads_all_columns(self) -> bool:
+        return True
+
+    def bind(self, schema: pa.Schema) -> KeyGenerator:
+        """This generator: what columns the user's class reads is not known."""
+        return self
+
+    def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
+        keys = self._called(batch, "record_keys")
+        return pc.if_else(pc.equal(keys, ""), pa.scalar(None, pa.string()), keys)
+
+    def partition_paths(self, batch: pa.RecordBatch) -> pa.StringArray:
+        return usable_paths(self._called(batch, "partition_paths"))
+
+    def bad_rows(self, batch: pa.RecordBatch) -> list[BadRows]:
+        """Rows without a key, or without a usable path; described with all their columns."""
+        found = []
+        for method, made in (
+            ("record_keys", self.record_keys(batch)),
+            ("partition_paths", self.partition_paths(batch)),
+        ):
+            missing = made.is_null()
+            if pc.any(missing).as_py():
+                wish = "key" if method == "record_keys" else "path below the table's folder"
+                rows = batch.filter(missing)
+                examples = tuple(_shown(row) for row in rows.slice(0, 3).to_pylist())
+                reason = f"gave no {wish} from {type(self.user).__name__}.{method}"
+                found.append(BadRows(tuple(batch.schema.names), reason, rows.num_rows, examples))
+        return found
+
+    def _called(self, batch: pa.RecordBatch, method: str) -> pa.StringArray:
+        function: Callable[[pa.RecordBatch], Any] = getattr(self.user, method)
+        try:
+            made = function(batch)
+            strings = made if isinstance(made, pa.Array) else pa.array(made, pa.string())
+            if not pa.types.is_string(strings.type):
+                strings = strings.cast(pa.string())
+        except Exception as error:
+            raise HoodieKeyException(self._failure(batch, method, error)) from error
+        if len(strings) != batch.num_rows:
+            raise HoodieKeyException(
+                f"{type(self.user).__name__}.{method} gave {len(strings)} values for {batch.num_rows} rows"
+            )
+        return strings
+
+    def _failure(self, batch: pa.RecordBatch, method: str, error: Exception) -> str:
+        text = f"the key generator {type(self.user).__name__} failed in {method}: {type(error).__name__}: {error}"
+        if isinstance(self.user, UserRecordKeyGenerator):
+            single = self.user.record_key if method == "record_keys" else self.user.partition_path
+            for record in batch.to_pylist():
+                try:
+                    single(record)
+                except Exception as reason:
+                    return (
+                        f"{text.rpartition(f'{type(error).__name__}: ')[0]}{reason!r} for the record {_shown(record)}"
+                    )
+        return text
+
+
+def _shown(record: Mapping[str, Any]) -> str:
+    text = repr(dict(record))
+    return text if len(text) <= 300 else f"{text[:297]}..."
