@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.object_store_servers import Bucket, FaultyProxy, S3Server, running_s3
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -41,3 +44,24 @@ def shared_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("shared") / "vectors"
     shutil.copytree(SHARED / "vectors", target)
     return target
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """An S3 on this machine."""
+    with running_s3() as server:
+        yield server
+
+
+@pytest.fixture
+def s3_bucket(s3_server: S3Server) -> Bucket:
+    """An empty bucket."""
+    return s3_server.new_bucket()
+
+
+@pytest.fixture
+def s3_proxy(s3_server: S3Server) -> Iterator[FaultyProxy]:
+    """Something between a client and S3 that fails on demand."""
+    proxy = FaultyProxy(s3_server.endpoint)
+    yield proxy
+    proxy.close()

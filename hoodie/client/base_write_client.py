@@ -207,7 +207,8 @@ class BaseHoodieWriteClient:
         return meta_client
 
     def _load_table(self) -> HoodieTableMetaClient:
-        meta_client = HoodieTableMetaClient.load(self._config.base_path, self._config.storage_options)
+        config = self._config
+        meta_client = HoodieTableMetaClient.load(config.base_path, config.storage_options, retry=config.retry.policy)
         meta_client.table_config.check_writable()
         self._config.check_against_table(meta_client.table_config)
         return meta_client

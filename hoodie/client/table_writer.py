@@ -17,6 +17,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, TableNotFoundException
 from hoodie.keygen.user_key_generator import load_user_key_generator
 from hoodie.metrics.progress import ProgressCallback
+from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["write_table"]
 
@@ -31,7 +32,7 @@ def write_table(
     partition_fields: str | Sequence[str] = (),
     ordering_fields: str | Sequence[str] = (),
     properties: Mapping[str, Any] | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> HoodieWriteResult:
     """Write rows to a table; the first call creates it, once its arguments were checked.
@@ -75,7 +76,7 @@ def write_table(
         base_path, {**(properties or {}), **named, "hoodie.auto.commit": "true"}, storage_options
     )
     try:
-        HoodieTableMetaClient.load(base_path, storage_options)
+        HoodieTableMetaClient.load(base_path, storage_options, retry=config.retry.policy)
     except TableNotFoundException:
         if not config.table.record_key_fields:
             raise HoodieConfigException(

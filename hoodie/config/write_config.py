@@ -22,10 +22,12 @@ from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.config.payload_config import HoodiePayloadConfig
+from hoodie.config.storage_retry_config import StorageRetryConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieConfigException
+from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["GROUPS", "HoodieWriteConfig"]
 
@@ -40,6 +42,7 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "index": HoodieIndexConfig,
         "payload": HoodiePayloadConfig,
         "timestamps": HoodieTimestampKeyGeneratorConfig,
+        "retry": StorageRetryConfig,
     }
 )
 _PREFIX = "hoodie."
@@ -70,6 +73,7 @@ class HoodieWriteConfig:
         index: How records are found.
         payload: How records of one key merge.
         timestamps: How partition paths are made of times.
+        retry: How often calls of an object store are made again.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -77,7 +81,7 @@ class HoodieWriteConfig:
 
     base_path: str
     properties: Mapping[str, str] = attrs.field(factory=dict, repr=_shown_properties)
-    storage_options: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    storage_options: StorageOptions | None = attrs.field(default=None, repr=False)
     write: HoodieWriteOptions = attrs.field(factory=HoodieWriteOptions)
     table: HoodieTableOptions = attrs.field(factory=HoodieTableOptions)
     storage: HoodieStorageConfig = attrs.field(factory=HoodieStorageConfig)
@@ -85,13 +89,14 @@ class HoodieWriteConfig:
     index: HoodieIndexConfig = attrs.field(factory=HoodieIndexConfig)
     payload: HoodiePayloadConfig = attrs.field(factory=HoodiePayloadConfig)
     timestamps: HoodieTimestampKeyGeneratorConfig = attrs.field(factory=HoodieTimestampKeyGeneratorConfig)
+    retry: StorageRetryConfig = attrs.field(factory=StorageRetryConfig)
 
     @classmethod
     def from_properties(
         cls,
         base_path: str | os.PathLike[str],
         properties: Mapping[str, Any] | None = None,
-        storage_options: Mapping[str, Any] | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> HoodieWriteConfig:
         """Read Hudi's properties.
 
@@ -101,7 +106,7 @@ class HoodieWriteConfig:
         Args:
             base_path: The table's folder: a path or URL.
             properties: Hudi's property names -> values: text, or booleans, numbers, enum members, lists of texts.
-            storage_options: Options and credentials of the storage.
+            storage_options: Options and credentials of the storage, or a function that returns them.
 
         Returns:
             The configuration.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -16,6 +14,7 @@ from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["WriteContext"]
 
@@ -44,12 +43,12 @@ class WriteContext:
     schema: pa.Schema
     avro_schema: str
     merge_spec: MergeSpec
-    storage_options: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    storage_options: StorageOptions | None = attrs.field(default=None, repr=False)
 
     @cached_property
     def storage(self) -> HoodieStorage:
         """The table's storage, opened once in each process."""
-        return open_storage(self.base_path, self.storage_options)
+        return open_storage(self.base_path, self.storage_options, self.config.retry.policy)
 
     @cached_property
     def schema_with_meta(self) -> pa.Schema:

@@ -9,7 +9,6 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,6 +27,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
 )
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import join, relative_to
 
 __all__ = ["read"]
@@ -58,7 +58,7 @@ def read(
     base_path: str,
     options: Mapping[str, str] | None = None,
     *,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> DataFrame:
     """The newest committed rows of a table, at the speed of Spark's own Parquet scan.
 

@@ -1,11 +1,11 @@
-"""The storages that hoodie has: local files and memory.
+"""Local files and memory, and `open_storage`, which picks a storage by the scheme of a base path.
 
-`open_storage` picks one by the scheme of a base path. What they share is in `FsspecStorage`: reading, listing and
-deleting through an fsspec file system, and the rule for lost answers. The two atomic steps of a timeline differ by
-store and are the subclass's: fsspec's own ``open(path, "xb")`` shows an empty file under its final name before it is
-closed.
+What the two share is in `FsspecStorage`: reading, listing and deleting through an fsspec file system, and the rule for
+lost answers. The two atomic steps of a timeline differ by store and are the subclass's: fsspec's own
+``open(path, "xb")`` shows an empty file under its final name before it is closed.
 
-A store becomes a home for tables when its subclass can put a file conditionally (for S3 ``If-None-Match: *``).
+Object stores are in `hoodie.storage.object_storage`. A store becomes a home for tables when it can put a file
+conditionally.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieException, HoodieIOException, HoodieNotSupportedException
 from hoodie.storage import local_files, storage_path
+from hoodie.storage.object_storage import ObjectStorage
+from hoodie.storage.object_store_settings import OBJECT_STORE_SCHEMES
+from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_options import StorageOptions, check_options
 
 __all__ = ["FsspecStorage", "LocalStorage", "MemoryStorage", "open_storage"]
 
@@ -43,8 +47,9 @@ def _naming(action: str, path: str) -> Iterator[None]:
         raise HoodieIOException(f"{action} {path} failed: {error}") from error
 
 
-def _copy(options: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(options)
+def _copy(options: StorageOptions | None) -> StorageOptions:
+    check_options(options)
+    return options if callable(options) else dict(options or {})
 
 
 @attrs.frozen(eq=False)
@@ -53,13 +58,14 @@ class FsspecStorage(HoodieStorage):
 
     Attributes:
         base_path: The normalised base path of the table that this storage was opened for.
-        storage_options: Arguments of the fsspec file system; never printed, they hold credentials.
+        storage_options: See `hoodie.storage.storage_options`; neither local files nor memory have options, so any are
+            taken and not looked at. Never printed.
 
     Hudi: org.apache.hudi.storage.hadoop.HoodieHadoopStorage. Differs: no caches, and the atomic steps are explicit.
     """
 
     base_path: str
-    storage_options: Mapping[str, Any] = attrs.field(factory=dict, repr=False, converter=_copy)
+    storage_options: StorageOptions = attrs.field(factory=dict, repr=False, converter=_copy)
 
     @abstractmethod
     def _put_if_absent(self, path: str, data: bytes) -> bool:
@@ -74,7 +80,7 @@ class FsspecStorage(HoodieStorage):
 
     @property
     def _file_system(self) -> Any:
-        return fsspec.filesystem(storage_path.scheme(self.base_path), use_listings_cache=False, **self.storage_options)
+        return fsspec.filesystem(storage_path.scheme(self.base_path), use_listings_cache=False)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Create a whole file unless the name is taken; see `HoodieStorage.create_if_absent`.
@@ -362,12 +368,15 @@ class MemoryStorage(FsspecStorage):
 _STORAGES: Mapping[str, type[FsspecStorage]] = {"file": LocalStorage, "memory": MemoryStorage}
 
 
-def open_storage(base_path: str, storage_options: Mapping[str, Any] | None = None) -> HoodieStorage:
-    """The storage of a table, by the scheme of its base path.
+def open_storage(
+    base_path: str, storage_options: StorageOptions | None = None, retry: RetryPolicy | None = None
+) -> HoodieStorage:
+    """The storage of a table, by the scheme of its base path. Nothing is connected to.
 
     Args:
         base_path: Where the table is, as users write it (see `hoodie.storage.storage_path.normalise_path`).
-        storage_options: Arguments of the fsspec file system, such as credentials.
+        storage_options: Options and credentials of an object store, or a function that returns them.
+        retry: How often calls of an object store are made again.
 
     Returns:
         A picklable storage; its ``base_path`` is the normalised path.
@@ -375,16 +384,21 @@ def open_storage(base_path: str, storage_options: Mapping[str, Any] | None = Non
     Raises:
         HoodieNotSupportedException: hoodie has no conditional put for that store: two writers could both complete an
             instant.
-        HoodieConfigException: The path is not one.
+        HoodieConfigException: The path is not one, or the options are neither a dict nor a function.
     """
     path = storage_path.normalise_path(base_path)
     found_scheme = storage_path.scheme(path)
+    if found_scheme in OBJECT_STORE_SCHEMES:
+        check_options(storage_options)
+        options = storage_options if callable(storage_options) or storage_options is None else dict(storage_options)
+        return ObjectStorage(path, options, retry or RetryPolicy())
     storage_class = _STORAGES.get(found_scheme)
     if storage_class is None:
+        supported = ", ".join(f"{name}://" for name in sorted([*_STORAGES, *OBJECT_STORE_SCHEMES]))
         raise HoodieNotSupportedException(
             f"Opening the storage of {path}: tables on {found_scheme}:// are not supported, because hoodie has no "
-            f"conditional put for that store yet and two writers could both complete an instant. Supported are "
-            f"{', '.join(sorted(_STORAGES))} and plain local paths; mount the store as a folder, or copy the table"
+            f"conditional put for that store and two writers could both complete an instant. Supported are "
+            f"{supported} and plain local paths; mount the store as a folder, or copy the table"
         )
     return storage_class(path, storage_options or {})
 

@@ -19,7 +19,7 @@ from hoodie.exception import HoodieConfigException
 __all__ = ["file_name", "join", "normalise_path", "parent", "relative_to", "scheme"]
 
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+):(/.*)$", re.DOTALL)
-_SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 
 
 def normalise_path(path: str) -> str:

@@ -5,7 +5,7 @@ Hudi: org.apache.hudi.table.HoodieTable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.index.index import HoodieIndex
 from hoodie.io.write_context import WriteContext
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["HoodieTable"]
 
@@ -91,6 +92,6 @@ class HoodieTable:
         )
 
     @property
-    def storage_options(self) -> Mapping[str, object] | None:
+    def storage_options(self) -> StorageOptions | None:
         """Options of the table's storage."""
         return self.meta_client.storage_options

@@ -21,6 +21,7 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.keygen.partition_values import partition_expression
+from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["Filters", "file_slices", "read_table", "scan_table", "to_expression"]
 
@@ -38,7 +39,7 @@ def read_table(
     as_of: str | None = None,
     begin: str | None = None,
     end: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> pa.Table:
     """The table's newest committed rows.
 
@@ -87,7 +88,7 @@ def scan_table(
     as_of: str | None = None,
     begin: str | None = None,
     end: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> pa.RecordBatchReader:
     """The table's newest committed rows as a stream; memory does not grow with the table.
 

@@ -27,6 +27,12 @@ class StorageContract:
     def base(self) -> str:
         raise NotImplementedError
 
+    @pytest.fixture
+    def unwritable(self, storage: HoodieStorage, base: str) -> str:
+        """A place where no file can be made."""
+        storage.create_if_absent(join(base, "file"), b"x")
+        return join(base, "file")
+
     def test_a_created_file_holds_its_content(self, storage: HoodieStorage, base: str) -> None:
         assert storage.create_if_absent(join(base, "x/y/file"), b"content") is True
         assert storage.read(join(base, "x/y/file")) == b"content"
@@ -181,14 +187,17 @@ class StorageContract:
         storage.create_directory(join(base, "m/n"))
         assert storage.list_directory(join(base, "m/n")) == []
 
-    def test_a_failure_names_the_path(self, storage: HoodieStorage, base: str) -> None:
-        storage.create_if_absent(join(base, "file"), b"x")
+    def test_a_failure_names_the_path(self, storage: HoodieStorage, unwritable: str) -> None:
+        def stream() -> None:
+            with storage.open_output_stream(join(unwritable, "below")) as stream:
+                stream.write(b"x")
+
         for attempt in (
-            lambda: storage.create_if_absent(join(base, "file/below"), b"x"),
-            lambda: storage.replace(join(base, "file/below"), b"x"),
-            lambda: storage.open_output_stream(join(base, "file/below")),
+            lambda: storage.create_if_absent(join(unwritable, "below"), b"x"),
+            lambda: storage.replace(join(unwritable, "below"), b"x"),
+            stream,
         ):
-            with pytest.raises(HoodieIOException, match="file/below"):
+            with pytest.raises(HoodieIOException, match=f"{unwritable}/below"):
                 attempt()
 
     def test_data_files_stream_out_and_are_read_at_random(self, storage: HoodieStorage, base: str) -> None:

@@ -9,7 +9,6 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -33,7 +32,9 @@ from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieSchemaException, TableExistsException, TableNotFoundException
 from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["METAFOLDER_NAME", "HoodieTableMetaClient"]
 
@@ -59,7 +60,7 @@ class HoodieTableMetaClient:
         self,
         base_path: str,
         storage: HoodieStorage,
-        storage_options: Mapping[str, Any] | None,
+        storage_options: StorageOptions | None,
         table_config: HoodieTableConfig,
         active_timeline: HoodieActiveTimeline,
     ) -> None:
@@ -86,7 +87,7 @@ class HoodieTableMetaClient:
         schema: pa.Schema | str | None = None,
         table_version: int = 6,
         properties: Mapping[str, str] | None = None,
-        storage_options: Mapping[str, Any] | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> HoodieTableMetaClient:
         """Create a table: the folder ``.hoodie`` with its properties and everything that Hudi puts there.
 
@@ -117,7 +118,8 @@ class HoodieTableMetaClient:
             properties: More table properties, such as ``hoodie.database.name``,
                 ``hoodie.datasource.write.partitionpath.urlencode``, ``hoodie.compaction.payload.class``, or
                 ``hoodie.keygen.timebased.*`` for folders made of times.
-            storage_options: Options and credentials for the storage of ``base_path``.
+            storage_options: Options and credentials for the storage of ``base_path``, or a function that returns
+                them.
 
         Returns:
             The new table, loaded.
@@ -163,12 +165,19 @@ class HoodieTableMetaClient:
         return cls.load(path, storage_options)
 
     @classmethod
-    def load(cls, base_path: str, storage_options: Mapping[str, Any] | None = None) -> HoodieTableMetaClient:
+    def load(
+        cls,
+        base_path: str,
+        storage_options: StorageOptions | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+    ) -> HoodieTableMetaClient:
         """Open a table.
 
         Args:
             base_path: The table's folder; or, as old guides write it, with globs behind it (``/data/trips/*/*``).
-            storage_options: Options and credentials for its storage.
+            storage_options: Options and credentials for its storage, or a function that returns them.
+            retry: How often calls of an object store are made again.
 
         Raises:
             TableNotFoundException: There is no table.
@@ -178,10 +187,10 @@ class HoodieTableMetaClient:
             HoodieIOException: Storage failed.
         """
         path = storage_path.normalise_path(base_path)
-        storage = open_storage(path, storage_options)
+        storage = open_storage(path, storage_options, retry)
         if not _is_table(storage, path):
             given_path, path = path, _without_globs(path)
-            storage = open_storage(path, storage_options)
+            storage = open_storage(path, storage_options, retry)
             if not _is_table(storage, path):
                 raise TableNotFoundException(
                     f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}): check the "

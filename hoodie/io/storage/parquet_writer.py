@@ -28,6 +28,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
 from hoodie.io.storage.parquet_footer import KeyRange, footer_entries
+from hoodie.storage.output_stream import abort_stream
 
 __all__ = ["HoodieParquetWriter", "ParquetSettings", "ParquetSummary"]
 
@@ -292,7 +293,7 @@ class HoodieParquetWriter:
         return self._summary
 
     def abort(self) -> None:
-        """Close the stream without finishing the file, which is not a Parquet file then. Nothing after `close`."""
+        """Close the stream without finishing the file: on object stores there is none then. Nothing after `close`."""
         if not self._is_open:
             return
         self._is_open = False
@@ -300,7 +301,7 @@ class HoodieParquetWriter:
         self._buffer = []
         # The stream goes first, so that nothing can write a footer; then pyarrow must not try when it is collected.
         with suppress(Exception):
-            self._stream.close()
+            abort_stream(self._stream)
         if file is not None:
             file.is_open = False
 

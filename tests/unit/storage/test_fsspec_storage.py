@@ -17,6 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 from hoodie.storage.fsspec_storage import LocalStorage, MemoryStorage, open_storage
+from hoodie.storage.object_storage import ObjectStorage
 
 
 @pytest.fixture
@@ -239,11 +240,16 @@ def test_storage_options_cross_to_tasks(tmp_path: Path) -> None:
     assert copy.storage_options == {"key": "value"}
 
 
-@pytest.mark.parametrize("base_path", ["s3a://bucket/t", "gs://bucket/t", "abfss://c@a.dfs.core.windows.net/t"])
+@pytest.mark.parametrize("base_path", ["hdfs://host/t", "oss://bucket/t", "sftp://host/t"])
 def test_a_store_without_a_conditional_put_is_refused_by_name(base_path: str) -> None:
-    scheme = base_path.partition(":")[0].replace("s3a", "s3")
-    with pytest.raises(HoodieNotSupportedException, match=rf"{scheme}://.*file, memory"):
+    scheme = base_path.partition(":")[0]
+    with pytest.raises(HoodieNotSupportedException, match=rf"{scheme}:// are not .*conditional put.*gs://.*s3://"):
         open_storage(base_path)
+
+
+@pytest.mark.parametrize("base_path", ["s3a://bucket/t", "gs://bucket/t", "abfs://c@a.dfs.core.windows.net/t"])
+def test_object_stores_are_homes_of_tables(base_path: str) -> None:
+    assert isinstance(open_storage(base_path), ObjectStorage)
 
 
 def test_the_scheme_picks_the_storage(tmp_path: Path) -> None:

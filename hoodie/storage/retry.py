@@ -1,0 +1,32 @@
+"""Calls of a remote store, repeated a limited number of times while it is out of order for a moment."""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+
+__all__ = ["RetryPolicy"]
+
+
+@attrs.frozen
+class RetryPolicy:
+    """How often, and after which pause, a call is made again that failed for a passing reason.
+
+    The pause doubles from ``initial_interval_ms`` to ``max_interval_ms``; each is shortened by a random part of up to
+    one half, so that many tasks do not come back at one moment.
+
+    Attributes:
+        max_retries: Calls after the first; 0 for none.
+        initial_interval_ms: Longest pause before the first repetition.
+        max_interval_ms: Longest pause before any repetition.
+    """
+
+    max_retries: int = 10
+    initial_interval_ms: int = 100
+    max_interval_ms: int = 2000
+
+    def pause_seconds(self, attempt: int) -> float:
+        """How long to wait after the given attempt (1 is the first) has failed."""
+        longest_ms = min(self.initial_interval_ms * 2 ** min(attempt - 1, 30), self.max_interval_ms)
+        return float(random.uniform(longest_ms / 2, longest_ms)) / 1000
