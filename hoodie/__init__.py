@@ -7,6 +7,7 @@ from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.table_writer import write_table
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
+from hoodie.common.model.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -25,11 +26,14 @@ __all__ = [
     "HoodieLocalWriteClient",
     "HoodieRecord",
     "HoodieRecordLocation",
+    "HoodieRecordMerger",
+    "HoodieSingleRecordMerger",
     "HoodieSparkEngineContext",
     "HoodieTableMetaClient",
     "HoodieTableType",
     "HoodieWriteConfig",
     "HoodieWriteResult",
+    "MergeOutcome",
     "ProgressEvent",
     "SparkRDDWriteClient",
     "WriteOperationType",

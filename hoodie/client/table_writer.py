@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.model.record_merger import load_merger_class
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
@@ -93,6 +94,8 @@ def write_table(
 def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
     """Make the table that the properties describe, so that they do not contradict it."""
     config.write.check_single_writer()
+    if config.payload.merger_class is not None:
+        load_merger_class(config.payload.merger_class)
     table = config.table
     if table_name and table.table_name and table_name != table.table_name:
         raise HoodieConfigException(
@@ -109,6 +112,7 @@ def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
     if key_generator is not None and not key_generator.startswith("org.apache.hudi."):
         load_user_key_generator(key_generator, config.properties)
     properties |= HoodieTimestampKeyGeneratorConfig.stored_properties(config.properties)
+    properties |= config.payload.table_properties()
     HoodieTableMetaClient.init_table(
         config.base_path,
         table_name=table_name or table.table_name or config.base_path.rstrip("/").rsplit("/", 1)[-1],

@@ -7,7 +7,14 @@ from enum import StrEnum
 import attrs
 
 from hoodie.common.config.property import Parser, boolean, choice, property_field, text
-from hoodie.common.model.merge_properties import MergeProperties
+from hoodie.common.model.merge_properties import (
+    DELETE_FIELD_KEYS,
+    DELETE_MARKER_KEYS,
+    MERGER_KEYS,
+    MODE_KEYS,
+    STRATEGY_KEYS,
+    MergeProperties,
+)
 from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, MergeMode, canonical_payload_class
 from hoodie.config.table_options import HasProperties
 
@@ -108,6 +115,17 @@ class HoodiePayloadConfig:
         "written, INSERT adds a record with nulls in the columns that the input lacks.",
         is_ours=True,
     )
+
+    def table_properties(self) -> dict[str, str]:
+        """What these properties say about a new table, as `HoodieTableMetaClient.init_table` takes it."""
+        given = {
+            DELETE_FIELD_KEYS[0]: self.delete_field,
+            DELETE_MARKER_KEYS[0]: self.delete_marker,
+            MODE_KEYS[0]: self.merge_mode.value if self.merge_mode is not None else None,
+            STRATEGY_KEYS[0]: self.merge_strategy,
+            MERGER_KEYS[0]: self.merger_class,
+        }
+        return {key: value for key, value in given.items() if value is not None}
 
     def contradictions(self, table: HasProperties) -> list[str]:
         """Compare with what the table says about itself.

@@ -36,6 +36,7 @@ from hoodie.common.model.write_operation_type import RecordOperation, WriteOpera
 from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WriteStatus, unpack
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action
+from hoodie.config.payload_config import MissingKeyPolicy
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.exception import (
     HoodieCommitException,
@@ -51,6 +52,7 @@ from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.bucket_handler import BulkInsertHandler, CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, WithoutRows, collect_keys, without_deletes_of_nothing
+from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
 from hoodie.table.action.commit.record_preparer import failure_of
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
@@ -304,6 +306,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 else:
                     combined, keys = self._drop_losers(records, keys)
             tagged, located = self._tag(combined, keys, indexed)
+            self._refuse_missing_keys(tagged, located)
             with self._metrics.step("build workload profile") as step:
                 profile = WorkloadProfile.from_counts(self.operation, located)
                 partitioner = self._partitioner(profile, tagged)
@@ -345,6 +348,25 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             tagged = self._table.index.tag_location(records, self._context, indexed)
             tagged = tagged.map_batches(without_deletes_of_nothing, tagged.schema).persist()
             return tagged, tagged.count_by([PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME])
+
+    def _refuse_missing_keys(self, tagged: HoodieData, located: pa.Table) -> None:
+        """Fail a partial update that has keys which are not in the table, unless they may be inserted."""
+        payload = self._config.payload
+        if not payload.partial_update or payload.missing_keys is not MissingKeyPolicy.FAIL:
+            return
+        if self.operation is not WriteOperationType.UPSERT or not located[CURRENT_FILE_ID].null_count:
+            return
+        missing = missing_keys(tagged, self._table.index.is_global)
+        count = missing.count()
+        if count:
+            sample = missing.map_partitions_with_index(FirstRows(SAMPLED_BAD_ROWS), missing.schema).collect()
+            shown = sample[RECORD_KEY].to_pylist()[:SAMPLED_BAD_ROWS] if sample is not None else []
+            raise HoodieKeyException(
+                f"{count} of the keys of this partial update are not in the table, among them "
+                f"{', '.join(repr(key) for key in shown)}; nothing was written. Leave them out, or set "
+                "hoodie.write.partial.update.missing.keys=INSERT to add them with nulls in the columns that the input "
+                "lacks"
+            )
 
     @property
     def _should_combine(self) -> bool:
