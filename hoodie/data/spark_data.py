@@ -21,7 +21,7 @@ from hoodie import exception
 from hoodie.common.data.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.data.spark_compatibility import collect_arrow, partition_count, prepare_worker, repartition_by_number
-from hoodie.data.spark_types import arrow_schema, conform, quoted, spark_schema
+from hoodie.data.spark_types import arrow_schema, conform, quoted, schema_in_jvm, spark_schema
 from hoodie.exception import HoodieException, HoodieSchemaException
 
 __all__ = ["SparkData", "hoodie_errors", "task_identity"]
@@ -292,7 +292,7 @@ class _Steps:
         flow = _gathered(conform(batch, self.source_schema) for batch in batches)
         for step in self.steps:
             flow = _conformed(step.function(task, flow), step.schema)
-        return flow
+        return _conformed(flow, schema_in_jvm(self.steps[-1].schema))
 
 
 @attrs.frozen

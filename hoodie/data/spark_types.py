@@ -23,7 +23,7 @@ from pyspark.sql import types as st
 
 from hoodie.exception import HoodieSchemaException
 
-__all__ = ["arrow_schema", "conform", "quoted", "spark_schema"]
+__all__ = ["arrow_schema", "conform", "quoted", "schema_in_jvm", "spark_schema"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 MAX_PRECISION = 38
@@ -108,6 +108,23 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     except pa.ArrowException as error:
         raise HoodieSchemaException(f"cannot turn\n{batch.schema}\ninto\n{schema}\n{error}") from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def schema_in_jvm(schema: pa.Schema) -> pa.Schema:
+    """The schema of batches that are handed to the JVM, which has no binary of a fixed length."""
+    return pa.schema([field.with_type(_type_in_jvm(field.type)) for field in schema])
+
+
+def _type_in_jvm(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_fixed_size_binary(data_type):
+        return pa.binary()
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_type_in_jvm(field.type)) for field in data_type])
+    if pa.types.is_map(data_type):
+        return pa.map_(data_type.key_type, data_type.item_field.with_type(_type_in_jvm(data_type.item_type)))
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_type_in_jvm(data_type.value_type)))
+    return data_type
 
 
 def quoted(name: str) -> str:

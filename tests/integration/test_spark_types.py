@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
 
 import hoodie
-import hoodie.data.spark_types
 import hoodie.spark
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
-from hoodie.exception import SchemaCompatibilityException
+from hoodie.data.spark_compatibility import collect_arrow
+from hoodie.data.spark_types import arrow_schema, conform, spark_schema
+from hoodie.exception import HoodieSchemaException, SchemaCompatibilityException
+from tests.contract.border_contract import ZONES, BorderContract
+from tests.contract.types_page import Row, rows_below, stored_type
 
 pytestmark = pytest.mark.spark
 
@@ -78,7 +86,7 @@ def test_files_of_older_schemas_are_read_and_merged_in_the_new_one(spark: SparkS
     upsert_locally(base_path, table("z", "left", 1, side=0))
     # Through Spark, which writes in the middle of the evolution, too.
     newer = table("bc", "merged", 2, side=1)
-    wide = hoodie.data.spark_types.spark_schema(newer.schema)
+    wide = spark_schema(newer.schema)
     upsert_with_spark(base_path, spark.createDataFrame([tuple(row.values()) for row in _rows(newer)], wide))
 
     old = {name: pair[4] for name, pair in NUMBERS.items()}
@@ -120,3 +128,94 @@ def test_an_input_that_does_not_fit_is_refused_with_both_types(spark: SparkSessi
     frame = spark.createDataFrame([("a", "p", 2, ("5",))], "id string, part string, ts bigint, c struct<x: string>")
     with pytest.raises(SchemaCompatibilityException, match=r"c\.x: the table has int64, the input string"):
         upsert_with_spark(base_path, frame)
+
+
+class TestSparkBorder(BorderContract):
+    @pytest.fixture(autouse=True)
+    def session(self, spark: SparkSession, tmp_path: Path) -> None:
+        self.spark = spark
+        self.folder = tmp_path
+
+    @pytest.fixture(params=ZONES)
+    def zone(self, request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+        before = spark.conf.get("spark.sql.session.timeZone")
+        spark.conf.set("spark.sql.session.timeZone", request.param)
+        yield request.param
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+    def upsert(self, base_path: str, table: pa.Table) -> None:
+        path = self.folder / f"{uuid.uuid4().hex}.parquet"
+        pq.write_table(table, path, store_schema=False)
+        upsert_with_spark(base_path, self.spark.read.option("datetimeRebaseMode", "CORRECTED").parquet(str(path)))
+
+    def read(self, base_path: str) -> pa.Table:
+        frame = hoodie.spark.read(self.spark, base_path)
+        schema = arrow_schema(frame.schema)
+        return pa.Table.from_batches([conform(batch, schema) for batch in collect_arrow(frame)], schema)
+
+    def micros(self, base_path: str) -> dict[str, int]:
+        frame = hoodie.spark.read(self.spark, base_path).selectExpr("id", "unix_micros(at) as micros")
+        return {row.id: row.micros for row in frame.collect()}
+
+
+SPARK_TYPES = [row for row in rows_below("Spark") if row.cells[0].startswith("a user") is False]
+USER_DEFINED = next(row for row in rows_below("Spark") if row not in SPARK_TYPES)
+
+
+def shown(data_type: pa.DataType) -> str:
+    """A type without its nullability, which literals of Spark have not."""
+    return str(spark_schema(pa.schema([("c", data_type)])).simpleString())
+
+
+def test_every_type_of_the_page_is_stored_and_read_by_spark_as_it_says(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id")
+    taken = [row for row in SPARK_TYPES if not row.is_refused]
+    columns = [f"{row.cells[1]} as c{number}" for number, row in enumerate(taken)]
+    columns += [f"array(named_struct('x', {row.cells[1]})) as n{number}" for number, row in enumerate(taken)]
+    frame = spark.sql(f"select 'a' as id, {', '.join(columns)}")
+    upsert_with_spark(path, frame)
+    schema = HoodieTableMetaClient.load(path).load_schema()
+    read = hoodie.spark.read(spark, path)
+    types = dict(read.dtypes)
+    for number, row in enumerate(taken):
+        nested = schema.field(f"n{number}").type.value_type.field("x").type
+        assert shown(schema.field(f"c{number}").type) == shown(nested) == shown(stored_type(row.cells[2])), str(row)
+        assert types[f"c{number}"] == row.cells[3], str(row)
+    text = [
+        f"to_json(struct(c{number} as x, n{number}[0].x as y))"
+        if row.cells[0] != "timestamp_ntz"
+        else f"to_json(struct(to_timestamp_ntz(c{number}) as x, to_timestamp_ntz(n{number}[0].x) as y))"
+        for number, row in enumerate(taken)
+    ]
+    assert read.selectExpr(*text).collect() == frame.selectExpr(*text).collect()
+
+
+@pytest.mark.parametrize("row", [row for row in SPARK_TYPES if row.is_refused], ids=str)
+def test_every_refused_type_of_the_page_says_why_on_spark(spark: SparkSession, base_path: str, row: Row) -> None:
+    if row.cells[0] == "variant" and spark.version.startswith("3."):
+        pytest.skip("Spark 3 has no variant")
+    frame = spark.sql(f"select 'a' as id, 'p' as part, 1L as ts, array(named_struct('x', {row.cells[1]})) as c")
+    with pytest.raises(HoodieSchemaException, match=r"column 'c\.element\.x' of type .* cannot be stored") as caught:
+        upsert_with_spark(base_path, frame)
+    assert row.cells[3] in str(caught.value)
+
+
+def test_a_user_defined_type_is_refused_by_name(spark: SparkSession, base_path: str) -> None:
+    schema = st.StructType([st.StructField("id", st.StringType()), st.StructField("c", VectorUDT())])
+    frame = spark.createDataFrame([("a", Vectors.dense(1.0, 2.0))], schema)
+    with pytest.raises(HoodieSchemaException, match="column 'c' of type .* cannot be stored") as caught:
+        upsert_with_spark(base_path, frame)
+    assert USER_DEFINED.cells[3] in str(caught.value)
+
+
+def test_fixed_columns_of_other_writers_are_written_and_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    schema = pa.schema([("id", pa.string()), ("code", pa.binary(3))])
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id", schema=schema)
+    upsert_with_spark(path, spark.sql("select 'a' as id, X'010203' as code union all select 'b', null"))
+    upsert_with_spark(path, spark.sql("select 'b' as id, X'040506' as code"))
+    rows = hoodie.spark.read(spark, path).orderBy("id").collect()
+    assert [(row.id, bytes(row.code)) for row in rows] == [("a", b"\x01\x02\x03"), ("b", b"\x04\x05\x06")]
+    with pytest.raises(HoodieSchemaException, match="column 'code'"):
+        upsert_with_spark(path, spark.sql("select 'b' as id, X'0405' as code"))
