@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
-from hoodie.common.model.record_columns import PARTITION_PATH
+from hoodie.common.model.record_columns import MERGE_ERROR, PARTITION_PATH, RECORD_KEY, RESERVED_COLUMNS
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
@@ -134,16 +134,40 @@ class CopyOnWriteInsertHandler:
 
 
 def split_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batch's rows by partition path, each in their order."""
+    """The batch's rows by partition path, each in their order; of reserved columns those that handles need."""
     if batch.num_rows == 0:
         return
+    needed = [name for name in batch.schema.names if name not in RESERVED_COLUMNS or name in (RECORD_KEY, MERGE_ERROR)]
     partitions = batch.column(PARTITION_PATH).dictionary_encode()
     values = partitions.dictionary.to_pylist()
+    batch = batch.select(needed)
     if len(values) == 1:
         yield values[0], batch
         return
     codes = partitions.indices.to_numpy()
+    if len(values) <= np.iinfo(np.int16).max:
+        codes = codes.astype(np.int16)  # numpy sorts 16 bits by counting
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
+    distinct, places = _distinct_columns(batch)
     for code, value in enumerate(values):
-        yield value, batch.take(pa.array(order[bounds[code] : bounds[code + 1]]))
+        rows = pa.array(order[bounds[code] : bounds[code + 1]])
+        taken = [column.take(rows) for column in distinct]
+        yield value, pa.RecordBatch.from_arrays([taken[place] for place in places], schema=batch.schema)
+
+
+def _distinct_columns(batch: pa.RecordBatch) -> tuple[list[pa.Array], list[int]]:
+    """The columns without those that are another one under another name, and each column's place among them.
+
+    A record key that is a column of the user is the same bytes.
+    """
+    distinct: list[pa.Array] = []
+    places: list[int] = []
+    place_of: dict[tuple[object, ...], int] = {}
+    for column in batch.columns:
+        buffers = tuple(buffer.address if buffer is not None else None for buffer in column.buffers())
+        place = place_of.setdefault((column.type, column.offset, buffers), len(distinct))
+        if place == len(distinct):
+            distinct.append(column)
+        places.append(place)
+    return distinct, places

@@ -12,7 +12,6 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter, create_bloom_filter
 from hoodie.common.engine.task_identity import TaskIdentity
@@ -23,6 +22,7 @@ from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
 from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WriteStatus
 from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.common.util.numbered_strings import numbered_strings
 from hoodie.exception import HoodieCommitException, HoodieException
 from hoodie.io.storage.parquet_footer import KeyRange
 from hoodie.io.storage.parquet_writer import HoodieParquetWriter, ParquetSettings
@@ -281,9 +281,7 @@ class HoodieWriteHandle:
     def _sequence_numbers(self, count: int) -> pa.Array:
         """``<instant>_<task partition>_<row>``, unique within the commit."""
         first = self._row_counter.take(count)
-        numbers = pa.array(np.arange(first, first + count, dtype=np.int64)).cast(pa.string())
-        prefix = f"{self.context.instant_time}_{self.task.partition_index}_"
-        return pc.binary_join_element_wise(pa.scalar(prefix), numbers, "")
+        return numbered_strings(f"{self.context.instant_time}_{self.task.partition_index}_", first, count)
 
 
 def constant_column(value: str, count: int) -> pa.DictionaryArray:
