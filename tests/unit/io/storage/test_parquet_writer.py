@@ -209,6 +209,40 @@ def test_the_size_is_estimated_near_the_truth_before_and_after_row_groups(path: 
     assert writer.close().size_bytes == writer.estimated_size_bytes
 
 
+def uneven_rows(seed: int, compressible: bool, count: int = 3000) -> pa.RecordBatch:
+    rng = np.random.default_rng(seed)
+    keys = ["".join(map(chr, rng.integers(97, 123, 200))) for _ in range(8)] if compressible else None
+    random = rng.integers(97, 123, (count, 200), dtype=np.uint8)
+    return rows([keys[i % 8] + str(i) for i in range(count)] if keys else [bytes(row).decode() for row in random])
+
+
+@pytest.mark.parametrize("order", [(True, False), (False, True), (False, False), (True, True)])
+def test_a_file_is_filled_to_the_wanted_size_whatever_its_rows_are_like(path: Path, order: tuple[bool, bool]) -> None:
+    limit = 2_000_000
+    writer = open_writer(path)
+    number = 0
+    while True:
+        batch = uneven_rows(number, order[0] if writer.estimated_size_bytes < limit / 2 else order[1])
+        fitting = writer.rows_that_fit(batch, limit)
+        assert 0 <= fitting <= batch.num_rows
+        if not fitting:
+            break
+        writer.write(batch.slice(0, fitting))
+        number += 1
+    size = writer.close().size_bytes
+    assert 0.9 * limit < size < 1.05 * limit
+    assert pq.read_metadata(path).num_row_groups <= 6
+
+
+def test_an_empty_file_takes_a_row_however_small_it_is_to_be(path: Path) -> None:
+    writer = open_writer(path)
+    batch = rows(["a", "b"])
+    assert writer.rows_that_fit(batch, 1) == 1
+    writer.write(batch.slice(0, 1))
+    assert writer.rows_that_fit(batch.slice(1), 1) == 0
+    writer.close()
+
+
 def test_a_merge_adds_only_new_keys_to_the_old_filter_and_range(path: Path) -> None:
     old = new_filter()
     old.add(pa.array(["b", "x"]))
