@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import attrs
 from pyspark import SparkContext
@@ -32,12 +34,12 @@ def described_job(spark: SparkSession, description: str) -> Iterator[TaskCounter
         description: What Spark's pages show.
 
     Returns:
-        A context manager; it gives what tells the tasks of the jobs inside, None on Spark Connect.
+        A context manager; it gives what tells the tasks of the jobs inside, None on Spark Connect before Spark 4.
     """
     context = spark_context(spark)
     if context is None:
-        with _tagged(spark, description):
-            yield None
+        with _tagged(spark, description), _followed(spark) as task_counter:
+            yield task_counter
         return
     description_before = context.getLocalProperty(JOB_DESCRIPTION)
     group_before = context.getLocalProperty(JOB_GROUP)
@@ -101,3 +103,42 @@ def _tagged(spark: SparkSession, description: str) -> Iterator[None]:
         yield
     finally:
         spark.removeTag(tag)
+
+
+@contextmanager
+def _followed(spark: SparkSession) -> Iterator[TaskCounter | None]:
+    """Follow the tasks of a session of Spark Connect, which tells them while it waits for results."""
+    if not hasattr(spark, "registerProgressHandler"):
+        yield None
+        return
+    tasks = _ConnectTasks()
+    spark.registerProgressHandler(tasks.on_progress)
+    try:
+        yield tasks.count
+    finally:
+        with suppress(ValueError):  # somebody cleared all handlers
+            spark.removeProgressHandler(tasks.on_progress)
+
+
+class _ConnectTasks:
+    """Counts the tasks of a session's operations from what the server says of each."""
+
+    def __init__(self) -> None:
+        self._operations: dict[str | None, TaskCount] = {}
+        self._lock = threading.Lock()
+
+    def on_progress(
+        self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool
+    ) -> None:
+        """A handler as `SparkSession.registerProgressHandler` takes it."""
+        known = list(stages or ())
+        if known:
+            completed = sum(stage.num_completed_tasks for stage in known)
+            with self._lock:
+                self._operations[operation_id] = TaskCount(completed, sum(stage.num_tasks for stage in known))
+
+    def count(self) -> TaskCount:
+        """The tasks of all operations so far."""
+        with self._lock:
+            counts = list(self._operations.values())
+        return TaskCount(sum(count.done for count in counts), sum(count.total for count in counts))
