@@ -80,6 +80,16 @@ def test_each_operation_walks_its_steps_once_and_in_order(base_path: str) -> Non
     assert all(count == 1 for count in Counter(walk(duplicates.steps)).values())
 
 
+def test_an_insert_that_drops_known_keys_reads_its_input_once(base_path: str) -> None:
+    with HoodieLocalWriteClient(config(base_path, datasource_insert_dup_policy="drop")) as client:
+        client.insert(table("a"))
+        result = client.insert(table("a", "b"))
+    assert result.inserted_count == 1
+    names = [s.name for s in result.steps]
+    assert names.count("read the input and its keys") == 1
+    assert names.index("list base files") < names.index("tag location") < names.index("write buckets")
+
+
 def test_steps_count_records_files_and_bytes(base_path: str) -> None:
     with HoodieLocalWriteClient(config(base_path)) as client:
         bulk = client.bulk_insert(table("a", "b"))

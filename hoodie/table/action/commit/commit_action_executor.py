@@ -454,12 +454,12 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         combines = (write.combine_before_insert and not self.is_prepped) or policy is InsertDupPolicy.DROP
         records = self._limited(records, write.insert_shuffle_parallelism).number_rows(ROW_NUMBER).persist()
         try:
-            with self._metrics.step("read the input and its keys") as step:
-                counts = records.count_by([PARTITION_PATH])
-                step.count(records=sum(counts["count"].to_pylist()))
-                self._refuse_rows_without_key(records, counts)
             new = records
             if policy is InsertDupPolicy.NONE:
+                with self._metrics.step("read the input and its keys") as step:
+                    counts = records.count_by([PARTITION_PATH])
+                    step.count(records=sum(counts["count"].to_pylist()))
+                    self._refuse_rows_without_key(records, counts)
                 self._latest_base_files(counts[PARTITION_PATH].to_pylist())
             else:
                 new = self._without_stored(records, policy)
