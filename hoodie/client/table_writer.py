@@ -108,6 +108,8 @@ def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
         properties["hoodie.datasource.write.partitionpath.urlencode"] = str(table.url_encode_partitioning).lower()
     if table.payload_class is not None:
         properties["hoodie.compaction.payload.class"] = table.payload_class
+    if table.populate_meta_fields is not None:
+        properties["hoodie.populate.meta.fields"] = str(table.populate_meta_fields).lower()
     key_generator = table.key_generator_class
     if key_generator is not None and not key_generator.startswith("org.apache.hudi."):
         load_user_key_generator(key_generator, config.properties)

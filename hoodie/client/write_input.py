@@ -43,7 +43,13 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
-from hoodie.exception import HoodieKeyException, HoodieSchemaException, NullColumnException
+from hoodie.config.write_options import InsertDupPolicy
+from hoodie.exception import (
+    HoodieKeyException,
+    HoodieNotSupportedException,
+    HoodieSchemaException,
+    NullColumnException,
+)
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.storage.parquet_reader import read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -73,6 +79,16 @@ PREPPED_OPERATIONS = frozenset(
     }
 )
 """Operations whose input brings keys and locations."""
+
+
+_OPERATIONS_WITHOUT_STORED_KEYS = frozenset(
+    {
+        WriteOperationType.INSERT,
+        WriteOperationType.INSERT_PREPPED,
+        WriteOperationType.BULK_INSERT,
+        WriteOperationType.BULK_INSERT_PREPPED,
+    }
+)
 
 
 @attrs.frozen
@@ -145,6 +161,7 @@ class WriteInput:
             HoodieKeyException: Key or partition columns are missing.
             SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
         """
+        self._check_virtual_keys(operation)
         key_generator = create_key_generator(
             self._meta_client.table_config, self._single_field_prefix(), self._config.properties
         )
@@ -158,6 +175,27 @@ class WriteInput:
             raise HoodieKeyException(
                 f"column '{error.column}', a record key field of the table, is null in all records; nothing was written"
             ) from error
+
+    def _check_virtual_keys(self, operation: WriteOperationType) -> None:
+        """Refuse what needs stored keys where the table has none."""
+        if self._meta_client.table_config.populate_meta_fields:
+            return
+        property_name = "hoodie.populate.meta.fields=false"
+        path = self._meta_client.base_path
+        if operation not in _OPERATIONS_WITHOUT_STORED_KEYS:
+            raise HoodieNotSupportedException(
+                f"{operation.value.lower()}: {path} stores no record keys ({property_name}), so stored records cannot "
+                "be found by them; nothing was written. insert and bulk_insert work; to change records use Hudi, or "
+                "copy the rows into a table with meta fields"
+            )
+        write = self._config.write
+        if write.duplicates_of_inserts is not InsertDupPolicy.NONE or not write.merge_allow_duplicate_on_inserts:
+            raise HoodieNotSupportedException(
+                f"{operation.value.lower()}: {path} stores no record keys ({property_name}), so records that "
+                "are there already cannot be told; nothing was written. Leave out "
+                "hoodie.datasource.write.insert.drop.duplicates, "
+                "hoodie.datasource.insert.dup.policy and hoodie.merge.allow.duplicate.on.inserts"
+            )
 
     def _prepare_keys(self, keys: Any, key_generator: KeyGenerator) -> PreparedInput:
         schemas = self._table_schemas()

@@ -139,6 +139,13 @@ class HoodieTableOptions:
         None,
         "Partition values are URL-encoded in folder names.",
     )
+    populate_meta_fields: bool | None = property_field(
+        "hoodie.populate.meta.fields",
+        boolean(),
+        None,
+        "With false the table stores no record keys, partition paths and commit times (virtual keys): it is smaller, "
+        "and takes insert and bulk_insert only.",
+    )
 
     def contradictions(self, table: HasProperties) -> list[str]:
         """Compare with what the table says about itself.
@@ -181,6 +188,8 @@ class HoodieTableOptions:
             ("hoodie.datasource.write.partitionpath.urlencode", self.url_encode_partitioning),
         ):
             compare(key, flag, key, stored.get(key, "false").strip().lower() == "true")
+        key = "hoodie.populate.meta.fields"
+        compare(key, self.populate_meta_fields, key, stored.get(key, "true").strip().lower() == "true")
         return found
 
     def _compare_partition_types(self, stored: Mapping[str, str], found: list[str]) -> None:

@@ -166,17 +166,20 @@ class HoodieMergeHandle(HoodieWriteHandle):
     def _stored_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Columns of old rows as they are written again: all kept but the file's name."""
         count = batch.num_rows
+        virtual = self.context.has_virtual_keys
         return [
             batch.column(COMMIT_TIME_META),
             batch.column(COMMIT_SEQNO_META),
             batch.column(RECORD_KEY_META),
-            constant_column(self.partition_path, count),
+            pa.nulls(count, pa.string()) if virtual else constant_column(self.partition_path, count),
             constant_column(self.file_name, count),
             *(batch.column(name) for name in self.context.schema.names),
         ]
 
-    def _start_keys(self) -> tuple[BloomFilter, KeyRange | None]:
+    def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
         """Go on with the old file's filter, so that only new keys are hashed; without one, hash all."""
+        if self.context.has_virtual_keys:
+            return super()._start_keys()
         footer = self._open_reader.footer()
         if footer.bloom_filter is None or footer.key_range is None:
             return super()._start_keys()

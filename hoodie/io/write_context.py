@@ -45,6 +45,11 @@ class WriteContext:
     merge_spec: MergeSpec
     storage_options: StorageOptions | None = attrs.field(default=None, repr=False)
 
+    @property
+    def has_virtual_keys(self) -> bool:
+        """Whether the table stores no meta columns but the file's name (``hoodie.populate.meta.fields=false``)."""
+        return not self.table_config.populate_meta_fields
+
     @cached_property
     def storage(self) -> HoodieStorage:
         """The table's storage, opened once in each process."""

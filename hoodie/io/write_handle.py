@@ -193,8 +193,10 @@ class HoodieWriteHandle:
             errors=tuple(self._errors),
         )
 
-    def _start_keys(self) -> tuple[BloomFilter, KeyRange | None]:
-        """The filter that the file starts from, and the range of the keys that it holds."""
+    def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
+        """The filter that the file starts from, and the range of the keys that it holds; no filter of virtual keys."""
+        if self.context.has_virtual_keys:
+            return None, None
         index = self.context.config.index
         new = create_bloom_filter(
             index.bloom_filter_type, index.bloom_num_entries, index.bloom_fpp, index.bloom_dynamic_max_entries
@@ -238,11 +240,18 @@ class HoodieWriteHandle:
     def _new_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The columns of incoming rows as they are stored, meta columns first."""
         count = rows.num_rows
+        if self.context.has_virtual_keys:
+            nothing = pa.nulls(count, pa.string())
+            meta = [nothing, nothing, nothing, nothing]
+        else:
+            meta = [
+                constant_column(self.context.instant_time, count),
+                self._sequence_numbers(count),
+                rows.column(RECORD_KEY),
+                constant_column(self.partition_path, count),
+            ]
         return [
-            constant_column(self.context.instant_time, count),
-            self._sequence_numbers(count),
-            rows.column(RECORD_KEY),
-            constant_column(self.partition_path, count),
+            *meta,
             constant_column(self.file_name, count),
             *(rows.column(name) for name in self.context.schema.names),
         ]

@@ -90,6 +90,7 @@ _MERGE_KEYS = frozenset({*PAYLOAD_KEYS, *MODE_KEYS, *STRATEGY_KEYS, *MERGER_KEYS
 """Properties that say how records merge: a table stores the payload class that they mean."""
 _TIMESTAMP_KEYS = frozenset(all_keys([HoodieTimestampKeyGeneratorConfig]))
 _TYPED_PARTITIONS = "hoodie.datasource.write.partitionpath.field"
+_META_FIELDS = "hoodie.populate.meta.fields"
 _OUTPUT_TIMEZONE = "hoodie.keygen.timebased.output.timezone"
 
 
@@ -144,6 +145,7 @@ class _PropertiesBuilder:
             )
         key_generator = self._key_generator(record_keys, partitions)
         self._check_timestamps(key_generator)
+        self._check_virtual_keys(key_generator)
         payload = self._payload(orderings)
         extra = self._extra_properties()
         schema = self._avro_schema((*record_keys, *partitions, *orderings))
@@ -308,6 +310,15 @@ class _PropertiesBuilder:
         hint = f", did you mean {nearest[0]}?" if nearest else f": one of {', '.join(_KEY_GENERATORS.values())}"
         self._problems.append(f"key_generator {name!r} is unknown{hint}")
         return None
+
+    def _check_virtual_keys(self, key_generator: str) -> None:
+        able = [_KEY_GENERATORS[kind] for kind in ("SIMPLE", "COMPLEX", "NON_PARTITION")]
+        populate = self._definition.properties.get(_META_FIELDS)
+        if str(populate).strip().lower() == "false" and key_generator not in able:
+            self._problems.append(
+                f"{_META_FIELDS} is false, which Hudi takes with {', '.join(able)} only, and the key generator is "
+                f"{key_generator}: leave it out, or give another record key or partition fields"
+            )
 
     def _timestamp_properties(self, key_generator: str) -> dict[str, str]:
         """The properties of times as the table stores them; numbers have their zone written down.

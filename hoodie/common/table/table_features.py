@@ -160,7 +160,7 @@ _RULES = (
         needed_to_read=True,
     ),
     _Rule("hoodie.table.timeline.timezone", _is("UTC", "LOCAL"), "UTC and LOCAL are supported", needed_to_read=True),
-    _Rule("hoodie.populate.meta.fields", _is("true"), f"{_WRITE_WITH_HUDI}; reading it is supported"),
+    _Rule("hoodie.populate.meta.fields", _is("true", "false"), "true and false are supported"),
     _Rule("hoodie.table.cdc.enabled", _is("false", ""), f"{_WRITE_WITH_HUDI}; reading it is supported"),
     _Rule("hoodie.partition.metafile.use.base.format", _is("false", ""), _WRITE_WITH_HUDI),
     _Rule(

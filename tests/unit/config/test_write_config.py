@@ -197,7 +197,6 @@ def test_names_of_others_are_kept_and_not_looked_at() -> None:
 @pytest.mark.parametrize(
     ("key", "harmless", "refused"),
     [
-        ("hoodie.populate.meta.fields", "true", "false"),
         ("hoodie.clustering.inline", "False", "true"),
         ("hoodie.parquet.bloom.filter.enabled", True, False),
         ("hoodie.table.version", 6, 8),

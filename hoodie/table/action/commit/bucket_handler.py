@@ -80,7 +80,8 @@ class CopyOnWriteBucketHandler:
         incoming = pa.Table.from_batches(batches)
         handle_class = HoodieMergeHandle
         if self.context.operation in (WriteOperationType.INSERT, WriteOperationType.INSERT_PREPPED):
-            if self.context.config.write.merge_allow_duplicate_on_inserts:
+            # Files of virtual keys hold no keys to find.
+            if self.context.config.write.merge_allow_duplicate_on_inserts or self.context.has_virtual_keys:
                 handle_class = HoodieConcatHandle
             else:
                 incoming = self._find_positions(bucket, incoming)

@@ -417,7 +417,6 @@ def test_a_minimal_table_is_read_and_written() -> None:
         ("hoodie.table.timeline.timezone", "Asia/Tokyo", False),
         ("hoodie.table.storage.layout", "lsm_tree", False),
         ("hoodie.table.format", "iceberg", False),
-        ("hoodie.populate.meta.fields", "false", True),
         ("hoodie.table.cdc.enabled", "true", True),
         ("hoodie.partition.metafile.use.base.format", "true", True),
         ("hoodie.table.keygenerator.class", "org.apache.hudi.keygen.GlobalDeleteKeyGenerator", True),

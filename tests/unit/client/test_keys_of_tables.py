@@ -1,0 +1,147 @@
+"""Tables of every key generator, written and read: nested fields, times, several partition fields, pruned reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import hoodie
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieWriteException
+
+TIME = "hoodie.keygen.timebased."
+UNIX = {f"{TIME}timestamp.type": "UNIX_TIMESTAMP", f"{TIME}output.dateformat": "yyyy/MM/dd"}
+DAY = 86_400
+
+
+def make(base_path: Path, **arguments: Any) -> str:
+    HoodieTableMetaClient.init_table(str(base_path), table_name="t", **arguments)
+    return str(base_path)
+
+
+def client(base_path: str, **properties: str) -> HoodieLocalWriteClient:
+    given = {name.replace("__", "."): value for name, value in properties.items()}
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, given))
+
+
+def found(base_path: str, *columns: str, **query: Any) -> list[dict[str, Any]]:
+    rows = hoodie.read_table(base_path, columns=list(columns), **query).to_pylist()
+    return sorted(rows, key=repr)
+
+
+# ------------------------------------------------------------------------------------------------------------- nested
+
+
+def place(name: str | None, zone: int | None, seen: int | None, value: int) -> dict[str, Any]:
+    return {"place": {"name": name, "zone": zone, "at": {"seen": seen}}, "value": value}
+
+
+PLACES = pa.schema(
+    [
+        (
+            "place",
+            pa.struct(
+                [("name", pa.string()), ("zone", pa.int32()), ("at", pa.struct([("seen", pa.int64())]))],
+            ),
+        ),
+        ("value", pa.int64()),
+    ]
+)
+
+
+def test_nested_fields_are_keys_partitions_and_ordering(tmp_path: Path) -> None:
+    path = make(
+        tmp_path / "t", record_key_fields="place.name", partition_fields="place.zone", ordering_fields="place.at.seen",
+        hive_style_partitioning=True, schema=PLACES,
+    )  # fmt: skip
+    with client(path) as c:
+        c.upsert(pa.Table.from_pylist([place("a", 1, 5, 1), place("b", None, 5, 2), place("c", 2, 5, 3)], PLACES))
+        c.upsert(
+            pa.Table.from_pylist(
+                [place("a", 1, 4, 10), place("b", None, 6, 20), place("c", 2, 7, 30), place("c", 2, 6, 31)], PLACES
+            )
+        )
+    columns = ("_hoodie_record_key", "_hoodie_partition_path", "value")
+    assert [tuple(row.values()) for row in found(path, *columns)] == [
+        ("a", "place.zone=1", 1),
+        ("b", "place.zone=__HIVE_DEFAULT_PARTITION__", 20),
+        ("c", "place.zone=2", 30),
+    ]
+    assert found(path, "value", filters=pc.field("place", "zone") == 2) == [{"value": 30}]
+    with client(path) as c:
+        assert c.delete([{"place": {"name": "a", "zone": 1}}]).deleted_count == 1
+        assert c.delete(where=pc.field("place", "name") == "b").deleted_count == 1
+        with pytest.raises(HoodieKeyException, match=r"place\.name"):
+            c.upsert(pa.Table.from_pylist([place(None, 1, 4, 10)], PLACES))
+        with pytest.raises(HoodieWriteException, match=r"ordering field 'place\.at\.seen'"):
+            c.upsert(pa.Table.from_pylist([place("d", 1, None, 10)], PLACES))
+    assert found(path, "value") == [{"value": 30}]
+
+
+# -------------------------------------------------------------------------------------------------- times and several
+
+
+def test_folders_of_times_are_found_again_and_never_pruned_wrongly(tmp_path: Path) -> None:
+    path = make(
+        tmp_path / "t", record_key_fields="id", partition_fields="ts", key_generator="TIMESTAMP", properties=UNIX
+    )
+    with client(path) as c:
+        c.upsert([{"id": 1, "ts": 0, "v": "a"}, {"id": 2, "ts": DAY, "v": "a"}, {"id": 3, "ts": None, "v": "a"}])
+        c.upsert([{"id": 1, "ts": DAY - 1, "v": "b"}, {"id": 2, "ts": 2 * DAY, "v": "b"}])
+    assert [tuple(row.values()) for row in found(path, "id", "v", "_hoodie_partition_path")] == [
+        (1, "b", "1970/01/01"),
+        (2, "a", "1970/01/02"),
+        (2, "b", "1970/01/03"),
+        (3, "a", "1970/01/01"),
+    ]
+    assert found(path, "id", filters=[("ts", "=", DAY)]) == [{"id": 2}]
+    assert found(path, "id", filters=[("ts", ">=", DAY)]) == [{"id": 2}, {"id": 2}]
+
+
+def test_one_key_and_several_partition_fields_make_a_table(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", record_key_fields="id", partition_fields=["a", "b"])
+    with client(path) as c:
+        c.upsert([{"id": 1, "a": "x", "b": 1}, {"id": 2, "a": "x", "b": None}])
+        c.upsert([{"id": 1, "a": "x", "b": 1}])
+    assert [tuple(row.values()) for row in found(path, "_hoodie_record_key", "_hoodie_partition_path")] == [
+        ("1", "x/1"),
+        ("2", "x/__HIVE_DEFAULT_PARTITION__"),
+    ]
+    assert found(path, "id", filters=[("b", "=", 1)]) == [{"id": 1}]
+    with pytest.raises(HoodieConfigException, match="the table has 'a:SIMPLE,b:SIMPLE'"):
+        client(path, hoodie__datasource__write__partitionpath__field="a:SIMPLE,b:TIMESTAMP").start_commit()
+
+
+def test_typed_partition_fields_are_written_without_saying_them_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    data = [{"id": 1, "kind": "x", "ts": DAY}]
+    properties = UNIX | {"hoodie.datasource.write.partitionpath.field": "kind:SIMPLE,ts:TIMESTAMP"}
+    hoodie.write_table(data, path, record_key_fields="id", properties=properties)
+    hoodie.write_table(data, path)
+    assert found(path, "id", "_hoodie_partition_path") == [{"id": 1, "_hoodie_partition_path": "x/1970/01/02"}]
+
+
+def test_a_class_of_the_user_that_is_named_as_one_of_hudi_does_not_prune(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", record_key_fields="id", partition_fields="p")
+    with client(path) as c:
+        c.upsert([{"id": 1, "p": "x"}])
+    meta_client = HoodieTableMetaClient.load(path)
+    meta_client.table_config.update(
+        meta_client.storage, path, {"hoodie.table.keygenerator.class": "my.SimpleKeyGenerator"}
+    )
+    (tmp_path / "t" / "x").rename(tmp_path / "t" / "elsewhere")
+    assert found(path, "id", filters=[("p", "=", "x")]) == [{"id": 1}]
+
+
+def test_timestamps_in_keys_as_text_when_every_writer_says_so(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", record_key_fields="at")
+    name = "hoodie__datasource__write__keygenerator__consistent__logical__timestamp__enabled"
+    rows = pa.table({"at": pa.array([1_700_000_000_123_456], pa.timestamp("us", "UTC")), "v": [1]})
+    with client(path, **{name: "true"}) as c:
+        c.upsert(rows)
+        c.upsert(rows)
+    assert found(path, "_hoodie_record_key") == [{"_hoodie_record_key": "2023-11-14 22:13:20.123"}]
