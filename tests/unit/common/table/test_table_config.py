@@ -492,19 +492,18 @@ def test_a_merge_mode_must_say_what_the_payload_class_says() -> None:
     assert "hoodie.record.merge.mode=COMMIT_TIME_ORDERING" in refused(other.check_writable)
 
 
-def test_real_copy_on_write_tables_of_version_6_are_writable_unless_they_lack_meta_fields(shared_tables: Path) -> None:
+def test_real_copy_on_write_tables_of_version_6_are_writable(shared_tables: Path) -> None:
     writable: list[str] = []
-    refusals: list[str] = []
     for file in sorted(shared_tables.rglob(".hoodie/hoodie.properties")):
         base_path = str(file.parent.parent)
         config = HoodieTableConfig.load(LocalStorage(base_path), base_path)
         if config.table_version == 6 and config.table_type is HoodieTableType.COPY_ON_WRITE:
             config.check_readable()
-            (refusals if refused(config.check_writable) else writable).append(config.table_name)
+            config.check_writable()
+            writable.append(config.table_name)
         else:
             assert refused(config.check_readable)
-    assert len(writable) == 5
-    assert refusals == ["v6_simplekeygen_hivestyle_no_metafields"]
+    assert len(writable) == 6
 
 
 def test_the_metadata_table_is_switched_off_as_hudi_does(storage: LocalStorage, main_file: Path) -> None:
