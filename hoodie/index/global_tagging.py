@@ -128,12 +128,17 @@ class PartitionMoves:
         if not self.stored_columns:
             taken[places] = True
             return taken, None
+        entries = pa.array(places)
+        current = locations.column(CURRENT_PARTITION_PATH).take(entries)
+        # The partition path is a field like others: where fields are merged, the stored one may stay.
         stored = pa.RecordBatch.from_arrays(
-            [locations.column(STORED_PREFIX + name).take(pa.array(places)) for name in self.stored_columns],
-            names=list(self.stored_columns),
+            [*(locations.column(STORED_PREFIX + name).take(entries) for name in self.stored_columns), current],
+            names=[*self.stored_columns, PARTITION_PATH],
         )
         outcome = self.merge_spec.merge(stored, batch.take(pa.array(rows[places])))
         wins = outcome.codes == TAKE_INCOMING
+        if outcome.rows is not None:
+            wins &= pc.not_equal(outcome.rows.column(PARTITION_PATH), current).to_numpy(zero_copy_only=False)
         taken[places[wins]] = True
         if not self.needs_rows or outcome.rows is None:
             return taken, None

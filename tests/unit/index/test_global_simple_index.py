@@ -143,6 +143,19 @@ def test_the_ordering_value_may_be_of_a_younger_column(tmp_path: Path, way: str)
     assert read(tmp_path / "t") == [("a", "y", 1, 2.0, "y")]
 
 
+def test_a_record_that_moves_takes_the_fields_along_that_it_does_not_give(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t", "org.apache.hudi.common.model.PartialUpdateAvroPayload")
+    with make_client(tmp_path / "t") as client:
+        client.upsert(rows(("a", "x", 5, 1.0), ("b", "x", 5, 1.0), ("c", "x", 5, 1.0)))
+        client.upsert(rows(("a", "y", 6, None), ("b", "y", 4, 9.0), ("c", "x", 6, None), ("d", "y", 6, None)))
+    assert read(tmp_path / "t") == [
+        ("a", "y", 6, 1.0, "y"),
+        ("b", "x", 5, 1.0, "x"),
+        ("c", "x", 6, 1.0, "x"),
+        ("d", "y", 6, None, "y"),
+    ]
+
+
 KEYS = st.sampled_from(["a", "b", "c", "dé", "e" * 40])
 WRITES = st.lists(
     st.lists(st.tuples(KEYS, st.sampled_from("xyz"), st.integers(0, 5), st.booleans()), min_size=1, max_size=8),
