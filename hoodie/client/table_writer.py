@@ -27,7 +27,7 @@ def write_table(
     data: Any,
     base_path: str,
     *,
-    operation: WriteOperationType | str = WriteOperationType.UPSERT,
+    operation: WriteOperationType | str | None = None,
     table_name: str | None = None,
     record_key_fields: str | Sequence[str] = (),
     partition_fields: str | Sequence[str] = (),
@@ -41,7 +41,8 @@ def write_table(
     Args:
         data: What `HoodieLocalWriteClient` takes; for a delete the keys.
         base_path: The table's folder.
-        operation: ``upsert``, ``insert``, ``bulk_insert`` or ``delete``.
+        operation: ``upsert``, ``insert``, ``bulk_insert`` or ``delete``; None takes
+            ``hoodie.datasource.write.operation`` of the properties, by default ``upsert``.
         table_name: Of a new table; the folder's name when it is None.
         record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
         partition_fields: Columns that the folders are made of.
@@ -59,9 +60,8 @@ def write_table(
         HoodieKeyException: A field of a new table is not a column of the data.
         HoodieException: Whatever the operation raises.
     """
-    name = str(operation).lower()
     methods = {"upsert", "insert", "bulk_insert", "delete"}
-    if name not in methods:
+    if operation is not None and str(operation).lower() not in methods:
         raise HoodieConfigException(f"operation {operation!r} is not one of {', '.join(sorted(methods))}")
     fields = {
         "hoodie.datasource.write.recordkey.field": _joined(record_key_fields),
@@ -76,6 +76,7 @@ def write_table(
     config = HoodieWriteConfig.from_properties(
         base_path, {**(properties or {}), **named, "hoodie.auto.commit": "true"}, storage_options
     )
+    name = str(operation or config.write.operation).lower()
     try:
         HoodieTableMetaClient.load(base_path, storage_options, retry=config.retry.policy)
     except TableNotFoundException:

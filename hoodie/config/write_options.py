@@ -126,7 +126,7 @@ class HoodieWriteOptions:
             unsupported={str(other): "" for other in WriteOperationType if other not in (*_OPERATIONS, "UNKNOWN")},
         ),
         WriteOperationType.UPSERT,
-        "The operation, where the call does not name it.",
+        "What `hoodie.write_table` does where the call names no operation; the methods of clients name theirs.",
     )
     auto_commit: bool = property_field(
         "hoodie.auto.commit",

@@ -94,3 +94,13 @@ def test_properties_of_the_table_are_those_of_the_new_one(tmp_path: Path) -> Non
     assert str(config.payload_class).endswith("OverwriteWithLatestAvroPayload")
     assert HoodieTableMetaClient.load(path).view().list_partitions() == ["region=x%3Ay", "region=z"]
     assert hoodie.read_table(path).num_rows == 2
+
+
+def test_the_operation_may_be_a_property(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "t")
+    data = pa.table({"id": ["a", "a"], "fare": [1.0, 2.0]})
+    given = {"hoodie.datasource.write.operation": "insert"}
+    result = hoodie.write_table(data, base_path, record_key_fields="id", properties=given)
+    assert result.commit_metadata.operation_type == "INSERT"
+    assert hoodie.read_table(base_path).num_rows == 2
+    assert hoodie.write_table(data, base_path, operation="upsert", properties=given).updated_count == 2
