@@ -57,12 +57,15 @@ class HoodieFileGroupReader:
         with HoodieParquetReader(self._storage, base_file.path) as reader:
             file_schema = reader.file_schema
         if all(
-            name in file_schema.names and file_schema.field(name).type == self._schema.field(name).type
+            name not in file_schema.names or file_schema.field(name).type == self._schema.field(name).type
             for name in self._schema.names
         ):
             yield from self._scan(base_file.path, columns, filters)
             return
-        wanted = pa.schema(list(self._schema))
+        # A filter may ask for any column.
+        wanted = pa.schema(
+            list(self._schema) if filters is not None else [self._schema.field(name) for name in columns]
+        )
         with HoodieParquetReader(self._storage, base_file.path) as reader:
             for batch in reader.iter_batches(wanted.names, wanted, batch_rows=READ_BATCH_ROWS):
                 rows = pa.Table.from_batches([batch])

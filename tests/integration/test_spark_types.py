@@ -193,8 +193,8 @@ def test_every_type_of_the_page_is_stored_and_read_by_spark_as_it_says(spark: Sp
 
 @pytest.mark.parametrize("row", [row for row in SPARK_TYPES if row.is_refused], ids=str)
 def test_every_refused_type_of_the_page_says_why_on_spark(spark: SparkSession, base_path: str, row: Row) -> None:
-    if row.cells[0] == "variant" and spark.version.startswith("3."):
-        pytest.skip("Spark 3 has no variant")
+    if row.cells[0] in ("variant", "interval") and spark.version.startswith("3."):
+        pytest.skip("Spark 3 has no variant, and PySpark 3 cannot name the type of an interval")
     frame = spark.sql(f"select 'a' as id, 'p' as part, 1L as ts, array(named_struct('x', {row.cells[1]})) as c")
     with pytest.raises(HoodieSchemaException, match=r"column 'c\.element\.x' of type .* cannot be stored") as caught:
         upsert_with_spark(base_path, frame)

@@ -302,10 +302,20 @@ class _EncodeRecords:
                 "the schema of the records, or the same columns and an ordering value to each of them"
             )
         columns = [
-            table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(count, field.type)
+            self._cast(table[field.name], field) if field.name in table.column_names else pa.nulls(count, field.type)
             for field in self.schema
         ]
         return pa.Table.from_arrays(columns, schema=self.schema)
+
+    @staticmethod
+    def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+        try:
+            return values.cast(field.type)
+        except pa.ArrowException as error:
+            raise HoodieSchemaException(
+                f"records of the RDD have values of type {values.type} in '{field.name}', the first {SAMPLED_RECORDS} "
+                f"have {field.type}: {error}. Give the schema of the records, or values of one type"
+            ) from error
 
 
 def _decode_records(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

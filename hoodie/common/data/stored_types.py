@@ -3,25 +3,26 @@
 ==========================================  ==================  ===============================================
 input                                       becomes             refused
 ==========================================  ==================  ===============================================
-string, large_string, string_view           string
+string, large_string, string_view, uuid     string
 binary, large, view, fixed size             binary
 int8, int16, int32, uint8, uint16           int32 (Avro has no smaller integer)
 int64, uint32                               int64               uint64: cast it to int64 or decimal
 half float, float                           float
-double, bool                                the same
+double                                      double
+bool, bool8                                 bool
 decimal32/64/128/256                        decimal128          a precision beyond 38
 date32, date64                              date32              a date64 with a time of day
 timestamp of any unit, with a time zone     timestamp(us, UTC)  a remainder below microseconds
 timestamp of any unit, without one          timestamp(us, UTC)  the same
 list, large, view, fixed size               list of "element"
 struct, map with string keys                the same            maps with other keys
-dictionary, run-end encoded, extension      their values
+dictionary, run-end encoded, extension      their values        variants
 null, time, duration, interval, union                           always
 ==========================================  ==================  ===============================================
 
-The same holds inside lists, maps and structs. A timestamp without a time zone is taken as UTC: Hudi 0.x turns a
-stored local timestamp into a plain number when it next writes the file. Only a table that has such a column already
-(`timestamp(us)` in the target schema) gets local timestamps.
+The same holds inside lists, maps and structs; ``docs/types.md`` has a row for each type. A timestamp without a time
+zone is taken as UTC: Hudi 0.x refuses local timestamps, or turns stored ones into plain numbers when it next writes
+the file. Only a table that has such a column already (`timestamp(us)` in the target schema) gets local timestamps.
 
 Values never change silently: what would lose something is refused with the column and the first such value.
 """

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.exception import (
+    HoodieException,
     HoodieKeyException,
     HoodieSchemaException,
     MissingSchemaFieldException,
@@ -261,3 +264,31 @@ def test_types_that_only_other_writers_make_are_written_on(tmp_path: Path) -> No
     types = {field["name"]: field["type"] for field in stored["fields"]}
     wanted = {field["name"]: field["type"] for field in FOREIGN["fields"]}
     assert types == wanted | {"colour": ["null", "string"]}
+
+
+def test_files_that_lack_a_column_are_filtered_by_it_and_read_without_the_others(table: Table) -> None:
+    table.upsert(rows("ab", "old", 1, [1, 2], pa.int64()))
+    table.upsert(rows("cd", "new", 1, [3, 4], pa.int64()).append_column("more", pa.array([None, "x"])))
+    read = partial(hoodie.read_table, table.base_path)
+    assert sorted(read(columns=["id"], filters=[("c", ">", 1)])["id"].to_pylist()) == ["b", "c", "d"]
+    assert read(columns=["id", "more"], filters=[("more", "=", "x")]).to_pylist() == [{"id": "d", "more": "x"}]
+    assert sorted(read(columns=["id"], filters=pc.field("more").is_null())["id"].to_pylist()) == ["a", "b", "c"]
+    # Now with files whose types are the narrower ones.
+    table.upsert(rows("e", "newest", 1, [0.5], pa.float64()).append_column("more", pa.array(["y"])))
+    assert sorted(read(columns=["id"], filters=[("c", ">=", 2.0)])["id"].to_pylist()) == ["b", "c", "d"]
+    assert sorted(read(columns=["c"])["c"].to_pylist()) == [0.5, 1.0, 2.0, 3.0, 4.0]
+    assert sorted(read(columns=["id"])["id"].to_pylist()) == list("abcde")
+
+
+def test_a_null_for_a_column_that_allows_none_fails_its_record_and_the_column_stays_required(table: Table) -> None:
+    schema = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64())])
+    required = schema.append(pa.field("c", pa.struct([pa.field("x", pa.int32(), nullable=False)]), nullable=False))
+    table.upsert(pa.Table.from_pylist([{"id": "a", "part": "p", "ts": 1, "c": {"x": 1}}], required))
+    kind = pa.struct([("x", pa.int64())])
+    for value in (None, {"x": None}):
+        with pytest.raises(HoodieException, match="c"):
+            table.upsert(rows("ab", "p", 2, [value, {"x": 2}], kind))
+    table.upsert(rows("b", "p", 2, [{"x": 2**40}], kind))
+    wide = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    assert table.schema.field("c").equals(pa.field("c", wide, nullable=False))
+    assert table.rows("c") == [{"id": "a", "c": {"x": 1}}, {"id": "b", "c": {"x": 2**40}}]
