@@ -13,6 +13,8 @@ from typing import Any
 
 import attrs
 import boto3
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
 
@@ -59,6 +61,10 @@ class Bucket:
         """All keys."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
         return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+    def put_unasked(self, key: str, content: bytes) -> None:
+        """Put an object into the server's memory, without a request."""
+        s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(self.name, key, content)
 
     def unfinished_uploads(self) -> list[str]:
         """Keys of uploads in parts that are neither completed nor given up."""

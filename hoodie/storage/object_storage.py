@@ -60,6 +60,7 @@ _LONGEST_MESSAGE = 600
 _STORES_KEPT = 16
 
 _STATUS = re.compile(r"status code: (\d{3})")
+_FORBIDDEN = re.compile(r"status code: 40[13]")
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _TRANSIENT_TEXTS = ("HTTP error:", "error sending request", "error decoding response body", "connection closed")
 _MISSING_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist|container does not exist")
@@ -492,7 +493,7 @@ def _failure(error: Exception, secrets: frozenset[str]) -> _Failure:
             number = int(status.group(1))
             transient = (number >= 500 and number != 501) or number in _TRANSIENT_STATUS
         else:
-            transient = any(part in text for part in _TRANSIENT_TEXTS)
+            transient = any(part in text for part in _TRANSIENT_TEXTS) and "builder error" not in text
     else:
         transient = kind in ("TimeoutError", "ConnectionError", "ConnectionResetError", "JoinError")
     code = re.search(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?", text)
@@ -521,7 +522,7 @@ def _io_error(action: str, path: str, error: _CallError) -> HoodieException:
             "The store is out of reach or overloaded: repeat the operation later, or raise "
             "hoodie.filesystem.operation.retry.max_numbers"
         )
-    elif failure.kind in ("PermissionDeniedError", "UnauthenticatedError"):
+    elif failure.kind in ("PermissionDeniedError", "UnauthenticatedError") or _FORBIDDEN.search(failure.message):
         way = "Check the credentials in storage_options and what they are allowed to do"
     elif _MISSING_BUCKET.search(failure.message) or failure.kind == "FileNotFoundError":
         way = "The bucket does not exist; make it, or check the path and the endpoint"

@@ -8,6 +8,7 @@ environment (``AWS_ACCESS_KEY_ID``, ...) or the machine's own identity, as obsto
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -52,6 +53,7 @@ _CLIENT_OPTIONS = frozenset(
         "user_agent",
     }
 )
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT")
 _CLIENT_DEFAULTS = {"timeout": "120s", "connect_timeout": "10s"}
 
 
@@ -211,7 +213,12 @@ def _sorted_options(
             short = _without_prefix(name.lower(), kind.prefixes)
             config[kind.aliases.get(short, short)] = _plain(value)
     _add_place(kind, base_path, config)
-    if str(config.get("endpoint", config.get("base_url", ""))).startswith("http://"):
+    endpoints = [
+        config.get("endpoint"),
+        config.get("base_url"),
+        *(os.environ.get(name) for name in _ENDPOINT_VARIABLES),
+    ]
+    if any(str(endpoint).startswith("http://") for endpoint in endpoints):
         client.setdefault("allow_http", True)
     return config, client, expires_at
 
