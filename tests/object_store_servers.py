@@ -57,7 +57,7 @@ class Bucket:
             "endpoint": endpoint or self.endpoint,
         }
 
-    def keys(self) -> list[str]:
+    def list_keys(self) -> list[str]:
         """All keys."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
         return [entry["Key"] for page in pages for entry in page.get("Contents", [])]

@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.common.spark_engine_context import HoodieSparkEngineContext
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.metrics.progress import ProgressCallback
+from hoodie.storage.storage_path import normalise_path
 
 __all__ = ["SparkRDDWriteClient"]
 
@@ -28,6 +30,9 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
         config: The writer's configuration.
         on_progress: Called with every `ProgressEvent`; see `BaseHoodieWriteClient`.
 
+    Raises:
+        HoodieNotSupportedException: The table is in this process's memory, which executors cannot see.
+
     Hudi: org.apache.hudi.client.SparkRDDWriteClient.
     """
 
@@ -40,6 +45,11 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
         *,
         on_progress: ProgressCallback | None = None,
     ) -> None:
+        if normalise_path(config.base_path).startswith("memory://"):
+            raise HoodieNotSupportedException(
+                f"Spark's executors cannot see {config.base_path}, which is in this process's memory: "
+                "use HoodieLocalWriteClient, or a folder that all executors see"
+            )
         context = (
             spark_or_context
             if isinstance(spark_or_context, HoodieSparkEngineContext)

@@ -6,6 +6,7 @@ Hudi: the snapshot query of org.apache.hudi.DefaultSource.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
@@ -41,6 +42,14 @@ NOT_YET = (
     "hoodie.datasource.read.end.instanttime",
     "hoodie.datasource.query.incremental.format",
 )
+CONNECTORS = {
+    "s3": "org.apache.hadoop:hadoop-aws",
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector",
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+}
+"""What brings Hadoop's connector of a scheme."""
 FOOTER_THREADS = 16
 WIDENS_SINCE = 4
 """The release of Spark that reads columns of a file as wider types by itself."""
@@ -69,7 +78,8 @@ def read(
         spark: The session.
         base_path: The table's folder.
         options: Hudi's read options, of which there is ``hoodie.datasource.query.type``: ``snapshot``, the default.
-        storage_options: Options and credentials with which hoodie reads the timeline.
+        storage_options: Options and credentials with which hoodie reads the timeline, or a function that returns them.
+            Spark's scan has those of its connector.
 
     Returns:
         Hudi's meta columns (strings), then the user's columns.
@@ -137,18 +147,23 @@ def _scan(
     narrow: Mapping[str, pa.DataType],
 ) -> DataFrame:
     """The rows of some files, their narrow columns widened to the table's types."""
-    root = _spark_path(base_path, meta_client.base_path)
-    paths = [join(root, relative_to(meta_client.base_path, file.path)) for file in files]
+    relative = [relative_to(meta_client.base_path, file.path) for file in files]
     file_schema = pa.schema([field.with_type(narrow.get(field.name, field.type)) for field in schema])
     # Paths are taken at their word, and folders like day=1 do not become columns: the files hold all columns.
     reader = spark.read.schema(spark_schema(file_schema)).option("__globPaths__", "false")
+    reader = reader.option("recursiveFileLookup", "true")
+    root = _spark_path(base_path, meta_client.base_path)
     try:
-        frame = reader.option("recursiveFileLookup", "true").parquet(*paths)
+        frame = reader.parquet(*(join(root, path) for path in relative))
     except Exception as error:  # Py4J hands out errors of connectors under several classes.
-        raise HoodieIOException(
-            f"Spark cannot read {root}: {error}. Give the session the Hadoop connector of this storage and its "
-            "credentials; storage_options are hoodie's own"
-        ) from error
+        if not root.startswith("s3://") or not _lacks_connector(error):
+            raise _cannot_read(root, error) from error
+        # Outside of Amazon's own clusters the connector of s3:// is called s3a://.
+        root = "s3a" + root.removeprefix("s3")
+        try:
+            frame = reader.parquet(*(join(root, path) for path in relative))
+        except Exception as second_error:
+            raise _cannot_read(root, second_error) from second_error
     if not narrow:
         return frame
     return frame.select([_widened(field, narrow.get(field.name)) for field in schema])
@@ -180,7 +195,36 @@ def _spark_path(given_path: str, base_path: str) -> str:
     if base_path.startswith("/"):
         return f"file://{base_path}"
     scheme, separator, _ = given_path.partition("://")
-    return f"{scheme}://{base_path.partition('://')[2]}" if separator else base_path
+    if not separator:
+        return base_path
+    known = {"s3n": "s3a", "gcs": "gs"}.get(scheme.lower(), scheme.lower())
+    return f"{known}://{base_path.partition('://')[2]}"
+
+
+def _lacks_connector(error: Exception) -> bool:
+    """Whether Spark has no Hadoop connector for a scheme, or not its classes."""
+    text = str(error)
+    return "No FileSystem for scheme" in text or bool(re.search(r"Class(NotFoundException|\s+\S+ not found)", text))
+
+
+def _cannot_read(root: str, error: Exception) -> HoodieIOException:
+    scheme = root.partition("://")[0]
+    if _lacks_connector(error):
+        package = CONNECTORS.get(scheme)
+        way = (
+            f"start the session with {package} in spark.jars.packages, in the version that fits its Hadoop"
+            if package is not None
+            else "start the session with the Hadoop connector of this storage"
+        )
+        return HoodieIOException(
+            f"Spark has no connector for {scheme}://, so it cannot read {root}: {way}, and with the connector's "
+            "credentials (storage_options are hoodie's own); or read with hoodie.read_table, which needs neither"
+        )
+    reason = str(error).strip().partition("\n")[0]
+    return HoodieIOException(
+        f"Spark cannot read {root}: {reason}. Check the credentials of the session's Hadoop connector; "
+        "storage_options are hoodie's own"
+    )
 
 
 def _group_by_narrow_columns(

@@ -250,7 +250,7 @@ def test_a_listing_of_three_thousand_files_is_whole(storage: ObjectStorage, base
     assert [entry.name for entry in storage.list_directory(f"{base}/p")] == names
     assert [entry.name for entry in storage.list_files(base)] == names
     assert storage.delete_directory(f"{base}/p") is True
-    assert s3_bucket.keys() == []
+    assert s3_bucket.list_keys() == []
 
 
 def test_directory_markers_of_other_programs_are_not_files(
@@ -320,7 +320,7 @@ def test_a_stream_that_is_given_up_leaves_nothing(
             abort_stream(stream)
             assert stream.closed
         del stream
-    assert s3_bucket.keys() == []
+    assert s3_bucket.list_keys() == []
     assert s3_bucket.unfinished_uploads() == []
 
 
@@ -332,7 +332,7 @@ def test_a_stream_whose_store_fails_raises_and_leaves_nothing(
     with pytest.raises(HoodieIOException, match=rf"Writing {base}/data failed.*403"), stream:
         for _ in range(6):
             stream.write(b"x" * PART)
-    assert s3_bucket.keys() == []
+    assert s3_bucket.list_keys() == []
 
 
 def test_parts_are_repeated_when_the_store_fails_for_a_moment(

@@ -1,0 +1,237 @@
+"""Tables on an object store, written and read in-process."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hudi import HudiTableBuilder
+
+import hoodie
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
+from tests.object_store_servers import SECRET_KEY, Bucket, FaultyProxy, Request
+
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
+ONCE = {"hoodie.filesystem.operation.retry.enable": "false"}
+Model = dict[str, tuple[str, str, int, float]]
+
+
+def make(base_path: str, options: Any) -> None:
+    HoodieTableMetaClient.init_table(
+        base_path,
+        table_name="trips",
+        record_key_fields=["id"],
+        partition_fields=["region"],
+        ordering_fields=["ts"],
+        storage_options=options,
+    )
+
+
+def client(base_path: str, options: Any, properties: Mapping[str, Any] | None = None) -> HoodieLocalWriteClient:
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties, options))
+
+
+def rows(model: Model) -> pa.Table:
+    return pa.table(list(map(list, zip(*model.values(), strict=True))), schema=SCHEMA)
+
+
+def read(base_path: str, options: Any) -> Model:
+    table = hoodie.read_table(base_path, columns=SCHEMA.names, storage_options=options)
+    found = {row["id"]: tuple(row.values()) for row in table.to_pylist()}
+    assert len(found) == table.num_rows
+    return found
+
+
+def read_by_hudi_rs(bucket: Bucket, base_path: str) -> Model:
+    options = {f"aws_{name}": value for name, value in bucket.options().items()} | {"aws_allow_http": "true"}
+    batches = HudiTableBuilder.from_base_uri(base_path).with_options(options).build().read()
+    return {
+        row["id"]: tuple(row.values())
+        for row in pa.table(pa.Table.from_batches(batches)).select(SCHEMA.names).to_pylist()
+    }
+
+
+def trips(count: int, fare: float = 1.0, ts: int = 1) -> Model:
+    return {f"k{n}": (f"k{n}", ("asia", "europe")[n % 2], ts, fare) for n in range(count)}
+
+
+@pytest.fixture
+def base_path(s3_bucket: Bucket) -> str:
+    return f"s3://{s3_bucket.name}/lake/trips"
+
+
+def test_a_table_lives_on_s3(base_path: str, s3_bucket: Bucket) -> None:
+    options = s3_bucket.options()
+    with pytest.raises(TableNotFoundException):
+        HoodieTableMetaClient.load(base_path, options)
+    make(base_path, options)
+    with pytest.raises(TableExistsException):
+        make(base_path, options)
+    model = trips(100)
+    with client(base_path, options) as c:
+        assert c.insert(rows(model)).inserted_count == 100
+        change = trips(10, fare=2.0, ts=2)
+        assert c.upsert(rows(change)).updated_count == 10
+        model |= change
+        assert read(base_path, options) == model
+        c.delete([HoodieKey("k0", "asia"), HoodieKey("k1", "europe")])
+        del model["k0"], model["k1"]
+        assert read(base_path, options) == model
+        mistake = c.upsert(rows(trips(5, fare=-1.0, ts=9)))
+        assert c.rollback(mistake.instant_time)
+        c.bulk_insert(rows({"n": ("n", "asia", 1, 0.0)}))
+        model["n"] = ("n", "asia", 1, 0.0)
+    assert read(base_path, options) == model
+    with hoodie.scan_table(
+        base_path, columns=["id"], filters=[("region", "=", "asia")], storage_options=options
+    ) as scan:
+        assert {row["id"] for batch in scan for row in batch.to_pylist()} == {k for k in model if model[k][1] == "asia"}
+    history = HoodieTableMetaClient.load(base_path, options).active_timeline
+    assert [str(instant.action) for instant in history] == ["commit", "commit", "commit", "rollback", "commit"]
+    assert not [key for key in s3_bucket.list_keys() if ".temp/" in key]
+    assert s3_bucket.unfinished_uploads() == []
+    assert read_by_hudi_rs(s3_bucket, base_path) == model
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "S3A"])
+def test_schemes_name_the_same_table(base_path: str, s3_bucket: Bucket, scheme: str) -> None:
+    options = s3_bucket.options()
+    hoodie.write_table(
+        rows(trips(4)), base_path, record_key_fields="id", partition_fields="region", storage_options=options
+    )
+    other = base_path.replace("s3://", f"{scheme}://") + "/"
+    hoodie.write_table(rows(trips(6)), other, storage_options=options)
+    assert read(other, options) == read(base_path, options) == trips(6)
+
+
+def test_options_may_be_a_function(base_path: str, s3_bucket: Bucket) -> None:
+    options = s3_bucket.options
+    hoodie.write_table(
+        rows(trips(4)), base_path, record_key_fields="id", partition_fields="region", storage_options=options
+    )
+    assert read(base_path, options) == trips(4)
+    with client(base_path, options) as c:
+        c.upsert(rows(trips(2, fare=7.0)))
+    assert read(base_path, options) == trips(4) | trips(2, fare=7.0)
+
+
+class Ends:
+    """After so many requests nothing reaches the store any more: the process that writes is gone."""
+
+    def __init__(self, after: int, last: str | None) -> None:
+        self.left = after
+        self.last = last
+
+    def __call__(self, request: Request) -> Any:
+        self.left -= 1
+        if self.left > 0:
+            return None
+        return self.last if self.left == 0 else "drop"
+
+
+def count_requests(base_path: str, bucket: Bucket, proxy: FaultyProxy) -> int:
+    with client(base_path, bucket.options(proxy.endpoint), ONCE) as c:
+        c.upsert(rows(trips(6, fare=2.0, ts=2)))
+    return len(proxy.requests)
+
+
+@pytest.mark.parametrize("last", ["drop", "lose"])
+def test_a_writer_that_dies_anywhere_on_s3_leaves_a_table_that_the_next_one_repairs(
+    s3_bucket: Bucket, s3_proxy: FaultyProxy, last: str
+) -> None:
+    options = s3_bucket.options()
+    base_path = f"s3://{s3_bucket.name}/counted"
+    before, after = trips(10), trips(10) | trips(6, fare=2.0, ts=2)
+    make(base_path, options)
+    with client(base_path, options) as c:
+        c.insert(rows(before))
+    requests = count_requests(base_path, s3_bucket, s3_proxy)
+    assert requests > 40
+    outcomes = set()
+    for number in range(1 if last == "drop" else 3, requests, 11):
+        base_path = f"s3://{s3_bucket.name}/t{number}"
+        s3_proxy.fault = lambda request: None
+        make(base_path, options)
+        with client(base_path, options) as c:
+            c.insert(rows(before))
+        s3_proxy.fault = Ends(number, last)
+        dying = client(base_path, s3_bucket.options(s3_proxy.endpoint), ONCE)
+        try:
+            dying.upsert(rows(trips(6, fare=2.0, ts=2)))
+            committed = True
+        except HoodieException:
+            committed = False
+        found = read(base_path, options)
+        outcomes.add(found == after)
+        assert found in ([after] if committed else [before, after]), number
+        with client(base_path, options) as c:
+            c.insert(rows({"n": ("n", "asia", 1, 0.0)}))
+        assert read(base_path, options) == found | {"n": ("n", "asia", 1, 0.0)}
+        assert not [key for key in s3_bucket.list_keys() if key.startswith(f"t{number}/.hoodie/.temp/")]
+    assert outcomes == {True, False}
+
+
+def test_a_store_that_stumbles_now_and_then_is_no_matter(
+    base_path: str, s3_bucket: Bucket, s3_proxy: FaultyProxy
+) -> None:
+    options = s3_bucket.options(s3_proxy.endpoint)
+    quickly = {"hoodie.filesystem.operation.retry.initial_interval_ms": 1}
+    faults = ["drop", 503, "lose", 500]
+
+    def every_fourth(request: Request) -> Any:
+        number = len(s3_proxy.requests)
+        return faults[number // 4 % 4] if number % 4 == 0 else None
+
+    make(base_path, options)
+    s3_proxy.fault = every_fourth
+    model = trips(20)
+    with client(base_path, options, quickly) as c:
+        c.insert(rows(model))
+        c.upsert(rows(trips(6, fare=2.0, ts=2)))
+        model |= trips(6, fare=2.0, ts=2)
+        c.delete([HoodieKey("k7", "europe")])
+        del model["k7"]
+    s3_proxy.fault = lambda request: None
+    assert read(base_path, options) == model
+
+
+def test_a_secret_appears_nowhere(
+    base_path: str,
+    s3_bucket: Bucket,
+    s3_proxy: FaultyProxy,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    options = s3_bucket.options(s3_proxy.endpoint)
+    shown: list[str] = []
+    make(base_path, options)
+    config = HoodieWriteConfig.from_properties(base_path, ONCE, options)
+    meta_client = HoodieTableMetaClient.load(base_path, options)
+    shown += [repr(config), str(config), repr(meta_client), repr(meta_client.storage)]
+    with HoodieLocalWriteClient(config) as c:
+        result = c.insert(rows(trips(10)))
+        shown += [repr(c), repr(result), repr(pickle.loads(pickle.dumps(config)))]
+    for fault in (403, 503, "drop"):
+        s3_proxy.fault = lambda request, fault=fault: fault
+        for call in (
+            lambda: hoodie.read_table(base_path, storage_options=options),
+            lambda: client(base_path, options, ONCE).upsert(rows(trips(3))),
+            lambda: make(base_path + "2", options),
+        ):
+            with pytest.raises(HoodieException) as raised:
+                call()
+            shown += ["".join(traceback.format_exception(raised.value)), repr(raised.value)]
+    captured = capsys.readouterr()
+    shown += [caplog.text, captured.out, captured.err, *(str(record.__dict__) for record in caplog.records)]
+    assert "hoodie" in caplog.text
+    assert SECRET_KEY not in "\n".join(shown)
+    for key in s3_bucket.list_keys():
+        content = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key=key)["Body"].read()
+        assert SECRET_KEY.encode() not in content, key
