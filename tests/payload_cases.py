@@ -48,19 +48,19 @@ _MODEL = "org.apache.hudi.common.model."
 _MARKERS = {"hoodie.payload.delete.field": "Op", "hoodie.payload.delete.marker": "D"}
 
 Row = dict[str, Any]
-Change = Callable[[int, list[Row]], list[Row]]
+Change = Callable[[int, list[Row], list[Row]], list[Row]]
 
 
-def _as_it_is(step: int, rows: list[Row]) -> list[Row]:
+def _as_it_is(step: int, rows: list[Row], first_rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _without_flags(step: int, rows: list[Row]) -> list[Row]:
+def _without_flags(step: int, rows: list[Row], first_rows: list[Row]) -> list[Row]:
     """With a marker EventTimeAvroPayload fails for new records with the flag: flags come last, for old keys."""
     if step < 2:
         return [{**row, "_hoodie_is_deleted": False if row["_hoodie_is_deleted"] else None} for row in rows]
-    marked = {row["id"] for row in batches(SEED)[0] if row["Op"] == "D"}
-    known = {row["id"] for row in batches(SEED)[0]} - marked
+    marked = {row["id"] for row in first_rows if row["Op"] == "D"}
+    known = {row["id"] for row in first_rows} - marked
     return [row for row in rows if row["id"] in known]
 
 
@@ -73,7 +73,7 @@ class PayloadTable:
         payload: The payload class.
         ordering_field: The ordering field.
         properties: More properties that decide about merging.
-        change: What becomes of the rows of a step.
+        change: What becomes of the rows of a step, given its number and the rows of the first step as well.
     """
 
     name: str
@@ -149,7 +149,8 @@ def _row(source: random.Random, key: str, number: int) -> Row:
 
 def steps_of(table: PayloadTable, seed: int = SEED) -> list[pa.Table]:
     """What is upserted, one after the other."""
-    return [pa.Table.from_pylist(table.change(step, rows), SCHEMA) for step, rows in enumerate(batches(seed))]
+    steps = batches(seed)
+    return [pa.Table.from_pylist(table.change(step, rows, steps[0]), SCHEMA) for step, rows in enumerate(steps)]
 
 
 def outcome(rows: pa.Table, commits: Sequence[str]) -> pa.Table:
