@@ -6,12 +6,14 @@ Hudi: org.apache.hudi.data.HoodieJavaRDD.
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
 import attrs
+import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel, TaskContext
 from pyspark.sql import Column, DataFrame
@@ -19,8 +21,15 @@ from pyspark.sql import functions as sf
 
 from hoodie import exception
 from hoodie.common.data.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
+from hoodie.common.data.fingerprint import fingerprint
 from hoodie.common.engine.task_identity import TaskIdentity
-from hoodie.data.spark_compatibility import collect_arrow, partition_count, prepare_worker, repartition_by_number
+from hoodie.data.spark_compatibility import (
+    collect_arrow,
+    partition_count,
+    prepare_worker,
+    repartition_by_number,
+    spark_context,
+)
 from hoodie.data.spark_types import arrow_schema, conform, quoted, schema_in_jvm, spark_schema
 from hoodie.exception import HoodieException, HoodieSchemaException
 
@@ -30,8 +39,24 @@ BATCH_ROWS = 1 << 16
 """Rows that small batches are gathered to before a function sees them: Spark sends 10,000 a batch by default."""
 BATCH_BYTES = 32 << 20
 """Gathering stops here, whatever the number of rows."""
+CLIENT_BYTES = 1 << 20
+"""Arrow bytes that a client of Spark Connect brings in rather than leaving them to Spark.
+
+It shares them with tasks inside of each plan that it sends, as there are no broadcasts; and its memory is not to grow
+with the input.
+"""
 BROADCAST_KEYS = 100_000
 """Up to this many keys that occur twice are sent to all tasks, so that the other rows stay where they are."""
+
+FINGERPRINT = "__hoodie_fingerprint"
+_FINGERPRINT_FIELD = pa.field(FINGERPRINT, pa.int64())
+COMPUTED_ANEW = (
+    "hoodie.exception.HoodieWriteException: an executor was lost that kept rows of the input, and the input was "
+    "computed again with other record keys, partition paths or ordering values: it is not deterministic (keys made by "
+    "a Python function such as uuid4, say). Nothing was committed: write the input to a table or call checkpoint() on "
+    "it, and write that"
+)
+"""What is raised instead of writing rows that are not those that were looked up, counted and dealt out."""
 
 NO_BROADCAST = "merge"
 """The join that needs no memory for a whole side. Adaptive execution goes by compressed sizes: keys that compress well
@@ -45,6 +70,10 @@ class SparkData(HoodieData):
 
     Steps that follow each other without a shuffle run in one Python process, one after the other: rows cross the border
     between JVM and Python once.
+
+    Kept rows are lost with the executor that keeps them, and Spark computes them again. With ``fixed`` columns each
+    partition is kept together with its `fingerprint`: what a task reads later must have the fingerprint that the first
+    job saw, or the task fails.
 
     Two notes to the contract. Adaptive execution drops the tasks of a shuffle that moved no row at all: functions of
     partitions are called for empty partitions only if some partition has a row. And since Spark computes again what is
@@ -64,11 +93,14 @@ class SparkData(HoodieData):
         self._steps: tuple[_Step, ...] = ()
         self._num_partitions = num_partitions
         self._kept: DataFrame | None = None
+        self._unchecked: Column | None = None
+        self._numbered: tuple[SparkData, str] | None = None
         self._stepped: DataFrame | None = None
 
     @property
     def frame(self) -> DataFrame:
         """The rows as a DataFrame."""
+        self._check_kept()
         if not self._steps:
             return self._source
         if self._stepped is None:
@@ -104,7 +136,9 @@ class SparkData(HoodieData):
     def number_rows(self, column: str) -> SparkData:
         # The function of Spark is never null, but a nullable column is what other engines give.
         numbered = self.frame.withColumn(column, sf.monotonically_increasing_id())
-        return self._derived(numbered, self.schema.append(pa.field(column, pa.int64())))
+        data = self._derived(numbered, self.schema.append(pa.field(column, pa.int64())))
+        data._numbered = self, column
+        return data
 
     def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> SparkData:
         """As the contract says. Whether a key repeats is asked at once: an action, over the keys alone."""
@@ -191,9 +225,12 @@ class SparkData(HoodieData):
         names = [_column(name) for name in columns]
         return self._derived(self.frame.sortWithinPartitions(*names), self.schema)
 
-    def persist(self) -> SparkData:
+    def persist(self, fixed: Sequence[str] = ()) -> SparkData:
+        """As the contract says. The first action that follows computes the rows, and notes their fingerprints."""
         if self._kept is None:
             schema, frame = self.schema, self.frame
+            if fixed:
+                frame, self._unchecked = self._with_fingerprints([name for name in fixed if name in schema.names])
             # Spark finds cached rows by the plan: one column more makes the plan ours alone, so that releasing it never
             # releases what the caller keeps.
             self._kept = frame.withColumn("__hoodie_kept", sf.lit(uuid.uuid4().int >> 65))
@@ -202,15 +239,42 @@ class SparkData(HoodieData):
             self._source_schema, self._steps, self._stepped = schema, (), None
         return self
 
+    def _with_fingerprints(self, columns: list[str]) -> tuple[DataFrame, Column]:
+        """The rows, where the last one of each partition has its fingerprint, and what identifies the partition."""
+        data, number = self._numbered if self._numbered is not None and not self._steps else (self, None)
+        marked = data._then(_Step(_Fingerprints(tuple(columns)), data.schema.append(_FINGERPRINT_FIELD)))
+        if number is None:
+            return marked.frame, sf.xxhash64(_column(FINGERPRINT))
+        # The number of the last row tells partition and count.
+        frame = marked.frame.withColumn(number, sf.monotonically_increasing_id())
+        return frame, sf.xxhash64(_column(number), _column(FINGERPRINT))
+
+    def _check_kept(self) -> None:
+        """Compute kept rows, once, and let no other ones pass from now on."""
+        if self._unchecked is None or self._kept is None:
+            return
+        identity, self._unchecked = self._unchecked, None
+        is_last = _column(FINGERPRINT).isNotNull()
+        with hoodie_errors():
+            found = self._kept.where(is_last).select(identity.alias("identity")).collect()
+        # One literal that Spark folds into an array: thousands of literals would cost planning time.
+        known = sf.split(sf.lit(",".join(["0", *(str(row.identity) for row in found)])), ",").cast("array<bigint>")
+        is_new = is_last & ~sf.array_contains(known, identity)
+        checked = sf.when(is_new, sf.raise_error(sf.lit(COMPUTED_ANEW)).cast("boolean")).otherwise(sf.lit(True))
+        self._source = self._kept.where(checked).select([_column(name) for name in self._source_schema.names])
+
     def unpersist(self) -> None:
         if self._kept is not None:
             self._kept.unpersist()
             self._kept = None
 
     def collect(self, max_bytes: int | None = None) -> pa.Table | None:
-        """As the contract says; with ``max_bytes`` the size is asked first, by a job of its own: persist before."""
+        """As the contract says; with ``max_bytes`` the size is asked first, by a job of its own: persist before.
+
+        On Spark Connect the limit is never above `CLIENT_BYTES`.
+        """
         with hoodie_errors():
-            if max_bytes is not None and self._estimate_bytes() > max_bytes:
+            if max_bytes is not None and self._estimate_bytes() > min(max_bytes, self._client_bytes()):
                 return None
             return _table(collect_arrow(self.frame), self.schema)
 
@@ -223,9 +287,14 @@ class SparkData(HoodieData):
         return SparkData(frame, schema, self._num_partitions)
 
     def _then(self, step: _Step) -> SparkData:
+        self._check_kept()
         data = self._derived(self._source, self._source_schema)
         data._steps = (*self._steps, step)
         return data
+
+    def _client_bytes(self) -> int:
+        """What this process may hold, if it is asked for more than it must hold."""
+        return CLIENT_BYTES if spark_context(self._source.sparkSession) is None else sys.maxsize
 
     def _estimate_bytes(self) -> int:
         """Arrow bytes of all rows: by the JVM when the columns are flat, else by tasks."""
@@ -303,6 +372,31 @@ class _EachBatch:
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return map(self.function, batches)
+
+
+@attrs.frozen
+class _Fingerprints:
+    """Adds a column that is null but for the partition's last row, which has the fingerprint of all of them."""
+
+    columns: tuple[str, ...]
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        total = 0
+        held: pa.RecordBatch | None = None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if held is not None:
+                yield held.append_column(_FINGERPRINT_FIELD, pa.nulls(held.num_rows, pa.int64()))
+            total += fingerprint(batch, self.columns)
+            held = batch
+        if held is not None:
+            # As a signed number of 64 bits.
+            number = (total + (1 << 63)) % (1 << 64) - (1 << 63)
+            values = np.full(held.num_rows, number, dtype=np.int64)
+            yield held.append_column(
+                _FINGERPRINT_FIELD, pa.array(values, mask=np.arange(held.num_rows) < held.num_rows - 1)
+            )
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, Runtime
 from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WriteStatus
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.util.numbered_strings import numbered_strings
-from hoodie.exception import HoodieCommitException, HoodieException
+from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException
 from hoodie.io.storage.parquet_footer import KeyRange
 from hoodie.io.storage.parquet_writer import HoodieParquetWriter, ParquetSettings
 from hoodie.io.write_context import WriteContext
@@ -59,7 +59,8 @@ class HoodieWriteHandle:
     """One base file being written by one task; a context manager.
 
     `open` (or entering) makes the partition's metadata file, then the marker, then the file. `close` finishes the file
-    and gives its `WriteStatus`. Leaving by an error drops the file unfinished and leaves its marker for the rollback.
+    and gives its `WriteStatus`. Leaving by an error drops the file unfinished and leaves its marker for the rollback,
+    or deletes both when the instant takes no files any more.
 
     Args:
         context: The write.
@@ -108,6 +109,20 @@ class HoodieWriteHandle:
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.abort()
+            self._drop_if_late()
+
+    def _drop_if_late(self) -> None:
+        """Delete an unfinished file that no rollback will look for: its instant was completed without this attempt."""
+        try:
+            if not self._markers().is_open:
+                self._delete_file_and_marker()
+        except HoodieIOException as error:
+            logger.warning("whether %s is to be deleted could not be found out: %s", self.path, error)
+
+    def _delete_file_and_marker(self) -> None:
+        self.context.storage.delete_file(self.path)
+        # The file goes first: while there is a marker, a rollback would still find it.
+        self._markers().delete(self.partition_path, self.file_name, self.io_type)
 
     def open(self) -> None:
         """Announce the file by its marker and start it.
@@ -158,9 +173,7 @@ class HoodieWriteHandle:
         self._writer = None
         markers = self._markers()
         if not (markers.exists(self.partition_path, self.file_name, self.io_type) and markers.is_open):
-            self.context.storage.delete_file(self.path)
-            # The file goes first: while there is a marker, a rollback would still find it.
-            markers.delete(self.partition_path, self.file_name, self.io_type)
+            self._delete_file_and_marker()
             raise HoodieCommitException(
                 f"{self.path} came too late: instant {self.context.instant_time} was rolled back or completed while "
                 "this task was writing; its file was deleted and nothing of it counts"

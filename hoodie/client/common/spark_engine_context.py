@@ -187,7 +187,9 @@ class _BroadcastValue(Shared):
 
 
 _EMBEDDED: dict[str, Any] = {}
-"""In a worker: the embedded values that it has loaded."""
+"""In a worker: the embedded values that it has loaded, the latest last."""
+MAX_EMBEDDED = 8
+"""A worker that goes on to other writes forgets values of earlier ones: nobody tells it that they are released."""
 
 
 @attrs.frozen
@@ -200,6 +202,8 @@ class _EmbeddedValue(Shared):
     @property
     def value(self) -> Any:
         if self.identifier not in _EMBEDDED:
+            while len(_EMBEDDED) >= MAX_EMBEDDED:
+                _EMBEDDED.pop(next(iter(_EMBEDDED)), None)
             _EMBEDDED[self.identifier] = cloudpickle.loads(self.pickled)
         return _EMBEDDED[self.identifier]
 

@@ -131,8 +131,15 @@ class HoodieData(ABC):
         """Sort the rows of each partition, as `sort_by` does; none leaves its partition."""
 
     @abstractmethod
-    def persist(self) -> HoodieData:
-        """Keep the computed rows, so that later actions see the same rows. Release them with `unpersist`."""
+    def persist(self, fixed: Sequence[str] = ()) -> HoodieData:
+        """Keep the computed rows, so that later actions see the same rows. Release them with `unpersist`.
+
+        An engine may lose rows that it keeps and compute them again.
+
+        Args:
+            fixed: Columns (those of them that there are) that must have the same values whenever a row is computed
+                again: an action that meets others raises `HoodieWriteException`.
+        """
 
     @abstractmethod
     def unpersist(self) -> None:

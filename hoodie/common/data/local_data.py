@@ -203,7 +203,7 @@ class LocalData(HoodieData):
 
         return LocalData(self._context, self._schema, [in_order(partition) for partition in self._partitions])
 
-    def persist(self) -> LocalData:
+    def persist(self, fixed: Sequence[str] = ()) -> LocalData:
         def compute(task: TaskIdentity, partition: Partition) -> pa.Table:
             return pa.Table.from_batches(partition(task), self._schema)
 

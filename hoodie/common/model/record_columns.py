@@ -16,6 +16,7 @@ __all__ = [
     "CURRENT_FILE_ID",
     "CURRENT_INSTANT_TIME",
     "CURRENT_ROW_POSITION",
+    "DECIDING_COLUMNS",
     "FILE_NAME_META",
     "IS_DELETED_FIELD",
     "MERGE_ERROR",
@@ -58,6 +59,9 @@ CURRENT_FILE_ID = "__hoodie_current_file_id"
 CURRENT_ROW_POSITION = "__hoodie_current_row_position"
 BUCKET = "__hoodie_bucket"
 MERGE_ERROR = "__hoodie_merge_error"
+
+DECIDING_COLUMNS = (RECORD_KEY, PARTITION_PATH, ORDERING_VALUE, OPERATION)
+"""What decides which rows are written and where they go."""
 
 RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
     RECORD_KEY: pa.string(),

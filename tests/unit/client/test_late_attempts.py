@@ -86,6 +86,22 @@ def test_an_attempt_that_ends_after_the_end_deletes_its_file(
     assert files(base_path) == before
 
 
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_an_attempt_that_fails_after_the_end_deletes_its_unfinished_file(
+    base_path: Path, client: HoodieLocalWriteClient, contexts: list[WriteContext], end: str
+) -> None:
+    instant_time = client.start_commit()
+    result = client.upsert([{"id": "a"}], instant_time)
+    handle = late_handle(contexts[0])
+    with pytest.raises(EOFError), handle:
+        end_it(client, end, instant_time, result)
+        # On a store that shows a file while it is written it is there again, as after a slow start.
+        Path(handle.path).touch()
+        raise EOFError("the engine has closed the connection")
+    assert not Path(handle.path).exists()
+    assert len(files(base_path)) == (1 if end == "commit" else 0)
+
+
 def test_an_attempt_that_announces_its_file_while_the_driver_completes_deletes_both(
     base_path: Path, client: HoodieLocalWriteClient, contexts: list[WriteContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:

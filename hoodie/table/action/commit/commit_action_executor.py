@@ -26,6 +26,8 @@ from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
+    CURRENT_ROW_POSITION,
+    DECIDING_COLUMNS,
     OPERATION,
     PARTITION_PATH,
     RECORD_KEY,
@@ -287,7 +289,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     operation = WriteOperationType.UPSERT
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
-        records = self._limited(records, self._parallelism).number_rows(ROW_NUMBER).persist()
+        records = self._limited(records, self._parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         tagged: HoodieData | None = None
         combined: HoodieData = records
         try:
@@ -390,7 +392,8 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         records = self._limited(records, self._config.write.upsert_shuffle_parallelism).number_rows(ROW_NUMBER)
-        records = records.map_batches(without_deletes_of_nothing, records.schema).persist()
+        fixed = (*DECIDING_COLUMNS, CURRENT_FILE_ID, CURRENT_ROW_POSITION)
+        records = records.map_batches(without_deletes_of_nothing, records.schema).persist(fixed)
         columns = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
         try:
             with self._metrics.step("read the input and its keys") as step:
@@ -452,7 +455,9 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         write = self._config.write
         policy = InsertDupPolicy.NONE if self.is_prepped else write.duplicates_of_inserts
         combines = (write.combine_before_insert and not self.is_prepped) or policy is InsertDupPolicy.DROP
-        records = self._limited(records, write.insert_shuffle_parallelism).number_rows(ROW_NUMBER).persist()
+        records = (
+            self._limited(records, write.insert_shuffle_parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+        )
         try:
             new = records
             if policy is InsertDupPolicy.NONE:
@@ -525,7 +530,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         kept: HoodieData | None = None
         try:
             if policy is not InsertDupPolicy.NONE:
-                kept = records.number_rows(ROW_NUMBER).persist()
+                kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
                 records = self._combine(self._without_stored(kept, policy), combines or policy is InsertDupPolicy.DROP)
             elif combines:
                 records = self._combine(records.number_rows(ROW_NUMBER), True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.data import HoodieData
+from hoodie.common.data.fingerprint import fingerprint
 from hoodie.common.engine.engine_context import Shared
 from hoodie.common.model.merge_spec import MergeSpec
 from hoodie.common.model.record_columns import (
@@ -23,6 +24,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.exception import HoodieWriteException
 from hoodie.index.index import Locations
 
 __all__ = ["IncomingKeys", "WithoutRows", "collect_keys", "without_deletes_of_nothing"]
@@ -41,7 +43,7 @@ class IncomingKeys:
 
     table: pa.Table
 
-    def combine(self, merge_spec: MergeSpec, is_global: bool = False) -> tuple[IncomingKeys, pa.Table]:
+    def combine(self, merge_spec: MergeSpec, is_global: bool = False) -> tuple[IncomingKeys, pa.RecordBatch]:
         """One row for each key.
 
         Args:
@@ -49,12 +51,13 @@ class IncomingKeys:
             is_global: Whether the record key alone is the key; else it is with the partition path.
 
         Returns:
-            The rows that win, and the row numbers and record keys of those that lose.
+            The rows that win; and of those that lose the row numbers and what decided, as one batch.
         """
         winners = merge_spec.combine_duplicates(self.table.drop_columns([PARTITION_PATH]) if is_global else self.table)
         wins = pc.is_in(self.table[ROW_NUMBER], value_set=winners[ROW_NUMBER].combine_chunks())
-        losers = self.table.filter(pc.invert(wins)).select([ROW_NUMBER, RECORD_KEY]).combine_chunks()
-        return IncomingKeys(self.table.filter(wins)), losers
+        lost = self.table.filter(pc.invert(wins))
+        columns = [column.combine_chunks() for column in lost.columns]
+        return IncomingKeys(self.table.filter(wins)), pa.RecordBatch.from_arrays(columns, schema=lost.schema)
 
     def count_by_partition(self) -> pa.Table:
         """Partition path and ``count``; the rows that could not be prepared have a null path."""
@@ -97,23 +100,29 @@ def collect_keys(records: HoodieData) -> IncomingKeys | None:
 class WithoutRows:
     """Drops rows by number; a pure function of a batch that crosses to tasks.
 
-    A row is dropped only if its key is the one that was decided about: input that is not deterministic may be computed
-    again with other keys.
+    Rows may be computed again in another order, where their numbers are those of other rows: then the task fails.
 
     Attributes:
-        losers: Of a table of row numbers and record keys.
+        losers: Of a table of row numbers and of what decided against these rows.
     """
 
     losers: Shared
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that stay."""
-        losers: pa.Table = self.losers.value
-        entries = pc.index_in(batch.column(ROW_NUMBER), value_set=losers[ROW_NUMBER].combine_chunks())
+        losers: pa.RecordBatch = self.losers.value
+        entries = pc.index_in(batch.column(ROW_NUMBER), value_set=losers.column(ROW_NUMBER))
         if entries.null_count == batch.num_rows:
             return batch
-        keys = losers[RECORD_KEY].combine_chunks().take(entries)
-        return batch.filter(pc.invert(pc.fill_null(pc.equal(keys, batch.column(RECORD_KEY)), False)))
+        lost = entries.is_valid()
+        decided = losers.schema.names
+        if fingerprint(batch.filter(lost), decided) != fingerprint(losers.take(entries.drop_null()), decided):
+            raise HoodieWriteException(
+                "an executor was lost that kept rows of the input, and the input was computed again in another order: "
+                "which of several records of one key is to be kept was decided for the order before. Nothing was "
+                "committed: write again, or call checkpoint() on the input first"
+            )
+        return batch.filter(pc.invert(lost))
 
 
 def without_deletes_of_nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
