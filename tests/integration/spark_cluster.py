@@ -40,9 +40,9 @@ CONFIGURATION = {
     "spark.speculation.interval": "100ms",
     "spark.speculation.multiplier": "1.5",
     "spark.speculation.quantile": "0.5",
-    "spark.speculation.minTaskRuntime": "4s",
+    "spark.speculation.minTaskRuntime": "6s",
     # Attempts that lost live on for a while, as they do where a machine does not answer.
-    "spark.python.task.killTimeout": "60s",
+    "spark.python.task.killTimeout": "20s",
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "100ms",
     "spark.sql.shuffle.partitions": "4",
