@@ -20,7 +20,7 @@ help:
 .venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt
 	$$(.ci/find_python) -m venv .venv
 	$(PY) $(PIP) --upgrade pip setuptools wheel
-	$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,examples,dev]'
+	$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,connect,examples,dev]'
 	touch $@
 
 .venv35/.stamp: setup.cfg pyproject.toml .ci/constraints-spark35.txt

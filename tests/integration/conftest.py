@@ -11,9 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A session with two cores; its Python workers are this interpreter."""
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    """A session with two cores; its Python workers are this interpreter.
+
+    Modules share it, unless one of them needed another kind of session in between.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None and running.sparkContext.master == "local[2]":
+        return running
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Functions of test modules travel to the workers by name.
     repository = str(Path(__file__).parents[2])
@@ -30,5 +36,13 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    return session
+
+
+@pytest.fixture(scope="session", autouse=True)
+def stopped_session() -> Iterator[None]:
+    """Stop what runs in the end."""
+    yield
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        running.stop()

@@ -45,6 +45,7 @@ CONFIGURATION = {
     "spark.python.task.killTimeout": "20s",
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "100ms",
+    "spark.shuffle.io.connectionTimeout": "15s",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",

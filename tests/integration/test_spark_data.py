@@ -3,8 +3,10 @@ from __future__ import annotations
 import datetime
 import importlib
 import os
+import random
 import sys
 import threading
+import uuid
 import zipfile
 import zipimport
 from collections.abc import Iterator
@@ -27,7 +29,13 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.data.spark_data import SparkData
 from hoodie.data.spark_hash import hash_ints, numbers_to_hash_inputs
 from hoodie.data.spark_types import arrow_schema, spark_schema
-from hoodie.exception import HoodieException, HoodieIOException, HoodieKeyException, HoodieSchemaException
+from hoodie.exception import (
+    HoodieException,
+    HoodieIOException,
+    HoodieKeyException,
+    HoodieSchemaException,
+    HoodieWriteException,
+)
 from tests.contract.data_contract import TASKS, DataContract, described_task
 
 pytestmark = pytest.mark.spark
@@ -431,3 +439,58 @@ def test_archives_that_users_add_are_seen_by_running_workers(context: HoodieSpar
 def imported_value(task: TaskIdentity, name: str) -> int:
     value: int = importlib.import_module(name).VALUE
     return value
+
+
+@attrs.frozen
+class _Drawn:
+    """Keys that differ each time, or come in another order only."""
+
+    anew: bool
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if self.anew:
+                keys = [str(uuid.uuid4()) for _ in range(batch.num_rows)]
+            else:
+                keys = [f"k{task.partition_index}-{number}" for number in range(batch.num_rows)]
+                random.shuffle(keys)
+            values = [random.random() for _ in keys]
+            yield pa.RecordBatch.from_pydict({"key": keys, "value": values})
+
+
+def lose(data: SparkData) -> None:
+    """What Spark keeps is gone, as with its executors, and is to be computed again."""
+    assert data._kept is not None
+    data._kept.unpersist(blocking=True)
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_kept_rows_that_are_computed_again_must_have_the_same_fixed_columns(
+    context: HoodieSparkEngineContext, numbered: bool
+) -> None:
+    schema = pa.schema([("key", pa.string()), ("value", pa.float64())])
+    for anew in (False, True):
+        drawn = context.to_data(context.spark.range(0, 40, 1, 3)).map_partitions_with_index(_Drawn(anew), schema)
+        if numbered:
+            drawn = drawn.number_rows("number")
+        data = drawn.persist(["key", "absent"])
+        assert isinstance(data, SparkData)
+        try:
+            first = sorted(data.select(["key"]).collect()["key"].to_pylist())
+            later = data.map_batches(unchanged, data.schema)
+            assert sorted(later.collect()["key"].to_pylist()) == first
+            assert later.schema.names == drawn.schema.names
+            lose(data)
+            if anew:
+                with pytest.raises(HoodieWriteException, match="not deterministic"):
+                    later.collect()
+            else:
+                assert sorted(later.select(["key"]).collect()["key"].to_pylist()) == first
+        finally:
+            data.unpersist()
+
+
+def test_kept_data_without_rows_may_have_fixed_columns(context: HoodieSparkEngineContext) -> None:
+    data = context.to_data(context.spark.range(0)).number_rows("number").persist(["id"])
+    assert data.collect().num_rows == 0
+    data.unpersist()

@@ -93,6 +93,11 @@ class HoodieSparkEngineContext(HoodieEngineContext):
         if isinstance(records, DataFrame) or _is_connect_frame(records):
             return self._frame_to_data(records.withColumnsRenamed(TAGS) if is_tagged else records, schema)
         if isinstance(records, RDD):
+            if spark_context(self._spark) is None:
+                raise HoodieSchemaException(
+                    "an RDD of HoodieRecord cannot be written with Spark Connect, which has no RDDs: make a DataFrame "
+                    "of its records, or use a classic session (SparkSession.builder.master(...))"
+                )
             return self._rdd_to_data(records, schema)
         raise HoodieSchemaException(
             f"Spark writes DataFrames and RDDs of HoodieRecord, not {type(records).__name__}: "

@@ -1,0 +1,177 @@
+"""The Spark client over Spark Connect.
+
+A process has sessions of one kind, so each program here is a process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+HAS_CONNECT = int(pyspark.__version__.split(".")[0]) >= 4 and importlib.util.find_spec("grpc") is not None
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(not HAS_CONNECT, reason="needs PySpark 4 with the packages of its extra 'connect'"),
+]
+
+PREAMBLE = """
+    import json, os, sys, warnings
+    warnings.simplefilter("ignore")
+    from pyspark.sql import SparkSession
+    import hoodie, hoodie.spark
+    from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+
+    spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "4").getOrCreate()
+    assert "connect" in type(spark).__module__, type(spark)
+    path = sys.argv[1] + "/t"
+    HoodieTableMetaClient.init_table(
+        path, table_name="t", record_key_fields="id", partition_fields="region", ordering_fields="ts"
+    )
+    facts = {}
+
+    def client(**properties):
+        given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
+        return SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(path, given))
+
+    def rows(count, ts):
+        return spark.range(count).selectExpr(
+            "concat('some-key-', id) id", "concat('r', id % 3) region", f"{ts}L ts", "double(id) fare"
+        )
+
+    def stored():
+        columns = ["id", "region", "ts", "fare"]
+        local = sorted(tuple(row.values()) for row in hoodie.read_table(path, columns=columns).to_pylist())
+        assert sorted(map(tuple, hoodie.spark.read(spark, path).select(columns).collect())) == local
+        return local
+"""
+OPERATIONS = """
+    facts["empty"] = hoodie.spark.read(spark, path).count()
+    with client() as c:
+        facts["bulk_insert"] = c.bulk_insert(rows(300, 1)).inserted_count
+        facts["stored after bulk_insert"] = stored()
+        upserted = c.upsert(rows(400, 2).where("id > 'some-key-2'").union(rows(9, 1)))
+        facts["upsert"] = [upserted.updated_count, upserted.inserted_count]
+        facts["stored after upsert"] = stored()
+        facts["delete"] = c.delete(rows(200, 0).select("id", "region")).deleted_count
+        facts["delete by key"] = c.delete([HoodieKey("some-key-200", "r2"), HoodieKey("nobody", "r1")]).deleted_count
+        facts["delete by filter"] = c.delete(where=[("fare", ">=", 390.0)]).deleted_count
+        facts["insert"] = c.insert(rows(10, 7)).inserted_count
+        facts["stored after insert"] = stored()
+        try:
+            c.upsert(rows(5, 1).selectExpr("nullif(id, 'some-key-3') id", "region", "ts", "fare"))
+        except hoodie.HoodieException as error:
+            facts["null key"] = [type(error).__name__, str(error)]
+    with client(auto_commit=False) as c:
+        instant_time = c.start_commit()
+        result = c.upsert(rows(5, 9), instant_time)
+        facts["before commit"] = len([row for row in stored() if row[2] == 9])
+        c.commit(instant_time, result)
+        facts["after commit"] = len([row for row in stored() if row[2] == 9])
+    # Above the limit everything is left to Spark.
+    import hoodie.data.spark_data
+    hoodie.data.spark_data.CLIENT_BYTES = 10
+    with client() as c:
+        joined = c.upsert(rows(20, 11).union(rows(5, 10)))
+        facts["joined upsert"] = [joined.updated_count, joined.inserted_count]
+        facts["after joined upsert"] = len([row for row in stored() if row[2] == 11])
+    print(json.dumps(facts))
+"""
+RDD_INPUT = """
+    from pyspark import RDD
+    with client() as c:
+        try:
+            c.upsert(object.__new__(RDD))
+        except hoodie.HoodieException as error:
+            print(json.dumps([type(error).__name__, str(error)]))
+"""
+PEAKS = """
+    def peak():
+        lines = open("/proc/self/status").read().splitlines()
+        return int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+
+    facts["peaks"] = []
+    # The first writes load what is loaded once.
+    for count in (20_000, 20_000, 200_000):
+        with client() as c:
+            c.bulk_insert(rows(count, 1))
+            c.upsert(rows(count, 2))
+            c.delete(rows(count, 2).select("id", "region"))
+        facts["peaks"].append(peak())
+    print(json.dumps(facts["peaks"]))
+"""
+
+
+def run(program: str, folder: Path) -> Any:
+    """What a program prints last."""
+    file = folder / "program.py"
+    file.write_text(textwrap.dedent(PREAMBLE) + textwrap.dedent(program))
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}
+    environment["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.enabled=false pyspark-shell"
+    done = subprocess.run(
+        [sys.executable, str(file), str(folder)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the program of all operations found out."""
+    found: dict[str, Any] = run(OPERATIONS, tmp_path_factory.mktemp("connect"))
+    return found
+
+
+def row(number: int, ts: int) -> list[Any]:
+    return [f"some-key-{number}", f"r{number % 3}", ts, float(number)]
+
+
+def test_rows_are_as_a_model_says_after_each_operation(facts: dict[str, Any]) -> None:
+    model = {number: row(number, 1) for number in range(300)}
+    assert (facts["empty"], facts["bulk_insert"]) == (0, 300)
+    assert facts["stored after bulk_insert"] == sorted(model.values())
+    changed = [number for number in range(400) if f"some-key-{number}" > "some-key-2"]
+    assert facts["upsert"] == [len({n for n in changed if n < 300} | set(range(9))), sum(n >= 300 for n in changed)]
+    model |= {number: row(number, 2) for number in changed}
+    assert facts["stored after upsert"] == sorted(model.values())
+    gone = {*range(201), *range(390, 400)}
+    assert (facts["delete"], facts["delete by key"], facts["delete by filter"]) == (200, 1, 10)
+    left = [values for number, values in model.items() if number not in gone]
+    assert facts["insert"] == 10
+    assert facts["stored after insert"] == sorted([*left, *(row(number, 7) for number in range(10))])
+
+
+def test_a_row_without_a_key_is_named(facts: dict[str, Any]) -> None:
+    name, text = facts["null key"]
+    assert name == "HoodieKeyException"
+    assert "1 of the records" in text
+
+
+def test_manual_commit(facts: dict[str, Any]) -> None:
+    assert (facts["before commit"], facts["after commit"]) == (0, 5)
+
+
+def test_keys_above_the_limit_are_left_to_spark(facts: dict[str, Any]) -> None:
+    assert facts["joined upsert"] == [10, 10]
+    assert facts["after joined upsert"] == 20
+
+
+def test_an_rdd_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    name, text = run(RDD_INPUT, tmp_path)
+    assert name == "HoodieSchemaException"
+    assert "no RDDs" in text and "DataFrame" in text
+
+
+def test_ten_times_the_input_needs_no_more_memory_of_the_client(tmp_path: Path) -> None:
+    _, once, ten_times = run(PEAKS, tmp_path)
+    assert ten_times <= 1.1 * once, (once, ten_times)
