@@ -302,7 +302,7 @@ class WriteInput:
             return self._keys_where(keys)
         if isinstance(keys, HoodieKey):
             keys = [keys]
-        if isinstance(keys, list) and keys and all(isinstance(key, HoodieKey) for key in keys):
+        if isinstance(keys, list | tuple) and all(isinstance(key, HoodieKey) for key in keys):
             columns = [[key.record_key for key in keys], [key.partition_path for key in keys]]
             schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
             batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)

@@ -233,8 +233,13 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
         fields.append(pa.field(name, column.type, nullable))
         columns.append(column)
     if not columns:
-        # Deletes only, without data: no columns, but as many rows.
-        return pa.table({"": pa.nulls(len(dicts))}).select([])
+        # Deletes only, without data: as many rows, with the columns that are known.
+        known_fields = [field.with_nullable(True) for field in schema or ()]
+        nulls = pa.table(
+            [pa.nulls(len(dicts)), *(pa.nulls(len(dicts), field.type) for field in known_fields)],
+            pa.schema([pa.field("", pa.null()), *known_fields]),
+        )
+        return nulls.select([field.name for field in known_fields])
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 

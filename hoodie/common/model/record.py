@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.exception import HoodieConfigException
 
 __all__ = ["HoodieKey", "HoodieRecord", "HoodieRecordLocation"]
 
@@ -31,6 +32,28 @@ class HoodieRecordLocation:
     file_id: str
 
 
+def _operation(value: RecordOperation | int | str) -> RecordOperation:
+    """The operation of a name (``delete``), of Hudi's short name (``I``, ``U``, ``D``) or of a number."""
+    named = _OPERATIONS.get(value.upper(), value) if isinstance(value, str) else value
+    try:
+        return RecordOperation(int(named))
+    except ValueError:
+        raise HoodieConfigException(
+            f"operation {value!r} of a record is not one of insert, update, upsert, delete (or I, U, D)"
+        ) from None
+
+
+_OPERATIONS = {
+    "I": RecordOperation.UPSERT,
+    "INSERT": RecordOperation.UPSERT,
+    "U": RecordOperation.UPSERT,
+    "UPDATE": RecordOperation.UPSERT,
+    "UPSERT": RecordOperation.UPSERT,
+    "D": RecordOperation.DELETE,
+    "DELETE": RecordOperation.DELETE,
+}
+
+
 @attrs.frozen
 class HoodieRecord:
     """One record with its key.
@@ -46,5 +69,5 @@ class HoodieRecord:
     key: HoodieKey
     data: Mapping[str, Any] = attrs.field(factory=dict)
     ordering_value: Any = None
-    operation: RecordOperation = RecordOperation.UPSERT
+    operation: RecordOperation = attrs.field(default=RecordOperation.UPSERT, converter=_operation)
     current_location: HoodieRecordLocation | None = None

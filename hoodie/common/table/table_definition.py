@@ -208,6 +208,9 @@ class _PropertiesBuilder:
             )
 
     def _field_names(self, argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
+        if not isinstance(value, str | Iterable):
+            # None says that there are none, as an empty list does.
+            value = () if value is None else [value]
         names = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
         if names == [""]:
             return ()

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
     HoodieCommitException,
@@ -488,3 +489,26 @@ def test_extra_metadata_cannot_replace_the_schema(base_path: Path, client: MakeC
         assert c.commit(instant_time, result)
         with pytest.raises(hoodie.exception.HoodieNotSupportedException, match="nonsense"):
             c.start_commit("nonsense")
+
+
+def test_keys_to_delete_may_be_none_at_all_or_a_tuple(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        assert c.delete([]).is_committed
+        c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 2.0)))
+        assert c.delete([]).deleted_count == 0
+        assert c.delete((HoodieKey("a", "x"),)).deleted_count == 1
+    assert read(base_path) == [("b", "x", 1, 2.0)]
+
+
+@pytest.mark.parametrize("operation", [RecordOperation.DELETE, "D", "delete"])
+def test_records_that_are_deletes_only_need_no_columns(base_path: Path, client: MakeClient, operation: Any) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 2.0)))
+        result = c.upsert([HoodieRecord(HoodieKey("a", "x"), operation=operation)])
+    assert result.deleted_count == 1
+    assert read(base_path) == [("b", "x", 1, 2.0)]
+
+
+def test_an_unknown_operation_of_a_record_is_named() -> None:
+    with pytest.raises(HoodieConfigException, match="operation 'X' of a record is not one of insert, update"):
+        HoodieRecord(HoodieKey("a"), operation="X")  # type: ignore[arg-type]
