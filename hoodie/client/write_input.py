@@ -51,7 +51,7 @@ from hoodie.exception import (
     NullColumnException,
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.storage.parquet_reader import read_footer
+from hoodie.io.storage.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.complex_key_generator import has_field_prefix
 from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
@@ -285,16 +285,33 @@ class WriteInput:
         return pa.schema([*fields, *(field for field in wanted if find_field(fields, field.name) is None)])
 
     def _single_field_prefix(self) -> bool | None:
-        """Whether keys of one field carry its name, where releases of Hudi differ: as the table's stored keys do."""
+        """Whether keys of one field carry its name, where releases of Hudi differ.
+
+        As the table's stored keys do; without any, as ``hoodie.write.complex.keygen.new.encoding`` says.
+        """
         table = self._table
         table_config = self._meta_client.table_config
         if not key_form_depends_on_table(table_config):
             return None
         for partition_path in table.view.list_partitions():
             for base_file in table.view.latest_base_files(partition_path):
-                key = read_footer(self._meta_client.storage, base_file.path).min_record_key
+                key = self._a_record_key(base_file.path)
                 if key is not None:
                     return has_field_prefix(key, table_config.record_key_fields[0])
+        new_encoding = self._config.table.complex_keygen_new_encoding
+        return None if new_encoding is None else not new_encoding
+
+    def _a_record_key(self, path: str) -> str | None:
+        """Any stored key of a base file; None when it has no rows, or its table no meta fields."""
+        storage = self._meta_client.storage
+        key = read_footer(storage, path).min_record_key
+        if key is not None:
+            return key
+        # Written without a bloom filter, whose range of keys this is.
+        schema = pa.schema([(RECORD_KEY_META, pa.string())])
+        with HoodieParquetReader(storage, path) as reader:
+            for batch in reader.iter_batches([RECORD_KEY_META], schema, batch_rows=1):
+                return batch.column(0)[0].as_py() if batch.num_rows else None
         return None
 
     def _keys_to_data(self, keys: Any, key_generator: KeyGenerator) -> HoodieData:

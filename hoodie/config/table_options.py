@@ -139,6 +139,15 @@ class HoodieTableOptions:
         None,
         "Partition values are URL-encoded in folder names.",
     )
+    complex_keygen_new_encoding: bool | None = property_field(
+        "hoodie.write.complex.keygen.new.encoding",
+        boolean(),
+        None,
+        "The form of keys of ComplexKeyGenerator with one field, for tables without records: true for the value alone, "
+        "as Hudi 0.15.0 writes it, false for `field:value`, as when it is not given. A table with records keeps to the "
+        "form that it has.",
+        since="1.1.0",
+    )
     populate_meta_fields: bool | None = property_field(
         "hoodie.populate.meta.fields",
         boolean(),

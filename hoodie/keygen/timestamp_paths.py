@@ -151,9 +151,13 @@ class TimestampPaths:
         offsets = np.zeros(len(millis), np.int64) if zone is UTC else offsets_at(zone, millis)
         local = _saturated(millis.astype(object) + offsets) if _may_overflow(millis) else millis + offsets
         step = self.output.step_ms
-        moments = np.stack([local // step, offsets if self.output.writes_offset else np.zeros_like(offsets)])
-        distinct, places = np.unique(moments, axis=1, return_inverse=True)
-        written = [self.output.write(int(moment) * step, int(offset)) for moment, offset in distinct.T]
+        if self.output.writes_offset:
+            moments = np.stack([local // step, offsets])
+            distinct, places = np.unique(moments, axis=1, return_inverse=True)
+            written = [self.output.write(int(moment) * step, int(offset)) for moment, offset in distinct.T]
+        else:
+            distinct, places = np.unique(local // step, return_inverse=True)
+            written = [self.output.write(int(moment) * step) for moment in distinct]
         return pa.array(written, pa.string()).take(pa.array(places.reshape(-1)))
 
     def reason_against(self, text: str) -> str:

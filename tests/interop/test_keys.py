@@ -60,6 +60,9 @@ class Kind:
         """For hoodie on a table that Hudi made, which does not store all of it."""
         return {"hoodie.datasource.write.partitionpath.field": self.partitions, **self.properties}
 
+    def is_read_by(self, hudi: HudiProcess) -> bool:
+        return True
+
     def make(self, base_path: Path) -> None:
         named = self.generator if self.name != "inferred" else None
         HoodieTableMetaClient.init_table(
@@ -142,6 +145,8 @@ def test_each_finds_the_records_of_the_other(tmp_path: Path, hudi: HudiProcess, 
     by_hoodie(mine, rows(range(8, 18), "again", 3))
     by_hudi(hudi, mine, rows(range(18), "late", 0), kind.hudi_options())
     assert writers(mine) == expected((range(4), "hoodie"), (range(4, 8), "hudi"), (range(8, 18), "again"))
+    if kind.is_read_by(hudi):
+        assert sorted(hudi.read(mine)["id"].to_pylist()) == sorted(writers(mine))
 
     theirs = tmp_path / "theirs"
     by_hudi(hudi, theirs, rows(range(12), "hudi", 1), kind.hudi_options())

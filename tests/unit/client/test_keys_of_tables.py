@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import hoodie
@@ -114,6 +115,36 @@ def test_one_key_and_several_partition_fields_make_a_table(tmp_path: Path) -> No
     assert found(path, "id", filters=[("b", "=", 1)]) == [{"id": 1}]
     with pytest.raises(HoodieConfigException, match="the table has 'a:SIMPLE,b:SIMPLE'"):
         client(path, hoodie__datasource__write__partitionpath__field="a:SIMPLE,b:TIMESTAMP").start_commit()
+
+
+def complex_table_of_one_key(tmp_path: Path) -> str:
+    """As older Hudi made them; `init_table` refuses it."""
+    path = make(tmp_path / "t", record_key_fields=["id", "a"], partition_fields="a")
+    meta_client = HoodieTableMetaClient.load(path)
+    meta_client.table_config.update(meta_client.storage, path, {"hoodie.table.recordkey.fields": "id"})
+    return path
+
+
+@pytest.mark.parametrize(("new_encoding", "keys"), [("true", {"1", "2"}), ("false", {"id:1", "id:2"})])
+def test_one_complex_key_field_goes_on_as_it_began(tmp_path: Path, new_encoding: str, keys: set[str]) -> None:
+    path = complex_table_of_one_key(tmp_path)
+    with client(path, hoodie__write__complex__keygen__new__encoding=new_encoding) as c:
+        c.upsert([{"id": 1, "a": "x"}])
+    with client(path) as c:
+        c.upsert([{"id": 1, "a": "x"}, {"id": 2, "a": "x"}])
+    assert {row["_hoodie_record_key"] for row in found(path, "_hoodie_record_key")} == keys
+    assert len(found(path, "id")) == 2
+
+
+def test_the_form_of_keys_is_read_from_rows_where_the_footer_does_not_tell(tmp_path: Path) -> None:
+    path = complex_table_of_one_key(tmp_path)
+    with client(path, hoodie__write__complex__keygen__new__encoding="true") as c:
+        c.upsert([{"id": 1, "a": "x"}])
+    (file,) = (tmp_path / "t" / "x").glob("*.parquet")
+    pq.write_table(pq.ParquetFile(file).read().replace_schema_metadata(None), file)
+    with client(path) as c:
+        c.upsert([{"id": 1, "a": "x"}])
+    assert found(path, "_hoodie_record_key") == [{"_hoodie_record_key": "1"}]
 
 
 def test_typed_partition_fields_are_written_without_saying_them_again(tmp_path: Path) -> None:
