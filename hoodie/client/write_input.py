@@ -237,7 +237,7 @@ class WriteInput:
         preparer = RecordPreparer(
             schemas.columns,
             None if has_keys else key_generator.bind(schemas.columns),
-            None if ordering_field in absent else ordering_field,
+            None if ordering_field and top_level_name(schemas.columns, ordering_field) in absent else ordering_field,
             requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
             fill_missing=self._config.write.set_null_for_missing_columns or not self._has_schema or bool(absent),
             merge_spec=merge_spec,
@@ -254,6 +254,11 @@ class WriteInput:
         ):
             return frozenset()
         if is_asked_for:
+            if RECORD_KEY in schema.names and not isinstance(records, list | tuple):
+                raise HoodieSchemaException(
+                    "records of an RDD do not say which columns are absent, so they cannot be a partial update: "
+                    "give a DataFrame"
+                )
             check_same_columns(records)
         if self._meta_client.load_avro_schema() is None:
             return frozenset()
