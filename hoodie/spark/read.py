@@ -50,6 +50,7 @@ CONNECTORS = {
     "abfss": "org.apache.hadoop:hadoop-azure",
 }
 """What brings Hadoop's connector of a scheme."""
+REBASE_MODE = "spark.sql.parquet.datetimeRebaseModeInRead"
 FOOTER_THREADS = 16
 WIDENS_SINCE = 4
 """The release of Spark that reads columns of a file as wider types by itself."""
@@ -152,6 +153,9 @@ def _scan(
     # Paths are taken at their word, and folders like day=1 do not become columns: the files hold all columns.
     reader = spark.read.schema(spark_schema(file_schema)).option("__globPaths__", "false")
     reader = reader.option("recursiveFileLookup", "true")
+    if spark.conf.get(REBASE_MODE, "EXCEPTION") == "EXCEPTION":
+        # Spark 3.5 asks which calendar days before 1582 are of: it is today's, unless the session says otherwise.
+        reader = reader.option("datetimeRebaseMode", "CORRECTED")
     root = _spark_path(base_path, meta_client.base_path)
     try:
         frame = reader.parquet(*(join(root, path) for path in relative))

@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 from itertools import chain
 from typing import Any
+from uuid import UUID
 
 import attrs
 import numpy as np
@@ -250,6 +251,8 @@ def _python_values(values: list[Any], data_type: pa.DataType | None, name: str) 
             return result
         stored = result.to_pylist()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if data_type in (pa.string(), pa.binary()) and any(isinstance(value, UUID) for value in values):
+            return _python_values([_without_uuid(value, data_type) for value in values], data_type, name)
         wanted = "values of one type" if data_type is None else f"values of the type {data_type}"
         raise HoodieSchemaException(f"column '{name}' does not hold {wanted} only: {error}") from error
     for one, other in zip(values, stored, strict=True):
@@ -259,6 +262,12 @@ def _python_values(values: list[Any], data_type: pa.DataType | None, name: str) 
                 "round or cast it"
             )
     return result
+
+
+def _without_uuid(value: Any, data_type: pa.DataType) -> Any:
+    if not isinstance(value, UUID):
+        return value
+    return str(value) if pa.types.is_string(data_type) else value.bytes
 
 
 def _is_converted_exactly(values: list[Any], target: pa.DataType) -> bool:

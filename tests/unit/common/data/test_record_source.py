@@ -289,3 +289,15 @@ def test_a_hoodie_record_with_none_for_data_has_no_data() -> None:
     source = record_batches([HoodieRecord(HoodieKey("a"), data, operation=RecordOperation.DELETE)])
     assert source.table is not None
     assert source.table.to_pylist() == [{RECORD_KEY: "a", PARTITION_PATH: "", OPERATION: 2}]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "expected"),
+    [(None, str(UUID(int=5))), (pa.string(), str(UUID(int=5))), (pa.binary(), UUID(int=5).bytes)],
+    ids=str,
+)
+def test_uuids_of_dicts_are_text_unless_the_column_has_bytes(data_type: pa.DataType | None, expected: Any) -> None:
+    schema = None if data_type is None else pa.schema([("u", data_type)])
+    table = record_batches([{"u": UUID(int=5)}, {"u": None}], schema).table
+    assert table is not None
+    assert table["u"].to_pylist() == [expected, None]
