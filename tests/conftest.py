@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.object_store_servers import Bucket, FaultyProxy, S3Server, running_s3
+from tests.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -65,3 +65,13 @@ def s3_proxy(s3_server: S3Server) -> Iterator[FaultyProxy]:
     proxy = FaultyProxy(s3_server.endpoint)
     yield proxy
     proxy.close()
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    """An Azure Storage on this machine; skips without Azurite (``npm install azurite``, named by HOODIE_AZURITE)."""
+    program = os.environ.get("HOODIE_AZURITE") or shutil.which("azurite-blob")
+    if program is None:
+        pytest.skip("no azurite-blob on the PATH nor in HOODIE_AZURITE: npm install -g azurite")
+    with running_azure(program) as server:
+        yield server

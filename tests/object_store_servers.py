@@ -1,15 +1,23 @@
-"""Object stores on this machine for tests: moto's S3, and a proxy that loses answers."""
+"""Object stores on this machine for tests: moto's S3, a proxy that loses answers, and faces of other stores."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import http.client
 import logging
+import socket
+import subprocess
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 import attrs
 import boto3
@@ -142,6 +150,7 @@ class FaultyProxy:
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 request = Request(self.command, self.path, {k.lower(): v for k, v in self.headers.items()})
+                path, headers = proxy.forwarded(request)
                 proxy.requests.append(request)
                 fault = proxy.fault(request)
                 if fault == "drop":
@@ -156,7 +165,7 @@ class FaultyProxy:
                     fault()
                 connection = http.client.HTTPConnection(host, int(port), timeout=60)
                 try:
-                    connection.request(self.command, self.path, body, dict(self.headers))
+                    connection.request(self.command, path, body, headers)
                     response = connection.getresponse()
                     content = response.read()
                 finally:
@@ -166,7 +175,7 @@ class FaultyProxy:
                     return
                 self.send_response(response.status)
                 skipped = {"content-length", "connection", "transfer-encoding"}
-                for name, value in response.getheaders():
+                for name, value in proxy.answered(response.getheaders()):
                     if name.lower() not in skipped:
                         self.send_header(name, value)
                 length = response.getheader("Content-Length", "0") if self.command == "HEAD" else str(len(content))
@@ -188,6 +197,14 @@ class FaultyProxy:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
+    def forwarded(self, request: Request) -> tuple[str, dict[str, str]]:
+        """The path and the headers of a request as the store gets them."""
+        return request.path, request.headers
+
+    def answered(self, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The headers of an answer as the client gets them."""
+        return headers
+
     def count(self, method: str) -> int:
         """Requests of that method."""
         return sum(request.method == method for request in self.requests)
@@ -197,3 +214,93 @@ class FaultyProxy:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class GoogleFace(FaultyProxy):
+    """Google Cloud Storage's XML interface in front of an S3: the same calls, with other names of headers.
+
+    No emulator that can be had speaks that interface. What is Google's own here is what hoodie relies on: a put with
+    ``x-goog-if-generation-match: 0`` meets either no object or 412, and ``x-goog-meta-*`` is kept.
+    """
+
+    def forwarded(self, request: Request) -> tuple[str, dict[str, str]]:
+        scope = "Credential=any/20260101/us-east-1/s3/aws4_request"
+        headers = {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=any"}
+        for name, value in request.headers.items():
+            if name == "authorization":
+                continue
+            if name == "x-goog-if-generation-match":
+                assert value == "0"
+                headers["if-none-match"] = "*"
+            else:
+                headers[name.replace("x-goog-meta-", "x-amz-meta-")] = value
+        path, question, query = request.path.partition("?")
+        bucket, slash, key = path.removeprefix("/").partition("/")
+        return f"/{unquote(bucket)}{slash}{key.replace('%2F', '/')}{question}{query}", headers
+
+    def answered(self, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(name.replace("x-amz-meta-", "x-goog-meta-"), value) for name, value in headers] + [
+            ("x-goog-generation", "1")
+        ]
+
+
+def google_options(endpoint: str) -> dict[str, Any]:
+    """Storage options of a Google Cloud Storage at that URL, without credentials."""
+    account = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": ""}
+    return {"service_account_key": {**account, "private_key_id": ""}, "allow_http": True}
+
+
+AZURE_ACCOUNT = "devstoreaccount1"
+AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""The account of every Azurite, as Microsoft documents it."""
+
+
+@attrs.frozen
+class AzureServer:
+    """Azurite's blob service."""
+
+    port: int
+
+    def new_container(self) -> str:
+        """The name of an empty container of its own."""
+        name = f"container-{uuid.uuid4().hex}"
+        date = formatdate(usegmt=True)
+        version = "2021-08-06"
+        signed = "PUT" + "\n" * 12 + f"x-ms-date:{date}\nx-ms-version:{version}\n"
+        signed += f"/{AZURE_ACCOUNT}/{AZURE_ACCOUNT}/{name}\nrestype:container"
+        digest = hmac.new(base64.b64decode(AZURE_KEY), signed.encode(), hashlib.sha256).digest()
+        authorization = f"SharedKey {AZURE_ACCOUNT}:{base64.b64encode(digest).decode()}"
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        headers = {"x-ms-date": date, "x-ms-version": version, "Authorization": authorization, "Content-Length": "0"}
+        connection.request("PUT", f"/{AZURE_ACCOUNT}/{name}?restype=container", headers=headers)
+        status = connection.getresponse().status
+        connection.close()
+        assert status == 201
+        return name
+
+    def options(self) -> dict[str, Any]:
+        """Storage options."""
+        return {"account_key": AZURE_KEY, "endpoint": f"http://127.0.0.1:{self.port}/{AZURE_ACCOUNT}"}
+
+
+@contextmanager
+def running_azure(program: str) -> Iterator[AzureServer]:
+    """Azurite (npm's ``azurite-blob``) on a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--disableTelemetry"]
+    process = subprocess.Popen(
+        [program, *arguments, "--skipApiVersionCheck", "--silent"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(300):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.1)
+        yield AzureServer(port)
+    finally:
+        process.terminate()
+        process.wait(30)

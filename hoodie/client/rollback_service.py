@@ -35,6 +35,8 @@ __all__ = ["RollbackService"]
 
 logger = logging.getLogger(__name__)
 
+LEFTOVER_AGE_MS = 60 * 60 * 1000
+"""Temporary files of that age are nobody's: they live for milliseconds."""
 INGESTION_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 
 
@@ -69,6 +71,7 @@ class RollbackService:
             HoodieRollbackException: A pending instant has completed ones after it: its completed file may be lost.
         """
         marked = self._marked_instants()
+        self._meta_client.storage.delete_leftovers(self._meta_client.meta_path, LEFTOVER_AGE_MS)
         timeline = self._meta_client.reload_active_timeline()
         self._delete_markers(set(marked) - {i.requested_time for i in timeline.filter_pending()})
         restoring = timeline.filter_actions(Action.RESTORE).filter_pending()
@@ -188,6 +191,10 @@ class RollbackService:
             with self._metrics.step("delete the files") as step:
                 metadata = executor.execute(rollback_time, was_pending=instant.state is not State.COMPLETED)
                 step.count(files=metadata.total_files_deleted)
+        for partition_path in metadata.partition_metadata:
+            self._meta_client.storage.delete_leftovers(
+                join(self._meta_client.base_path, partition_path), LEFTOVER_AGE_MS
+            )
 
     def _is_clustering(self, instant: HoodieInstant) -> bool:
         if instant.action is not Action.REPLACE_COMMIT:

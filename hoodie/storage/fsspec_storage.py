@@ -277,6 +277,10 @@ class LocalStorage(FsspecStorage):
                     continue  # another process deletes the same directory: go on with what is left
         return found
 
+    def delete_leftovers(self, path: str, min_age_ms: int) -> int:
+        """Delete old temporary files; see `HoodieStorage.delete_leftovers`."""
+        return local_files.delete_temporary_files(path, min_age_ms)
+
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file for random access; see `HoodieStorage.open_input_file`."""
         with _missing_is_an_answer("Opening", path):

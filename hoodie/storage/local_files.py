@@ -6,7 +6,7 @@ a part of a file under its final name. Opening the final name exclusively would 
 empty.
 
 Temporary names are ``.hoodie_tmp_<32 hex digits>``. One stays behind when the process is killed in between; listings
-leave it out, and Hudi ignores names that start with a dot.
+leave it out, Hudi ignores names that start with a dot, and `delete_temporary_files` removes it later.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import logging
 import os
 import re
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,6 +28,7 @@ from hoodie.storage.storage import FileStatus
 __all__ = [
     "checksum_sibling",
     "create_exclusively",
+    "delete_temporary_files",
     "is_hidden_from_listings",
     "make_directories",
     "replace_atomically",
@@ -163,6 +165,28 @@ def walk(directory: str, root: str) -> Iterator[FileStatus]:
             yield from walk(child.path, root)
         else:
             yield child
+
+
+def delete_temporary_files(directory: str, min_age_ms: int) -> int:
+    """Delete files of this module's temporary names directly in a directory; what fails is left.
+
+    Args:
+        directory: An absolute path; it may be missing.
+        min_age_ms: Younger ones stay.
+
+    Returns:
+        How many were deleted.
+    """
+    newest_ns = time.time_ns() - min_age_ms * 1_000_000
+    deleted = 0
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(_TEMPORARY_PREFIX) and is_hidden_from_listings(entry.name):
+                with suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mtime_ns <= newest_ns:
+                        os.unlink(entry.path)
+                        deleted += 1
+    return deleted
 
 
 def _check_link(entry: os.DirEntry[str], root: str) -> None:

@@ -143,7 +143,7 @@ class ObjectStorage(HoodieStorage):
                 return found == token
             if attempt > self.retry.max_retries:
                 raise HoodieIOException(
-                    f"Creating {path} failed after {attempt} attempts, and whether the file will appear is unknown: "
+                    f"Creating {path} failed after {_times(attempt)}, and whether the file will appear is unknown: "
                     f"{failure.message}. Wait until the store answers again, then repeat the operation; "
                     "the next commit rolls back what this one left"
                 )
@@ -510,8 +510,7 @@ def _deleting(keys: list[str] | str) -> Callable[[ObjectStores, str], None]:
 def _io_error(action: str, path: str, error: _CallError) -> HoodieException:
     """The error that a user sees, with the way out."""
     failure, attempts = error.failure, error.attempts
-    times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-    message = f"{action} {path} failed after {times}: {failure.message}"
+    message = f"{action} {path} failed after {_times(attempts)}: {failure.message}"
     if failure.kind in ("NotSupportedError", "NotImplementedError") or "501 Not Implemented" in failure.message:
         return HoodieNotSupportedException(
             f"{message}. The store does not do what a timeline needs (a conditional put); put the table on a "
@@ -531,6 +530,10 @@ def _io_error(action: str, path: str, error: _CallError) -> HoodieException:
     else:
         way = "Check the path and the storage_options"
     return HoodieIOException(f"{message}. {way}")
+
+
+def _times(attempts: int) -> str:
+    return "1 attempt" if attempts == 1 else f"{attempts} attempts"
 
 
 def _shared_stores(base_path: str, options: StorageOptions | None, retry: RetryPolicy) -> ObjectStores:

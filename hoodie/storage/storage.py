@@ -117,6 +117,18 @@ class HoodieStorage(ABC):
         through `create_if_absent` and `replace`.
         """
 
+    def delete_leftovers(self, path: str, min_age_ms: int) -> int:
+        """Delete temporary files that killed processes left directly in a directory; what fails is left.
+
+        Args:
+            path: The directory; it may be missing.
+            min_age_ms: Younger ones stay: their writer may be alive.
+
+        Returns:
+            How many were deleted; stores that need no temporary files have none.
+        """
+        return 0
+
     def exists(self, path: str) -> bool:
         """Whether a file or directory has that name."""
         return self.file_status(path) is not None

@@ -12,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
+import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+import hoodie
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 from hoodie.storage.fsspec_storage import LocalStorage, MemoryStorage, open_storage
 from hoodie.storage.object_storage import ObjectStorage
@@ -283,3 +285,27 @@ def test_memory_is_shared_by_all_storages_of_the_process() -> None:
     base = f"memory://{uuid.uuid4().hex}"
     open_storage(base).create_if_absent(f"{base}/file", b"x")
     assert open_storage(base).read(f"{base}/file") == b"x"
+
+
+def test_old_temporary_files_of_killed_processes_are_deleted_and_nothing_else(
+    storage: LocalStorage, tmp_path: Path
+) -> None:
+    names = [".hoodie_tmp_" + "0f" * 16, ".hoodie_tmp_" + "1e" * 16, ".hoodie_tmp_mine", "file", ".file.crc"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+        if name != names[1]:
+            os.utime(tmp_path / name, (1, 1))
+    assert storage.delete_leftovers(str(tmp_path), 60_000) == 1
+    assert sorted(os.listdir(tmp_path)) == sorted(names[1:])
+    assert storage.delete_leftovers(str(tmp_path / "missing"), 60_000) == 0
+
+
+def test_a_commit_deletes_what_killed_processes_left_in_the_timeline_folder(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "t")
+    rows = pa.table({"id": ["a"], "v": [1]})
+    hoodie.write_table(rows, base_path, record_key_fields="id")
+    left = tmp_path / "t" / ".hoodie" / (".hoodie_tmp_" + "0f" * 16)
+    left.write_bytes(b"half a comm")
+    os.utime(left, (1, 1))
+    hoodie.write_table(rows, base_path)
+    assert not left.exists()
