@@ -61,7 +61,12 @@ class Kind:
         return {"hoodie.datasource.write.partitionpath.field": self.partitions, **self.properties}
 
     def is_read_by(self, hudi: HudiProcess) -> bool:
-        return True
+        """Whether Hudi's Spark reader takes the table, whoever wrote it.
+
+        0.15.0 fails on folders of nested fields and of times beside others: it casts names of folders to the columns'
+        types.
+        """
+        return hudi.version != "0.15.0" or self.name not in ("custom", "nested")
 
     def make(self, base_path: Path) -> None:
         named = self.generator if self.name != "inferred" else None

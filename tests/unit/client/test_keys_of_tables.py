@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hudi import HudiTableBuilder
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
@@ -32,6 +33,11 @@ def client(base_path: str, **properties: str) -> HoodieLocalWriteClient:
 def found(base_path: str, *columns: str, **query: Any) -> list[dict[str, Any]]:
     rows = hoodie.read_table(base_path, columns=list(columns), **query).to_pylist()
     return sorted(rows, key=repr)
+
+
+def count_by_hudi_rs(base_path: str) -> int:
+    batches = HudiTableBuilder.from_base_uri(base_path).build().read()
+    return sum(batch.num_rows for batch in batches)
 
 
 # ------------------------------------------------------------------------------------------------------------- nested
@@ -101,6 +107,7 @@ def test_folders_of_times_are_found_again_and_never_pruned_wrongly(tmp_path: Pat
     ]
     assert found(path, "id", filters=[("ts", "=", DAY)]) == [{"id": 2}]
     assert found(path, "id", filters=[("ts", ">=", DAY)]) == [{"id": 2}, {"id": 2}]
+    assert count_by_hudi_rs(path) == 4
 
 
 def test_one_key_and_several_partition_fields_make_a_table(tmp_path: Path) -> None:
@@ -113,6 +120,7 @@ def test_one_key_and_several_partition_fields_make_a_table(tmp_path: Path) -> No
         ("2", "x/__HIVE_DEFAULT_PARTITION__"),
     ]
     assert found(path, "id", filters=[("b", "=", 1)]) == [{"id": 1}]
+    assert count_by_hudi_rs(path) == 2
     with pytest.raises(HoodieConfigException, match="the table has 'a:SIMPLE,b:SIMPLE'"):
         client(path, hoodie__datasource__write__partitionpath__field="a:SIMPLE,b:TIMESTAMP").start_commit()
 
@@ -154,6 +162,7 @@ def test_typed_partition_fields_are_written_without_saying_them_again(tmp_path: 
     hoodie.write_table(data, path, record_key_fields="id", properties=properties)
     hoodie.write_table(data, path)
     assert found(path, "id", "_hoodie_partition_path") == [{"id": 1, "_hoodie_partition_path": "x/1970/01/02"}]
+    assert count_by_hudi_rs(path) == 1
 
 
 def test_a_class_of_the_user_that_is_named_as_one_of_hudi_does_not_prune(tmp_path: Path) -> None:
