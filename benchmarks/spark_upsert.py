@@ -48,6 +48,7 @@ def session(jar: str | None):
         SparkSession.builder.master("local[2]").config("spark.driver.memory", DRIVER_MEMORY)
         .config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.parquet.compression.codec", "snappy")
+        .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
     )  # fmt: skip
     if jar:
         builder = (
