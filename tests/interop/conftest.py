@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.conftest import spark
 from tests.interop.hudi_process import HudiNotFoundError, HudiProcess
+
+__all__ = ["hudi", "hudi_0_15", "hudi_1_2", "spark"]
 
 
 def _hudi(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiProcess]:

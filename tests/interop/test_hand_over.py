@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import (
     COMPLEX_HIVE,
@@ -110,6 +111,13 @@ class Table:
         with HoodieLocalWriteClient(config) as client:
             getattr(client, operation)(self.model.table(rows))
 
+    def by_spark(self, spark: SparkSession, operation: str, rows: list[Row], **options: str) -> None:
+        self._note(operation, rows)
+        config = HoodieWriteConfig.from_properties(str(self.base_path), options)
+        frame = spark.createDataFrame(self.model.table(rows))
+        with SparkRDDWriteClient(spark, config) as client:
+            getattr(client, operation)(frame)
+
     def by(self, hudi: HudiProcess, operation: str, rows: list[Row], **options: str) -> None:
         self._note(operation, rows)
         given = {**self.layout.hudi_options("handed_over"), **options}
@@ -173,6 +181,22 @@ def test_hoodie_and_both_versions_write_one_table_in_turn(
     table.by_hoodie("delete", table.rows(range(0, 60, 7), ts=0))
     table.by_hoodie("insert", table.rows(range(60, 65), ts=100))
     check()
+
+
+@pytest.mark.interop_smoke
+def test_the_spark_client_and_hudi_write_one_table_in_turn(
+    tmp_path: Path, hudi_0_15: HudiProcess, spark: SparkSession
+) -> None:
+    table = Table(tmp_path / "t", COMPLEX_HIVE, DEFAULT_PAYLOAD)
+    table.by_spark(
+        spark, "bulk_insert", table.rows(range(30), ts=100), **{"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}
+    )
+    table.by(hudi_0_15, "upsert", change(table.model, range(20, 40), 1))
+    table.by_spark(spark, "upsert", change(table.model, range(10, 50), 2), **NEW_FILES)
+    table.by(hudi_0_15, "delete", table.rows(range(0, 60, 9), ts=1000))
+    table.by_spark(spark, "delete", table.rows(range(0, 60, 7), ts=0))
+    table.by_spark(spark, "insert", table.rows(range(60, 65), ts=100))
+    assert_all_agree(table.base_path, table.model, hudi_0_15)
 
 
 def test_a_column_that_either_side_adds_is_there_for_all(
