@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 import numpy as np
@@ -34,6 +34,7 @@ __all__ = [
     "HoodieRecordMerger",
     "HoodieSingleRecordMerger",
     "MergeOutcome",
+    "is_merger_class",
     "load_merger_class",
     "merge_pairs",
     "merger_class_name",
@@ -247,6 +248,16 @@ def merger_class_name(merger_class: type[HoodieRecordMerger]) -> str:
     return f"{merger_class.__module__}.{merger_class.__qualname__}"
 
 
+def is_merger_class(candidate: object) -> TypeGuard[type[HoodieRecordMerger]]:
+    """Whether something is a merger class that can be imported by its name, and made."""
+    return (
+        isinstance(candidate, type)
+        and issubclass(candidate, HoodieRecordMerger)
+        and not candidate.__abstractmethods__
+        and "<locals>" not in candidate.__qualname__
+    )
+
+
 def load_merger_class(name: str) -> Callable[[], HoodieRecordMerger]:
     """Import a merger class.
 
@@ -264,7 +275,7 @@ def load_merger_class(name: str) -> Callable[[], HoodieRecordMerger]:
             f"the record merger {name} cannot be imported ({error}): give package.module.Class of a subclass of "
             "hoodie.HoodieRecordMerger that stands at the top of its module"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, HoodieRecordMerger)) or found.__abstractmethods__:
+    if not is_merger_class(found):
         raise HoodieConfigException(
             f"{name} is no record merger: give package.module.Class of a subclass of hoodie.HoodieRecordMerger (or "
             "HoodieSingleRecordMerger) with all its methods"

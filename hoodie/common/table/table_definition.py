@@ -30,8 +30,11 @@ from hoodie.common.model.payload_rules import (
     OVERWRITE_WITH_LATEST_PAYLOAD,
     PAYLOADS,
     MergeMode,
+    canonical_payload_class,
+    merger_payload_class,
 )
 from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.model.record_merger import HoodieRecordMerger, is_merger_class, merger_class_name
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
@@ -104,6 +107,7 @@ class TableDefinition:
     partition_fields: str | Iterable[str] = ()
     ordering_fields: str | Iterable[str] = ()
     key_generator: str | type | None = None
+    payload_class: str | type[HoodieRecordMerger] | None = None
     hive_style_partitioning: bool = False
     schema: pa.Schema | str | None = None
     table_version: int = _SUPPORTED_TABLE_VERSION
@@ -362,6 +366,9 @@ class _PropertiesBuilder:
     def _payload(self, orderings: tuple[str, ...]) -> str:
         given = {key: value for key, value in self._definition.properties.items() if isinstance(value, str)}
         merging = MergeProperties.of(given)
+        argument = self._definition.payload_class
+        if argument is not None:
+            merging = self._with_argument(merging, argument)
         payload = merging.resolve_payload(bool(orderings))
         is_merger = payload.startswith(MERGER_PREFIX)
         if payload not in PAYLOADS and not is_merger:
@@ -378,6 +385,24 @@ class _PropertiesBuilder:
         else:
             self._problems += merging.problems(payload)
         return payload
+
+    def _with_argument(self, merging: MergeProperties, argument: str | type[HoodieRecordMerger]) -> MergeProperties:
+        """What the properties say, and what the argument ``payload_class`` says."""
+        if isinstance(argument, str):
+            payload = canonical_payload_class(argument)
+        elif is_merger_class(argument):
+            payload = merger_payload_class(merger_class_name(argument))
+        else:
+            self._problems.append(
+                f"payload_class {argument!r} is no record merger: give the name of a payload class, or a subclass of "
+                "hoodie.HoodieRecordMerger that stands at the top of its module"
+            )
+            return merging
+        if merging.payload_class not in (None, payload):
+            self._problems.append(
+                f"payload_class {payload} and {_PAYLOAD_KEY} {merging.payload_class} differ: give one of them"
+            )
+        return attrs.evolve(merging, payload_class=payload)
 
     def _extra_properties(self) -> dict[str, str]:
         extra = {}

@@ -13,6 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.model.record_merger import HoodieRecordMerger
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import (
@@ -83,6 +84,7 @@ class HoodieTableMetaClient:
         partition_fields: str | Iterable[str] = (),
         ordering_fields: str | Iterable[str] = (),
         key_generator: str | type | None = None,
+        payload_class: str | type[HoodieRecordMerger] | None = None,
         hive_style_partitioning: bool = False,
         schema: pa.Schema | str | None = None,
         table_version: int = 6,
@@ -112,6 +114,8 @@ class HoodieTableMetaClient:
                 ComplexKeyGenerator; but one record key field with several partition fields is CustomKeyGenerator,
                 because releases of Hudi disagree about the keys of ComplexKeyGenerator with one field (``id:7`` or
                 ``7``), and some refuse to write such a table.
+            payload_class: How records of one key merge: a payload class of Hudi, with or without its package, or a
+                class of yours (a `HoodieRecordMerger`). None as ``ordering_fields`` says.
             hive_style_partitioning: Folders ``region=asia`` instead of ``asia``.
             schema: The columns, as an Arrow schema or as Avro JSON; None leaves them to the first write.
             table_version: 6.
@@ -137,6 +141,7 @@ class HoodieTableMetaClient:
             partition_fields=partition_fields,
             ordering_fields=ordering_fields,
             key_generator=key_generator,
+            payload_class=payload_class,
             hive_style_partitioning=hive_style_partitioning,
             schema=schema,
             table_version=table_version,

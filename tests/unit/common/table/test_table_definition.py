@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD as OVERWRITE_PAYLOAD
+from hoodie.common.model.record_merger import HoodieRecordMerger, MergeOutcome
 from hoodie.common.table.table_definition import TableDefinition
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 
@@ -263,3 +265,40 @@ def test_a_class_of_the_user_is_stored_by_its_name() -> None:
 
     with pytest.raises(HoodieConfigException, match="move it to the top of a module"):
         properties_of(key_generator=Inner)
+
+
+class NewestFare(HoodieRecordMerger):
+    """Takes the newer row."""
+
+    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, record_keys: pa.Array) -> MergeOutcome:
+        return MergeOutcome.write(newer)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("PartialUpdateAvroPayload", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
+        ("postgres_debezium_avro", "org.apache.hudi.common.model.debezium.PostgresDebeziumAvroPayload"),
+        ("com.uber.hoodie.common.model.OverwriteWithLatestAvroPayload", OVERWRITE_PAYLOAD),
+        ("org.apache.hudi.payload.AWSDmsAvroPayload", "org.apache.hudi.common.model.AWSDmsAvroPayload"),
+        (NewestFare, f"python:{__name__}.NewestFare"),
+    ],
+)
+def test_a_payload_class_is_given_by_any_of_its_names_or_is_a_merger(given: str | type, stored: str) -> None:
+    assert properties_of(payload_class=given)[PAYLOAD] == stored
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"payload_class": HoodieRecordMerger}, "is no record merger"),
+        ({"payload_class": int}, "is no record merger"),
+        (
+            {"payload_class": "AWSDmsAvroPayload", "properties": {PAYLOAD: "PartialUpdateAvroPayload"}},
+            "AWSDmsAvroPayload and hoodie.compaction.payload.class .*PartialUpdateAvroPayload differ",
+        ),
+    ],
+)
+def test_a_payload_class_that_cannot_be_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(HoodieConfigException, match=message):
+        properties_of(**arguments)
