@@ -42,7 +42,7 @@ CONFIGURATION = {
     "spark.speculation.quantile": "0.5",
     "spark.speculation.minTaskRuntime": "6s",
     # Attempts that lost live on for a while, as they do where a machine does not answer.
-    "spark.python.task.killTimeout": "20s",
+    "spark.python.task.killTimeout": "60s",
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "100ms",
     "spark.shuffle.io.connectionTimeout": "15s",

@@ -249,9 +249,9 @@ def test_of_two_attempts_alive_one_counts_and_the_other_deletes_its_file(
     attempts = {token for token in map(token_of, seen) if token[:2] == slow[:2]}
     if moment is Moment.BEFORE_THE_MARKER:
         # It announced nothing so far; the one that was faster did.
-        assert slow not in attempts and len(attempts) == 1
+        assert attempts and slow not in attempts
     else:
-        assert slow in attempts and len(attempts) == 2
+        assert slow in attempts and len(attempts) >= 2
     table.check()
     # The job is done and committed, and the slow attempt goes on.
     (table.signals / "release").touch()

@@ -29,7 +29,8 @@ PREAMBLE = """
     warnings.simplefilter("ignore")
     from pyspark.sql import SparkSession
     import hoodie, hoodie.spark
-    from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+    from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+    from hoodie.exception import HoodieException
 
     spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "4").getOrCreate()
     assert "connect" in type(spark).__module__, type(spark)
@@ -69,7 +70,7 @@ OPERATIONS = """
         facts["stored after insert"] = stored()
         try:
             c.upsert(rows(5, 1).selectExpr("nullif(id, 'some-key-3') id", "region", "ts", "fare"))
-        except hoodie.HoodieException as error:
+        except HoodieException as error:
             facts["null key"] = [type(error).__name__, str(error)]
     with client(auto_commit=False) as c:
         instant_time = c.start_commit()
@@ -91,7 +92,7 @@ RDD_INPUT = """
     with client() as c:
         try:
             c.upsert(object.__new__(RDD))
-        except hoodie.HoodieException as error:
+        except HoodieException as error:
             print(json.dumps([type(error).__name__, str(error)]))
 """
 PEAKS = """
