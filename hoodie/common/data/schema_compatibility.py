@@ -97,7 +97,8 @@ class _SchemaMerger:
         if self._missing:
             raise MissingSchemaFieldException(
                 f"the input lacks columns of the table: {', '.join(self._missing)}. Add them, or set "
-                "hoodie.write.set.null.for.missing.columns=true to write nulls there"
+                "hoodie.write.set.null.for.missing.columns=true to write nulls there, or (for an upsert) "
+                "hoodie.write.partial.update=true to keep what is stored there"
             )
 
     def _missing_field(self, field: pa.Field, path: str) -> None:
