@@ -22,6 +22,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import ProgressMode
@@ -29,6 +30,7 @@ from hoodie.exception import (
     HoodieCommitException,
     HoodieIOException,
     HoodieNotSupportedException,
+    HoodieWriteConflictException,
 )
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
 from hoodie.index.index import HoodieIndex
@@ -115,6 +117,8 @@ class BaseHoodieWriteClient:
             )
         self._index = _INDEXES[index_type](config)
         self._open_instants: dict[str, Action] = {}
+        self._written_to: dict[str, frozenset[str]] = {}
+        """Instant that is being written -> the completed writes of the table as its write found it."""
 
     def __enter__(self) -> Self:
         return self
@@ -301,7 +305,8 @@ class BaseHoodieWriteClient:
         without a file name a record is new). So do `HoodieRecord`s with a ``current_location``.
 
         Args:
-            records: The rows; of several rows of one key the last counts.
+            records: The rows; of several rows of one stored record the last counts. New ones are not looked up and not
+                combined: what has no file name is added.
             instant_time: As of `upsert`.
 
         Raises:
@@ -366,6 +371,7 @@ class BaseHoodieWriteClient:
             with self._metrics.step("load the table"):
                 meta_client = self._load_table()
                 self._check_requested(meta_client, instant_time)
+                self._written_to[instant_time] = _completed_writes(meta_client.active_timeline)
                 table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
             with self._metrics.step("prepare the input"):
                 given = WriteInput(table).prepare(operation, records)
@@ -383,13 +389,14 @@ class BaseHoodieWriteClient:
             return result
         try:
             self._refuse_errors(result)
-            self._commit(instant_time, result, {})
+            is_committed = self._commit(instant_time, result, {})
         except BaseException as error:
             self._try_rollback(instant_time, error)
             raise
-        with self._metrics.step("post-commit"):
-            self.post_commit(instant_time)
-        return attrs.evolve(result, is_committed=True, steps=self._metrics.steps)
+        if is_committed:
+            with self._metrics.step("post-commit"):
+                self.post_commit(instant_time)
+        return attrs.evolve(result, is_committed=is_committed, steps=self._metrics.steps)
 
     def _result(self, instant_time: str, metadata: HoodieWriteMetadata, schemas: WriteSchemas) -> HoodieWriteResult:
         stats: dict[str, list[HoodieWriteStat]] = {}
@@ -428,11 +435,13 @@ class BaseHoodieWriteClient:
             allow_errors: Commit the good records though others failed.
 
         Returns:
-            True: the records can be read now.
+            True: the records can be read now. False: nothing was written, and ``hoodie.allow.empty.commit=false`` says
+            to leave no trace of that; the instant is gone.
 
         Raises:
             HoodieCommitException: The instant was rolled back, completed, or never started, or the table changed so
                 that it must not be completed.
+            HoodieWriteConflictException: Another writer committed meanwhile.
             HoodieUpsertException: (or its sister) records failed and ``allow_errors`` is not set.
             HoodieConfigException: Extra metadata that is no text, or named ``schema``.
         """
@@ -445,18 +454,23 @@ class BaseHoodieWriteClient:
             self._refuse_errors(result, way_out="; commit(..., allow_errors=True) commits the others")
         with self._metrics.operation("commit") as call:
             self._measure(instant_time)
-            self._commit(instant_time, result, dict(extra_metadata or {}))
-            with self._metrics.step("post-commit"):
-                self.post_commit(instant_time)
-            call.summary = f"commit {instant_time}"
-        return True
+            is_committed = self._commit(instant_time, result, dict(extra_metadata or {}))
+            if is_committed:
+                with self._metrics.step("post-commit"):
+                    self.post_commit(instant_time)
+            call.summary = f"commit {instant_time}" if is_committed else f"nothing to commit at {instant_time}"
+        return is_committed
 
-    def _commit(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> None:
+    def _commit(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
         with self._metrics.step("commit"):
-            self._complete(instant_time, result, extra_metadata)
+            return self._complete(instant_time, result, extra_metadata)
 
-    def _complete(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> None:
-        """The list of steps that completes an instant: the only place where one is completed."""
+    def _complete(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
+        """The list of steps that completes an instant: the only place where one is completed.
+
+        Returns:
+            Whether it was completed; False for a write of nothing with ``hoodie.allow.empty.commit=false``.
+        """
         meta_client = self._load_table()
         self._check_inflight(meta_client, instant_time)
         with self._metrics.step("reconcile with markers") as step:
@@ -465,6 +479,7 @@ class BaseHoodieWriteClient:
         with self._metrics.step("check the table again"):
             self._check_table_unchanged(meta_client)
             timeline = self._check_inflight(meta_client, instant_time)
+            self._check_nobody_committed(timeline, instant_time)
             if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
                 raise HoodieCommitException(
                     f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; "
@@ -489,13 +504,56 @@ class BaseHoodieWriteClient:
             )
         else:
             RollbackService(meta_client, self._config, self._metrics).rollback(instant_time)
-        self._open_instants.pop(instant_time, None)
+            self._forget(instant_time)
+            return False
+        others: list[str] = []
         try:
             with self._metrics.step("delete markers"):
                 WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).delete_all()
+                others = self._writes_of_others(meta_client.reload_active_timeline(), instant_time)
         except HoodieIOException as error:
             # The instant is completed: the caller must not hear of a failed write.
-            logger.warning("markers of completed instant %s were not deleted: %s", instant_time, error)
+            logger.warning("after instant %s was completed: %s", instant_time, error)
+        self._forget(instant_time)
+        if others:
+            # Without a lock nothing prevents that. Each of two writers looks after it has completed its own instant, so
+            # at least one of them sees the other.
+            raise HoodieWriteConflictException(
+                f"{instant_time} was completed on {meta_client.base_path}, and another writer's "
+                f"{', '.join(others[:SHOWN_ERRORS])} at the same moment: rows of one may hide rows of the other. Make "
+                "sure that one writer is at work at a time, and upsert the records of both again"
+            )
+        return True
+
+    def _check_nobody_committed(self, timeline: HoodieActiveTimeline, instant_time: str) -> None:
+        """Refuse to complete what was written to a table that is another one now.
+
+        What was written replaces versions of files as they were when the write began: completed beside another commit,
+        it would hide that one's rows, or be hidden itself.
+        """
+        others = self._writes_of_others(timeline, instant_time)
+        if others:
+            raise HoodieWriteConflictException(
+                f"another writer changed {self._config.base_path} by {', '.join(others[:SHOWN_ERRORS])} while "
+                f"{instant_time} was being written; nothing of {instant_time} was committed. Make sure that one writer "
+                "is at work at a time, and write again: that is safe"
+            )
+
+    def _writes_of_others(self, timeline: HoodieActiveTimeline, instant_time: str) -> list[str]:
+        """Completed instants that are newer than this one, came since its write began, or were rolled back since."""
+        completed = _completed_writes(timeline) - {instant_time}
+        others = {time for time in completed if time > instant_time}
+        known = self._written_to.get(instant_time)
+        if known is not None:
+            others |= completed - known
+            # What is older than all that is there was archived; other instants that are gone were rolled back.
+            others |= {time for time in known - completed if time >= min(completed, default="")}
+        return sorted(others)
+
+    def _forget(self, instant_time: str) -> None:
+        """An instant has ended."""
+        self._open_instants.pop(instant_time, None)
+        self._written_to.pop(instant_time, None)
 
     def post_commit(self, instant_time: str) -> None:
         """What follows a commit; table services hang here.
@@ -528,13 +586,13 @@ class BaseHoodieWriteClient:
         deleted = 0
         for key in sorted(announced.keys() - written.keys()):
             partition_path, file_name = key
-            # The marker goes first: a task that is still writing this file finds it gone at its end, and deletes its
-            # file.
-            markers.delete(partition_path, file_name, announced[key].io_type)
+            # The file goes first: while there is a marker, a rollback would still find it. A task that is still writing
+            # this file finds at its end that the instant takes no files any more, and deletes it.
             path = join(meta_client.base_path, partition_path, file_name)
             if meta_client.storage.delete_file(path):
                 deleted += 1
                 logger.info("deleted %s: left by a task attempt that lost", path)
+            markers.delete(partition_path, file_name, announced[key].io_type)
         return deleted
 
     def _check_table_unchanged(self, meta_client: HoodieTableMetaClient) -> None:
@@ -620,7 +678,7 @@ class BaseHoodieWriteClient:
             self._measure(None)
             done = RollbackService(self._load_table(), self._config, self._metrics).rollback(instant_time)
             call.summary = f"rollback of {instant_time}"
-        self._open_instants.pop(instant_time, None)
+        self._forget(instant_time)
         self._index.rollback_commit(instant_time)
         return done
 
@@ -636,14 +694,14 @@ class BaseHoodieWriteClient:
                 service = RollbackService(self._load_table(), self._config, self._metrics)
                 rolled_back = service.rollback_failed_writes()
         for instant_time in rolled_back:
-            self._open_instants.pop(instant_time, None)
+            self._forget(instant_time)
         return rolled_back
 
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
         """Roll back a pending instant after an error, which matters more than one of the rollback itself."""
         try:
             RollbackService(self._load_table(), self._config, self._metrics).rollback(instant_time, only_pending=True)
-            self._open_instants.pop(instant_time, None)
+            self._forget(instant_time)
             self._index.rollback_commit(instant_time)
         except Exception as second:
             text = f"instant {instant_time} could not be rolled back ({second}); the next start_commit() does it"
@@ -665,6 +723,12 @@ def _listeners(
         if bar is not None:
             listeners.append(bar)
     return listeners
+
+
+def _completed_writes(timeline: HoodieActiveTimeline) -> frozenset[str]:
+    """Times of the completed instants that made or replaced files."""
+    completed = timeline.commits_timeline().filter_completed_instants()
+    return frozenset(instant.requested_time for instant in completed)
 
 
 def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:

@@ -243,6 +243,8 @@ class WriteInput:
             merge_spec=merge_spec,
             is_tagged=is_tagged,
             checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
+            # With hoodie.simple.index.update.partition.path=false records stay where their columns do not say.
+            checks_partitions=not self._table.index.is_global,
         )
         return self._prepared(data, preparer, schemas)
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
 from hoodie.common.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieException
+from hoodie.exception import HoodieException, HoodieSchemaException
 
 if TYPE_CHECKING:
     from hoodie.common.engine.local_engine_context import LocalEngineContext
@@ -161,6 +161,13 @@ class LocalData(HoodieData):
         rows_of = [order[bounds[number] : bounds[number + 1]] for number in range(num_partitions)]
         return LocalData(self._context, self._schema, [routed(rows) for rows in rows_of])
 
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        missing = [name for name in columns if name not in self._schema.names]
+        if missing:
+            raise HoodieSchemaException(
+                f"the records have no column {', '.join(missing)}; they have {', '.join(self._schema.names)}"
+            )
+
     def coalesce(self, num_partitions: int) -> LocalData:
         count = len(self._partitions)
         if num_partitions >= count:
@@ -174,6 +181,7 @@ class LocalData(HoodieData):
         return LocalData(self._context, self._schema, [joined(group) for group in groups])
 
     def repartition_by(self, columns: Sequence[str], num_partitions: int) -> LocalData:
+        self._check_columns(columns)
         table = self._compute()
         codes = _codes(table, columns)
         counts = np.bincount(codes)
@@ -186,12 +194,14 @@ class LocalData(HoodieData):
         return self._routed(table, partition_of[codes], num_partitions)
 
     def sort_by(self, columns: Sequence[str], num_partitions: int) -> LocalData:
+        self._check_columns(columns)
         table = _sorted(self._compute(), columns)
         bounds = [table.num_rows * number // num_partitions for number in range(num_partitions + 1)]
         pieces = [table.slice(low, high - low) for low, high in pairwise(bounds)]
         return LocalData(self._context, self._schema, [_table_partition(piece) for piece in pieces])
 
     def sort_within(self, columns: Sequence[str]) -> LocalData:
+        self._check_columns(columns)
         names = list(columns)
 
         def in_order(partition: Partition) -> Partition:

@@ -59,7 +59,8 @@ class HoodieRecord:
     """One record with its key.
 
     Attributes:
-        key: The key; the table's key generator is not asked again.
+        key: The key; the table's key generator is not asked again, and the columns in ``data`` are not compared with
+            it (nor does Hudi): a key that they contradict lives beside the one that they say.
         data: Column name to Python value; {} for a delete.
         ordering_value: Decides between records of one key; None leaves it to the ordering column in ``data``.
         operation: Insert, update (both are an upsert to hoodie) or delete.

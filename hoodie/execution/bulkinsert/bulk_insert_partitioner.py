@@ -55,6 +55,11 @@ class BulkInsertPartitioner(ABC):
     def __init__(self, config: HoodieWriteConfig | None = None) -> None:
         self.config = config
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is one of this module's, which lose no rows."""
+        return type(self).__module__ == __name__
+
     @abstractmethod
     def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
         """Spread and sort the rows.

@@ -15,7 +15,12 @@ import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.data.data import HoodieData
 from hoodie.common.engine.local_engine_context import LocalEngineContext
-from hoodie.exception import HoodieConfigException, HoodieDuplicateKeyException, HoodieKeyException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieDuplicateKeyException,
+    HoodieException,
+    HoodieKeyException,
+)
 from hoodie.execution import insert_handler
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, CustomColumnsSortPartitioner
 from hoodie.io.storage.parquet_reader import read_footer
@@ -150,6 +155,45 @@ def test_a_sort_by_columns_goes_by_the_class_name_that_hudi_has(base_path: Path,
     for path in base_path.rglob("*.parquet"):
         fares = pq.read_table(path, columns=["fare"])[0].to_pylist()
         assert fares == sorted(fares)
+
+
+class LosesRows(BulkInsertPartitioner):
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        return records.map_batches(lambda batch: batch.slice(1), records.schema)
+
+
+class ReturnsNothing(BulkInsertPartitioner):
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        return None  # type: ignore[return-value]
+
+
+class ByAnUnknownColumn(BulkInsertPartitioner):
+    def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
+        return records.sort_by(["speed"], output_partitions)
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "message"),
+    [
+        (LosesRows(), "LosesRows gave 59.. records back of 6000"),
+        (ReturnsNothing(), "ReturnsNothing.repartition_records returned NoneType"),
+        (ByAnUnknownColumn(), "the records have no column speed"),
+    ],
+)
+def test_a_partitioner_that_goes_wrong_fails_the_write_by_name(
+    base_path: Path, client: MakeClient, partitioner: BulkInsertPartitioner, message: str
+) -> None:
+    with client() as c, pytest.raises(HoodieException, match=message):
+        c.bulk_insert(mixed(), partitioner=partitioner)
+    assert read(base_path) == []
+    assert not list(base_path.rglob("*.parquet"))
+
+
+def test_a_sort_makes_no_more_tasks_than_the_input_has(base_path: Path, client: MakeClient) -> None:
+    given = {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT", "hoodie.bulkinsert.shuffle.parallelism": 40}
+    with client(given) as c:
+        result = c.bulk_insert(mixed().filter(pa.compute.equal(mixed()["region"], "a")))
+    assert len(result.statuses) <= 4
 
 
 def test_partitioners_that_cannot_be_used_are_refused_by_name(base_path: Path, client: MakeClient) -> None:

@@ -117,8 +117,9 @@ def test_records_that_are_not_where_they_say_fail_the_write(path: Path, client: 
     with pytest.raises(HoodieUpsertException, match="does not hold their keys now, such as 'a'.*Read them again"):
         client.upsert_prepped_records(table)
     client.delete([HoodieKey("c", "y")])
+    unknown = ["4d0e3c2f-5b1c-4f0a-9f8e-0123456789ab-0_0-1-1_20260101000000000.parquet"] * 2
     elsewhere = table.set_column(
-        table.schema.get_field_index("_hoodie_partition_path"), "_hoodie_partition_path", pa.array(["q", "q"])
+        table.schema.get_field_index("_hoodie_file_name"), "_hoodie_file_name", pa.array(unknown)
     )
     with pytest.raises(HoodieUpsertException, match="2 file groups that the table does not have now"):
         client.upsert_prepped_records(elsewhere)
@@ -132,7 +133,7 @@ def test_input_that_says_too_little_or_a_changed_key_is_refused(path: Path, clie
         client.upsert_prepped_records(pd.DataFrame({"id": ["a"], "region": ["x"], "ts": [1], "fare": [1.0]}))
     table = doubled(path)
     renamed = table.set_column(table.schema.get_field_index("id"), "id", pa.array(["a", "k"]))
-    with pytest.raises(HoodieKeyException, match="1 records have another key in _hoodie_record_key .* 'c' and 'k'"):
+    with pytest.raises(HoodieKeyException, match="1 records have another _hoodie_record_key .* 'c' and 'k'"):
         client.upsert_prepped_records(renamed)
     odd = table.set_column(
         table.schema.get_field_index("_hoodie_file_name"), "_hoodie_file_name", pa.array(["part-0", "part-1"])
@@ -140,6 +141,21 @@ def test_input_that_says_too_little_or_a_changed_key_is_refused(path: Path, clie
     with pytest.raises(HoodieKeyException, match="'part-0' in _hoodie_file_name is no name of a base file"):
         client.upsert_prepped_records(odd)
     assert read(path) == STORED
+
+
+def test_a_changed_partition_is_refused_unless_the_index_lets_records_stay(
+    path: Path, client: HoodieLocalWriteClient
+) -> None:
+    table = doubled(path)
+    moved = table.set_column(table.schema.get_field_index("region"), "region", pa.array(["x", "z"]))
+    with pytest.raises(HoodieKeyException, match="1 records have another _hoodie_partition_path .* 'y' and 'z'"):
+        client.upsert_prepped_records(moved)
+    assert read(path) == STORED
+    staying = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), staying)) as c:
+        c.upsert(rows(("c", "z", 2, 3.5)))
+        c.upsert_prepped_records(hoodie.read_table(str(path)))
+    assert read(path) == [*STORED[:2], ("c", "z", 2, 3.5)]
 
 
 @pytest.mark.parametrize("operation", ["insert_prepped_records", "bulk_insert_prepped_records"])

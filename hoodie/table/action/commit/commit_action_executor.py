@@ -44,10 +44,16 @@ from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
     HoodieDuplicateKeyException,
+    HoodieInsertException,
     HoodieKeyException,
     HoodieUpsertException,
 )
-from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, create_bulk_insert_partitioner
+from hoodie.execution.bulkinsert.bulk_insert_partitioner import (
+    BulkInsertPartitioner,
+    NonSortPartitioner,
+    PartitionSortPartitioner,
+    create_bulk_insert_partitioner,
+)
 from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -536,7 +542,16 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                 records = self._combine(records.number_rows(ROW_NUMBER), True)
             with self._metrics.step("build workload profile"):
                 self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
-            placed = partitioner.repartition_records(records, write.bulk_insert_shuffle_parallelism)
+            stays = isinstance(partitioner, NonSortPartitioner | PartitionSortPartitioner)
+            tasks = 0 if stays else records.num_partitions
+            # A class of the user's may lose rows; it costs a pass over them to know.
+            expected = None if partitioner.is_built_in else _count_upserts(records)
+            placed = partitioner.repartition_records(records, tasks)
+            if not isinstance(placed, HoodieData):
+                raise HoodieConfigException(
+                    f"{type(partitioner).__name__}.repartition_records returned {type(placed).__name__}: it must give "
+                    "the rows back, as HoodieData"
+                )
             missing = [name for name in schema.names if name not in placed.schema.names]
             if missing:
                 raise HoodieConfigException(
@@ -546,6 +561,12 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
             with self._metrics.step("write files") as step:
                 handler = BulkInsertHandler(self._write_context, self._key_generator, partitioner.is_sorted)
                 statuses = self._statuses(placed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
+            found = sum(status.total_record_count for status in statuses)
+            if expected is not None and found != expected:
+                raise HoodieInsertException(
+                    f"{type(partitioner).__name__} gave {found} records back of {expected}: a partitioner must give "
+                    "every record back, once; nothing was committed"
+                )
             return HoodieWriteMetadata(self.operation, statuses)
         finally:
             if kept is not None:
@@ -590,6 +611,12 @@ class _NotFound:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(batch.column(CURRENT_FILE_ID).is_null()).select(self.columns)
+
+
+def _count_upserts(records: HoodieData) -> int:
+    """How many rows are to be written."""
+    counts = records.count_by([OPERATION])
+    return sum(counts.filter(pc.equal(counts[OPERATION], int(RecordOperation.UPSERT)))["count"].to_pylist())
 
 
 def _found_rows(counts: pa.Table) -> int:

@@ -23,6 +23,7 @@ from hoodie.common.model.record_columns import (
     OPERATION,
     ORDERING_VALUE,
     PARTITION_PATH,
+    PARTITION_PATH_META,
     RECORD_KEY,
     RECORD_KEY_META,
     reserved_field,
@@ -52,6 +53,7 @@ class RecordPreparer:
         merge_spec: Says which rows of data are deletes.
         is_tagged: Whether the input says where records live: file ids, or names of base files, and instants.
         checked_keys: Makes the keys once more, of input that brings its own: they must be the same.
+        checks_partitions: Whether that holds for partition paths as well.
         key_schema: Of a delete: the table's types of the key and partition columns, so that keys come out as they are
             stored (``1``, not ``1.0``).
     """
@@ -66,6 +68,7 @@ class RecordPreparer:
     key_schema: pa.Schema | None = None
     is_tagged: bool = False
     checked_keys: KeyGenerator | None = None
+    checks_partitions: bool = True
 
     def output_schema(self) -> pa.Schema:
         """The schema of a batch in flight; every column is nullable, the writer checks what the table demands."""
@@ -118,7 +121,9 @@ class RecordPreparer:
         if self.merge_spec.can_fail_for_records:
             columns.append(pa.nulls(len(operations), pa.string()))
         if self.checked_keys is not None:
-            _check_keys(keys, self.checked_keys.record_keys(rows))
+            _check_keys(keys, self.checked_keys.record_keys(rows), RECORD_KEY_META)
+            if self.checks_partitions:
+                _check_keys(partitions, self.checked_keys.partition_paths(rows), PARTITION_PATH_META)
         if self.is_tagged:
             columns += _locations(batch)
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema())
@@ -155,15 +160,15 @@ class RecordPreparer:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _check_keys(given: pa.Array, made: pa.Array) -> None:
-    """Refuse records whose key columns say another key than they bring."""
+def _check_keys(given: pa.Array, made: pa.Array, name: str) -> None:
+    """Refuse records whose columns say another key or partition path than they bring."""
     differ = pc.fill_null(pc.not_equal(given, made), False)
     if pc.any(differ).as_py():
         first = differ.index(True).as_py()
         raise HoodieKeyException(
-            f"{pc.sum(differ).as_py()} records have another key in {RECORD_KEY_META} than their columns say, the first "
-            f"'{given[first].as_py()}' and '{made[first].as_py()}': the key of a stored record cannot be changed; "
-            "delete it and insert another"
+            f"{pc.sum(differ).as_py()} records have another {name} than their columns say, the first "
+            f"'{given[first].as_py()}' and '{made[first].as_py()}': key and partition of a stored record cannot be "
+            "changed so; delete it and insert another, or upsert it with the index GLOBAL_SIMPLE"
         )
 
 

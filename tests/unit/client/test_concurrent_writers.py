@@ -1,0 +1,107 @@
+"""Two writers at once, which nothing prevents yet: none is told that its rows are there when they are not."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, ProgressEvent
+from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import HoodieException, HoodieWriteConflictException
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    path = str(tmp_path / "t")
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
+    with client(path) as c:
+        c.upsert(row("base"))
+    return path
+
+
+def client(path: str, **properties: object) -> HoodieLocalWriteClient:
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
+
+
+def row(key: str) -> pa.Table:
+    return pa.table({"id": [key], "ts": [1]})
+
+
+def keys(path: str) -> set[str]:
+    return set(hoodie.read_table(path, columns=["id"])["id"].to_pylist())
+
+
+def test_an_instant_that_is_older_than_a_completed_one_is_not_completed(path: str) -> None:
+    other, started = client(path), []
+
+    def start_other(event: ProgressEvent) -> None:
+        if event.step == "create the instant" and not started:
+            started.append(other.start_commit())
+
+    config = HoodieWriteConfig.from_properties(path, {})
+    with HoodieLocalWriteClient(config, on_progress=start_other) as c:
+        mine = c.upsert(row("mine")).instant_time
+    with pytest.raises(HoodieWriteConflictException, match=f"another writer changed .* by {mine} while") as caught:
+        other.upsert(row("other"), started[0])
+    assert "write again: that is safe" in str(caught.value)
+    assert keys(path) == {"base", "mine"}
+    with other:
+        other.upsert(row("other"))
+    assert keys(path) == {"base", "mine", "other"}
+
+
+def test_what_was_written_before_another_commit_is_not_completed(path: str) -> None:
+    first = client(path, **{"hoodie.auto.commit": "false"})
+    instant_time = first.start_commit()
+    result = first.upsert(row("first"), instant_time)
+    # A commit that came in by a writer which does not roll back others (such as one of another program).
+    table = HoodieTableMetaClient.load(path)
+    late = table.active_timeline.create_new_instant_time(Action.COMMIT)
+    metadata = table.active_timeline.read_commit_metadata(table.active_timeline.filter_completed_instants().instants[0])
+    table.active_timeline.transition_requested_to_inflight(late, Action.COMMIT, b"")
+    assert table.reload_active_timeline().save_as_complete(late, Action.COMMIT, metadata.to_json())
+    with pytest.raises(HoodieWriteConflictException, match=f"changed .* by {late} while {instant_time}"):
+        first.commit(instant_time, result)
+
+
+def upsert_in_thread(path: str, key: str, told: list[str], raised: list[str]) -> None:
+    try:
+        with client(path) as c:
+            c.upsert(row(key))
+        told.append(key)
+    except HoodieException as problem:
+        raised.append(str(problem))
+
+
+def test_of_two_writers_in_a_race_none_loses_a_row_silently(path: str) -> None:
+    for number in range(10):
+        told: list[str] = []
+        raised: list[str] = []
+        threads = [
+            threading.Thread(target=upsert_in_thread, args=(path, f"{number}{name}", told, raised)) for name in "ab"
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(told) + len(raised) == 2
+        # A row that is not there was either refused, or another writer's error told of the collision.
+        assert set(told) <= keys(path) or any("at the same moment" in text for text in raised)
+
+
+def test_a_write_of_nothing_leaves_no_trace_where_that_is_asked_for(path: str) -> None:
+    nothing = row("x").slice(0, 0)
+    with client(path, **{"hoodie.allow.empty.commit": "false"}) as c:
+        result = c.upsert(nothing)
+        assert not result.is_committed
+        assert "(not committed)" in repr(result)
+    with client(path, **{"hoodie.allow.empty.commit": "false", "hoodie.auto.commit": "false"}) as c:
+        instant_time = c.start_commit()
+        assert c.commit(instant_time, c.upsert(nothing, instant_time)) is False
+    with client(path) as c:
+        assert c.upsert(nothing).is_committed
+    assert len(HoodieTableMetaClient.load(path).active_timeline.filter_completed_instants().commits_timeline()) == 2
