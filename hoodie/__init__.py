@@ -12,6 +12,31 @@ from hoodie.common.model.write_operation_type import HoodieTableType, WriteOpera
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieConfigException,
+    HoodieCorruptedDataException,
+    HoodieDeleteException,
+    HoodieDuplicateKeyException,
+    HoodieException,
+    HoodieHeartbeatException,
+    HoodieIndexException,
+    HoodieInsertException,
+    HoodieIOException,
+    HoodieKeyException,
+    HoodieNotSupportedException,
+    HoodieRollbackException,
+    HoodieSchemaException,
+    HoodieUpsertException,
+    HoodieWriteConflictException,
+    HoodieWriteException,
+    InvalidTableException,
+    MissingSchemaFieldException,
+    NullColumnException,
+    SchemaCompatibilityException,
+    TableExistsException,
+    TableNotFoundException,
+)
 from hoodie.metrics.progress import ProgressEvent
 from hoodie.table.table_scan import read_table, scan_table
 
@@ -41,6 +66,29 @@ __all__ = [
     "read_table",
     "scan_table",
     "write_table",
+    "HoodieCommitException",
+    "HoodieConfigException",
+    "HoodieCorruptedDataException",
+    "HoodieDeleteException",
+    "HoodieDuplicateKeyException",
+    "HoodieException",
+    "HoodieHeartbeatException",
+    "HoodieIOException",
+    "HoodieIndexException",
+    "HoodieInsertException",
+    "HoodieKeyException",
+    "HoodieNotSupportedException",
+    "HoodieRollbackException",
+    "HoodieSchemaException",
+    "HoodieUpsertException",
+    "HoodieWriteConflictException",
+    "HoodieWriteException",
+    "InvalidTableException",
+    "MissingSchemaFieldException",
+    "NullColumnException",
+    "SchemaCompatibilityException",
+    "TableExistsException",
+    "TableNotFoundException",
 ]
 
 _NEEDS_PYSPARK = {

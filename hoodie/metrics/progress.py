@@ -13,6 +13,8 @@ from typing import Protocol
 
 import attrs
 
+from hoodie.exception import HoodieConfigException
+
 __all__ = [
     "NO_TASKS",
     "ProgressCallback",
@@ -23,6 +25,7 @@ __all__ = [
     "TaskCount",
     "TaskCounter",
     "Ticker",
+    "check_callback",
 ]
 
 logger = logging.getLogger(__name__)
@@ -115,14 +118,34 @@ class ProgressListener(Protocol):
         """
 
 
+def check_callback(callback: object) -> None:
+    """Refuse what cannot be told of events.
+
+    Args:
+        callback: What a program gave as ``on_progress``; None for nothing.
+
+    Raises:
+        HoodieConfigException: It cannot be called.
+    """
+    if callback is not None and not callable(callback):
+        raise HoodieConfigException(
+            f"on_progress is {callback!r}, a {type(callback).__name__}: give a function that takes a "
+            "hoodie.ProgressEvent, or None. A bar on the terminal is asked for by hoodie.write.progress.enable"
+        )
+
+
 class SafeCallback:
     """A program's callback as a listener: its errors do not reach the write, and the first is logged.
 
     Args:
         callback: The program's function.
+
+    Raises:
+        HoodieConfigException: It cannot be called.
     """
 
     def __init__(self, callback: ProgressCallback) -> None:
+        check_callback(callback)
         self._callback = callback
         self._has_failed = False
 

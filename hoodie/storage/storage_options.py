@@ -55,12 +55,16 @@ def resolve_options(options: StorageOptions | None) -> dict[str, Any]:
     if not callable(options):
         check_options(options)
         return dict(options or {})
+    failure = None
     try:
         given = options()
     except Exception as error:
+        # Its text may hold a secret, so it must not be chained to what is raised.
+        failure = type(error).__name__
+    if failure is not None:
         raise HoodieConfigException(
-            f"the function given as storage_options failed with {type(error).__name__}; call it by itself to see why"
-        ) from error
+            f"the function given as storage_options failed with {failure}; call it by itself to see why"
+        )
     if callable(given):
         raise HoodieConfigException("the function given as storage_options returned a function, not a dict")
     check_options(given)
