@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -13,14 +14,20 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.record_merger import load_merger_class
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.table_options import DEFAULT_ARCHIVE_FOLDER
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import InsertDupPolicy
 from hoodie.exception import HoodieConfigException, HoodieKeyException, TableNotFoundException
 from hoodie.keygen.user_key_generator import load_user_key_generator
-from hoodie.metrics.progress import ProgressCallback
+from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["write_table"]
+
+logger = logging.getLogger(__name__)
+
+_OPERATION_KEY = "hoodie.datasource.write.operation"
 
 
 def write_table(
@@ -42,7 +49,9 @@ def write_table(
         data: What `HoodieLocalWriteClient` takes; for a delete the keys.
         base_path: The table's folder.
         operation: ``upsert``, ``insert``, ``bulk_insert`` or ``delete``; None takes
-            ``hoodie.datasource.write.operation`` of the properties, by default ``upsert``.
+            ``hoodie.datasource.write.operation`` of the properties, by default ``upsert`` - but ``insert`` where the
+            properties say what to do with inserts of keys that are in the table
+            (``hoodie.datasource.write.insert.drop.duplicates``, ``hoodie.datasource.insert.dup.policy``).
         table_name: Of a new table; the folder's name when it is None.
         record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
         partition_fields: Columns that the folders are made of.
@@ -56,7 +65,7 @@ def write_table(
 
     Raises:
         HoodieConfigException: A new table without a record key, fields that differ from the table's, or properties that
-            are unknown or contradict each other.
+            are unknown or contradict each other or the arguments.
         HoodieKeyException: A field of a new table is not a column of the data.
         HoodieException: Whatever the operation raises.
     """
@@ -73,10 +82,14 @@ def write_table(
         other = (properties or {}).get(key, value)
         if _names(other if isinstance(other, list | tuple) else str(other)) != _names(value):
             raise HoodieConfigException(f"{key} = {other!r}, and the argument says {value!r}: give one of them")
-    config = HoodieWriteConfig.from_properties(
-        base_path, {**(properties or {}), **named, "hoodie.auto.commit": "true"}, storage_options
-    )
-    name = str(operation or config.write.operation).lower()
+    check_callback(on_progress)
+    config = HoodieWriteConfig.from_properties(base_path, {**(properties or {}), **named}, storage_options)
+    if not config.write.auto_commit:
+        raise HoodieConfigException(
+            "hoodie.auto.commit = false, and write_table always commits: leave it out, or write by the method of a "
+            "HoodieLocalWriteClient and then call its commit"
+        )
+    name = _operation(operation, config)
     try:
         HoodieTableMetaClient.load(base_path, storage_options, retry=config.retry.policy)
     except TableNotFoundException:
@@ -92,6 +105,33 @@ def write_table(
         return result
 
 
+def _operation(operation: WriteOperationType | str | None, config: HoodieWriteConfig) -> str:
+    """The client's method: what the argument says, else what the properties do."""
+    given = config.write.operation
+    if operation is not None and _OPERATION_KEY in config.properties and str(operation).upper() != given.value.upper():
+        raise HoodieConfigException(
+            f"{_OPERATION_KEY} = {given.value.lower()!r}, and the argument says {str(operation).lower()!r}: give one "
+            "of them"
+        )
+    name = str(operation or given).lower()
+    if name != "upsert" or config.write.duplicates_of_inserts is InsertDupPolicy.NONE:
+        return name
+    option = "hoodie.datasource.insert.dup.policy"
+    if config.write.insert_drop_duplicates:
+        option = "hoodie.datasource.write.insert.drop.duplicates"
+    if operation is not None:
+        raise HoodieConfigException(
+            f"operation='upsert' updates records whose key is in the table, and {option} = {config.properties[option]} "
+            "says what inserts do with them: leave that out, or give operation='insert'"
+        )
+    logger.warning(
+        "%s = %s concerns inserts: an insert is done instead of an upsert, as Hudi does; name it by operation='insert'",
+        option,
+        config.properties[option],
+    )
+    return "insert"
+
+
 def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
     """Make the table that the properties describe, so that they do not contradict it."""
     config.write.check_single_writer()
@@ -102,7 +142,14 @@ def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
         raise HoodieConfigException(
             f"hoodie.table.name = {table.table_name!r}, and the argument says {table_name!r}: give one of them"
         )
+    if table.archive_folder not in (None, DEFAULT_ARCHIVE_FOLDER):
+        raise HoodieConfigException(
+            f"hoodie.archivelog.folder = {table.archive_folder!r}: a new table keeps its archived timeline in "
+            f"{DEFAULT_ARCHIVE_FOLDER!r}; leave it out"
+        )
     properties = {}
+    if table.timeline_timezone is not None:
+        properties["hoodie.table.timeline.timezone"] = table.timeline_timezone.value
     if table.database_name is not None:
         properties["hoodie.database.name"] = table.database_name
     if table.url_encode_partitioning is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Protocol
 
 import attrs
@@ -12,8 +13,9 @@ from hoodie.common.model.merge_properties import MergeProperties
 from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, canonical_payload_class
 from hoodie.common.model.write_operation_type import HoodieTableType
 
-__all__ = ["HasProperties", "HoodieTableOptions"]
+__all__ = ["DEFAULT_ARCHIVE_FOLDER", "HasProperties", "HoodieTableOptions", "TimelineTimezone"]
 
+DEFAULT_ARCHIVE_FOLDER = "archived"
 _KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
 _KEY_GENERATOR_TYPES = {
     "SIMPLE": "SimpleKeyGenerator",
@@ -29,6 +31,16 @@ _KEY_GENERATOR_TYPES = {
     "GLOBAL_DELETE": "GlobalDeleteKeyGenerator",
     "GLOBAL_DELETE_AVRO": "GlobalDeleteKeyGenerator",
 }
+
+
+class TimelineTimezone(StrEnum):
+    """The zone of a table's instant times.
+
+    Hudi: org.apache.hudi.common.model.HoodieTimelineTimeZone.
+    """
+
+    UTC = "UTC"
+    LOCAL = "LOCAL"
 
 
 class HasProperties(Protocol):
@@ -155,6 +167,19 @@ class HoodieTableOptions:
         "With false the table stores no record keys, partition paths and commit times (virtual keys): it is smaller, "
         "and takes insert and bulk_insert only.",
     )
+    timeline_timezone: TimelineTimezone | None = property_field(
+        "hoodie.table.timeline.timezone",
+        choice(TimelineTimezone),
+        None,
+        "Zone of the table's instant times: UTC (that of a new table, where it is not given) or LOCAL, that of the "
+        "writing machine.",
+    )
+    archive_folder: str | None = property_field(
+        "hoodie.archivelog.folder",
+        text(),
+        None,
+        "Folder of the archived timeline, in `.hoodie`. A new table has `archived`, and no other is made.",
+    )
 
     def contradictions(self, table: HasProperties) -> list[str]:
         """Compare with what the table says about itself.
@@ -199,6 +224,10 @@ class HoodieTableOptions:
             compare(key, flag, key, stored.get(key, "false").strip().lower() == "true")
         key = "hoodie.populate.meta.fields"
         compare(key, self.populate_meta_fields, key, stored.get(key, "true").strip().lower() == "true")
+        key = "hoodie.table.timeline.timezone"
+        compare(key, self.timeline_timezone, key, stored.get(key, "").strip().upper() or TimelineTimezone.LOCAL)
+        key = "hoodie.archivelog.folder"
+        compare(key, self.archive_folder, key, stored.get(key, "").strip() or DEFAULT_ARCHIVE_FOLDER)
         return found
 
     def _compare_partition_types(self, stored: Mapping[str, str], found: list[str]) -> None:

@@ -14,10 +14,12 @@ import attrs
 from hoodie.common.config.property import (
     all_keys,
     display_value,
+    is_sensitive,
     read_group,
     to_property_value,
 )
 from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.model.commit_metadata import SCHEMA_KEY
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.index_config import HoodieIndexConfig
@@ -25,7 +27,7 @@ from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.storage_retry_config import StorageRetryConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
-from hoodie.config.write_options import HoodieWriteOptions
+from hoodie.config.write_options import HoodieWriteOptions, InsertDupPolicy
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_options import StorageOptions
 
@@ -46,6 +48,11 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
     }
 )
 _PREFIX = "hoodie."
+_METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
+_METADATA_OF_TABLES = frozenset({SCHEMA_KEY, "latest_schema"})
+"""Extra metadata of commits that readers take the table's schema from."""
+_DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
+_DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
 
 
 def _shown_properties(properties: Mapping[str, str]) -> str:
@@ -136,11 +143,7 @@ class HoodieWriteConfig:
     def extra_metadata(self) -> dict[str, str]:
         """What the properties add to the extra metadata of every commit (see ``commit_metadata_key_prefix``)."""
         prefix = self.write.commit_metadata_key_prefix
-        return {
-            key: value
-            for key, value in self.properties.items()
-            if key.startswith(prefix) and find_hudi_key(key) is None and key not in all_keys(GROUPS.values())
-        }
+        return {key: value for key, value in self.properties.items() if key.startswith(prefix)}
 
     def check_against_table(self, table_config: HasProperties) -> None:
         """Refuse properties that contradict what the table says about itself.
@@ -180,6 +183,8 @@ def _as_text(properties: Mapping[str, Any], problems: list[str]) -> dict[str, st
 def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[str]) -> list[str]:
     """Find keys that are unknown or refused; return those that are ignored."""
     used = all_keys(GROUPS.values())
+    # A prefix of all of Hudi's names does not make a misspelt one right.
+    is_narrow = not _PREFIX.startswith(metadata_prefix)
     ignored = []
     for key, value in given.items():
         if key in used:
@@ -188,12 +193,13 @@ def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[s
             continue
         entry = find_hudi_key(key)
         if entry is None:
-            if not key.startswith(metadata_prefix) and (key.startswith(_PREFIX) or _is_misspelt_prefix(key)):
+            is_metadata = is_narrow and key.startswith(metadata_prefix)
+            if not is_metadata and (key.startswith(_PREFIX) or _is_misspelt_prefix(key)):
                 nearest = nearest_key(key, [*used, *(name for name in load_hudi_keys() if not name.endswith("*"))])
                 problems.append(f"{key} = {display_value(key, value)}: Hudi has no such property; nearest: {nearest}")
         elif entry.key_class is KeyClass.REFUSED and not entry.is_harmless_value(value):
             problems.append(f"{key} = {display_value(key, value)}: not supported yet; {entry.note}")
-        else:
+        elif not key.startswith(metadata_prefix):
             ignored.append(key)
     return ignored
 
@@ -213,8 +219,71 @@ def _contradictions(config: HoodieWriteConfig) -> list[str]:
         _small_file_limit_above_maximum,
         _filter_starts_above_its_end,
         _other_base_path,
+        _drops_and_keeps_duplicates,
+        _drops_without_combining,
+        _sorts_without_partitioner,
+        _keeps_and_nulls_missing_columns,
     )
-    return [problem for check in checks if (problem := check(config)) is not None]
+    found = [problem for check in checks if (problem := check(config)) is not None]
+    return [*found, *_wrong_extra_metadata(config)]
+
+
+def _wrong_extra_metadata(config: HoodieWriteConfig) -> list[str]:
+    way_out = f"give {_METADATA_PREFIX_KEY} a prefix that it does not begin with, or leave it out"
+    found = []
+    for key, value in config.extra_metadata.items():
+        begins = f"{key} = {display_value(key, value)} begins with {_METADATA_PREFIX_KEY} = "
+        begins += f"{config.write.commit_metadata_key_prefix!r}, so it would be stored in each commit"
+        if key in _METADATA_OF_TABLES:
+            found.append(f"{begins}, where '{key}' is the table's own: {way_out}")
+        elif is_sensitive(key):
+            found.append(f"{begins} for all readers of the table to see, and by its name it is a secret: {way_out}")
+    return found
+
+
+def _drops_and_keeps_duplicates(config: HoodieWriteConfig) -> str | None:
+    policy = config.write.insert_dup_policy
+    if not config.write.insert_drop_duplicates or policy is InsertDupPolicy.DROP:
+        return None
+    if not config.properties.get(_DUP_POLICY_KEY, "").strip():
+        return None
+    return (
+        f"{_DROP_DUPLICATES_KEY} = true passes over records whose key is in the table, and {_DUP_POLICY_KEY} = "
+        f"{policy.value.lower()} does not: leave one of them out"
+    )
+
+
+def _drops_without_combining(config: HoodieWriteConfig) -> str | None:
+    key = "hoodie.combine.before.insert"
+    if config.write.duplicates_of_inserts is not InsertDupPolicy.DROP:
+        return None
+    if key not in config.properties or config.write.combine_before_insert:
+        return None
+    given = f"{_DROP_DUPLICATES_KEY} = true" if config.write.insert_drop_duplicates else f"{_DUP_POLICY_KEY} = drop"
+    return (
+        f"{given} keeps one record of each key of the input, and {key} = false keeps all: leave one of them out, or "
+        f"give {key} = true"
+    )
+
+
+def _sorts_without_partitioner(config: HoodieWriteConfig) -> str | None:
+    if not config.write.bulk_insert_sort_columns or config.write.bulk_insert_partitioner_class is not None:
+        return None
+    return (
+        "hoodie.bulkinsert.user.defined.partitioner.sort.columns = "
+        f"{','.join(config.write.bulk_insert_sort_columns)!r} is read by a partitioner, and none is given: give "
+        "hoodie.bulkinsert.user.defined.partitioner.class = RDDCustomColumnsSortPartitioner too (or hand "
+        "bulk_insert a CustomColumnsSortPartitioner with the columns), or leave it out"
+    )
+
+
+def _keeps_and_nulls_missing_columns(config: HoodieWriteConfig) -> str | None:
+    if not config.payload.partial_update or not config.write.set_null_for_missing_columns:
+        return None
+    return (
+        "hoodie.write.partial.update = true keeps the values of columns that the input lacks, and "
+        "hoodie.write.set.null.for.missing.columns = true writes nulls there: leave one of them out"
+    )
 
 
 def _small_file_limit_above_maximum(config: HoodieWriteConfig) -> str | None:

@@ -186,14 +186,16 @@ class HoodieWriteOptions:
         boolean(),
         False,
         "Let insert and bulk_insert pass over records whose key is in the table, and keep one of each key of the "
-        "input. Costs the look-up of an upsert.",
+        "input. Costs the look-up of an upsert. It concerns inserts: the method `upsert` of clients does not look at "
+        "it, and `write_table` makes an insert of an upsert that the call does not name.",
     )
     insert_dup_policy: InsertDupPolicy = property_field(
         "hoodie.datasource.insert.dup.policy",
         choice(InsertDupPolicy, aliases={"INSERT": InsertDupPolicy.NONE}),
         InsertDupPolicy.NONE,
         "What insert and bulk_insert do with records whose key is in the table: NONE adds them, DROP passes over them "
-        "(as hoodie.datasource.write.insert.drop.duplicates), FAIL refuses the write.",
+        "(as hoodie.datasource.write.insert.drop.duplicates), FAIL refuses the write. It concerns inserts, as that "
+        "property does.",
     )
     write_buffer_limit_bytes: int = property_field(
         "hoodie.write.buffer.limit.bytes",
@@ -231,7 +233,8 @@ class HoodieWriteOptions:
         "hoodie.datasource.write.commitmeta.key.prefix",
         text(),
         "_",
-        "Properties whose key starts with this are stored in the commit's extra metadata.",
+        "Properties whose key starts with this, Hudi's own too, are stored in the commit's extra metadata. Secrets and "
+        "`schema` are refused there.",
     )
     rollback_using_markers: bool = property_field(
         "hoodie.rollback.using.markers",

@@ -36,6 +36,7 @@ __all__ = [
     "decimal",
     "display_value",
     "integer",
+    "is_sensitive",
     "properties_of",
     "property_field",
     "read_group",
@@ -239,10 +240,22 @@ def display_value(key: str, value: Any) -> str:
     Returns:
         The value's repr, cut after 100 characters, or ``'***'``.
     """
-    if any(word in key.lower() for word in _SENSITIVE_WORDS):
+    if is_sensitive(key):
         return "'***'"
     shown = repr(str(value)) if isinstance(value, str) else repr(value)
     return shown if len(shown) <= 100 else f"{shown[:97]}..."
+
+
+def is_sensitive(key: str) -> bool:
+    """Say whether a property holds a secret, as its key tells.
+
+    Args:
+        key: The property's key.
+
+    Returns:
+        True when its value must not be shown.
+    """
+    return any(word in key.lower() for word in _SENSITIVE_WORDS)
 
 
 def integer(*, minimum: int | None = None, maximum: int = _LARGEST_INTEGER) -> Parser[int]:

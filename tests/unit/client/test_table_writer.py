@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,13 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient
-from hoodie.exception import HoodieConfigException, HoodieException, HoodieKeyException, HoodieNotSupportedException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieDuplicateKeyException,
+    HoodieException,
+    HoodieKeyException,
+    HoodieNotSupportedException,
+)
 
 DATA = pa.table({"k": ["a", "b"], "region": ["x:y", "z"], "ts": [1, 2]})
 
@@ -103,4 +110,90 @@ def test_the_operation_may_be_a_property(tmp_path: Path) -> None:
     result = hoodie.write_table(data, base_path, record_key_fields="id", properties=given)
     assert result.commit_metadata.operation_type == "INSERT"
     assert hoodie.read_table(base_path).num_rows == 2
-    assert hoodie.write_table(data, base_path, operation="upsert", properties=given).updated_count == 2
+    assert hoodie.write_table(data, base_path, operation="INSERT", properties=given).inserted_count == 2
+
+
+def test_an_operation_that_differs_from_the_property_is_refused(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "t")
+    given = {"hoodie.datasource.write.operation": "bulk_insert"}
+    with pytest.raises(HoodieConfigException, match="operation = 'bulk_insert', and the argument says 'insert': give"):
+        hoodie.write_table(DATA, base_path, operation="insert", record_key_fields="k", properties=given)
+    assert not Path(base_path).exists()
+
+
+def test_write_table_refuses_not_to_commit(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "t")
+    with pytest.raises(HoodieConfigException, match=r"write_table always commits: leave it out"):
+        hoodie.write_table(DATA, base_path, record_key_fields="k", properties={"hoodie.auto.commit": "false"})
+    assert not Path(base_path).exists()
+    hoodie.write_table(DATA, base_path, record_key_fields="k", properties={"hoodie.auto.commit": "true"})
+
+
+@pytest.mark.parametrize(
+    ("options", "warns"),
+    [
+        ({"hoodie.datasource.write.insert.drop.duplicates": "true"}, True),
+        ({"hoodie.datasource.insert.dup.policy": "drop", "hoodie.datasource.write.operation": "upsert"}, True),
+        ({"hoodie.datasource.insert.dup.policy": "drop", "hoodie.datasource.write.operation": "insert"}, False),
+    ],
+)
+def test_options_of_inserts_make_an_insert_of_an_upsert_that_the_call_does_not_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, options: dict[str, str], warns: bool
+) -> None:
+    base_path = str(tmp_path / "t")
+    hoodie.write_table(pa.table({"k": ["a"], "ts": [1]}), base_path, record_key_fields="k")
+    with caplog.at_level(logging.WARNING, logger="hoodie"):
+        result = hoodie.write_table(pa.table({"k": ["a", "b"], "ts": [2, 2]}), base_path, properties=options)
+    assert result.commit_metadata.operation_type == "INSERT"
+    assert hoodie.read_table(base_path, columns=["k", "ts"]).sort_by("k").to_pylist() == [
+        {"k": "a", "ts": 1},
+        {"k": "b", "ts": 2},
+    ]
+    assert ("concerns inserts: an insert is done instead of an upsert" in caplog.text) == warns
+
+
+def test_a_named_upsert_with_options_of_inserts_is_refused(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "t")
+    given = {"hoodie.datasource.insert.dup.policy": "fail"}
+    with pytest.raises(HoodieConfigException, match=r"insert\.dup\.policy = fail says what inserts do with them"):
+        hoodie.write_table(DATA, base_path, operation="upsert", record_key_fields="k", properties=given)
+    assert not Path(base_path).exists()
+    hoodie.write_table(DATA, base_path, record_key_fields="k", properties=given)
+    with pytest.raises(HoodieDuplicateKeyException):
+        hoodie.write_table(DATA, base_path, properties=given)
+
+
+@pytest.mark.parametrize(("given", "stored", "other"), [("local", "LOCAL", "UTC"), ("UTC", "UTC", "LOCAL")])
+def test_a_new_table_has_the_timeline_timezone_that_is_asked_for(
+    tmp_path: Path, given: str, stored: str, other: str
+) -> None:
+    base_path = str(tmp_path / "t")
+    key = "hoodie.table.timeline.timezone"
+    for _ in range(2):
+        hoodie.write_table(DATA, base_path, record_key_fields="k", properties={key: given})
+    assert HoodieTableMetaClient.load(base_path).table_config.timeline_timezone == stored
+    with pytest.raises(HoodieConfigException, match=f"{key} = '{other}': the table has '{stored}'"):
+        hoodie.write_table(DATA, base_path, properties={key: other})
+    with pytest.raises(HoodieConfigException, match="must be UTC or LOCAL"):
+        hoodie.write_table(DATA, base_path, properties={key: "CET"})
+
+
+def test_the_archive_of_a_new_table_has_the_usual_folder(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "t")
+    key = "hoodie.archivelog.folder"
+    with pytest.raises(HoodieConfigException, match="keeps its archived timeline in 'archived'; leave it out"):
+        hoodie.write_table(DATA, base_path, record_key_fields="k", properties={key: "elsewhere"})
+    assert not Path(base_path).exists()
+    hoodie.write_table(DATA, base_path, record_key_fields="k", properties={key: "archived"})
+    with pytest.raises(HoodieConfigException, match=f"{key} = 'elsewhere': the table has 'archived'"):
+        hoodie.write_table(DATA, base_path, properties={key: "elsewhere"})
+
+
+def test_an_on_progress_that_cannot_be_called_is_refused_before_a_table_is_made(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "t")
+    with pytest.raises(HoodieConfigException, match="on_progress is 'text', a str: give a function"):
+        hoodie.write_table(DATA, base_path, record_key_fields="k", on_progress="text")  # type: ignore[arg-type]
+    assert not Path(base_path).exists()
+    config = hoodie.HoodieWriteConfig.from_properties(base_path)
+    with pytest.raises(HoodieConfigException, match="on_progress is 'text'"):
+        hoodie.HoodieLocalWriteClient(config, on_progress="text")  # type: ignore[arg-type]

@@ -201,6 +201,31 @@ def test_names_of_others_are_kept_and_not_looked_at() -> None:
         ("hoodie.parquet.bloom.filter.enabled", True, False),
         ("hoodie.table.version", 6, 8),
         ("hoodie.precommit.validators", "", "com.example.Validator"),
+        ("hoodie.write.commit.callback.on", "false", "true"),
+        ("hoodie.errortable.enable", "false", "true"),
+        ("hoodie.rollback.instant.backup.enabled", "false", "true"),
+        ("hoodie.write.track.event.time.watermark", "false", "true"),
+        ("hoodie.fileid.prefix.provider.class", "org.apache.hudi.table.RandomFileIdPrefixProvider", "com.example.Ids"),
+        ("hoodie.avro.write.support.class", "org.apache.hudi.avro.HoodieAvroWriteSupport", "com.example.Support"),
+        ("hoodie.io.factory.class", "org.apache.hudi.io.hadoop.HoodieHadoopIOFactory", "com.example.Factory"),
+        ("hoodie.io.factory.class", "org.apache.hudi.io.storage.hadoop.HoodieHadoopIOFactory", "com.example.Factory"),
+        ("hoodie.storage.class", "org.apache.hudi.storage.hadoop.HoodieHadoopStorage", "com.example.Storage"),
+        (
+            "hoodie.parquet.spark.row.write.support.class",
+            "org.apache.hudi.io.storage.row.HoodieRowParquetWriteSupport",
+            "com.example.Support",
+        ),
+        ("hoodie.writestatus.class", "org.apache.hudi.client.WriteStatus", "com.example.Status"),
+        (
+            "hoodie.record.size.estimator.class",
+            "org.apache.hudi.estimator.AverageRecordSizeEstimator",
+            "com.example.Sizes",
+        ),
+        ("hoodie.parquet.write.utc-timezone.enabled", "true", "false"),
+        ("hoodie.write.config.keys.to.serialize.to.commit.metadata", "", "hoodie.table.name"),
+        ("hoodie.commit.metadata.engine.properties.embed.enable", "false", "true"),
+        ("hoodie.table.storage.layout", "default", "bucket"),
+        ("hoodie.bulkinsert.overwrite.operation.type", "", "insert_overwrite_table"),
     ],
 )
 def test_a_refused_property_is_accepted_with_the_value_that_asks_for_nothing(
@@ -259,7 +284,8 @@ def test_more_than_one_writer_and_lazy_rollback_cannot_start_a_commit() -> None:
 
 def test_properties_with_the_prefix_go_to_the_commit() -> None:
     given = {"_source": "kafka", "_hoodie.time.generator.reuse.enable": "true", "note": "x"}
-    assert HoodieWriteConfig.from_properties("/t", given).extra_metadata == {"_source": "kafka"}
+    expected = {"_source": "kafka", "_hoodie.time.generator.reuse.enable": "true"}
+    assert HoodieWriteConfig.from_properties("/t", given).extra_metadata == expected
     prefixed = {"hoodie.datasource.write.commitmeta.key.prefix": "hoodie.note.", "hoodie.note.who": "me"}
     assert HoodieWriteConfig.from_properties("/t", prefixed).extra_metadata == {"hoodie.note.who": "me"}
 
@@ -271,3 +297,93 @@ def test_a_schema_must_be_the_json_of_a_record() -> None:
     assert "must be the JSON of an Avro record: Expecting" in problem
     (problem,) = problems_of({"hoodie.avro.schema": '"string"'})
     assert problem.endswith("must be the JSON of an Avro record")
+
+
+METADATA_PREFIX = "hoodie.datasource.write.commitmeta.key.prefix"
+
+
+def test_hudis_own_options_with_the_prefix_go_to_the_commit_too(caplog: pytest.LogCaptureFixture) -> None:
+    given = {METADATA_PREFIX: "hoodie.", "hoodie.table.name": "trips", "hoodie.clean.automatic": "true", "_a": "b"}
+    with caplog.at_level(logging.INFO, logger="hoodie"):
+        config = HoodieWriteConfig.from_properties("/t", given)
+    assert config.extra_metadata == {key: value for key, value in given.items() if key != "_a"}
+    assert "hoodie.clean.automatic" not in caplog.text
+
+
+def test_a_prefix_of_all_names_does_not_hide_a_misspelt_one() -> None:
+    (problem,) = problems_of({METADATA_PREFIX: "hoodie.", "hoodie.table.nane": "trips"})
+    assert problem.endswith("Hudi has no such property; nearest: hoodie.table.name")
+
+
+@pytest.mark.parametrize("key", ["schema", "latest_schema"])
+def test_no_property_takes_the_place_of_the_tables_schema_in_a_commit(key: str) -> None:
+    assert HoodieWriteConfig.from_properties("/t", {key: "s"}).extra_metadata == {}
+    (problem,) = problems_of({METADATA_PREFIX: key[:3], key: "s"})
+    assert f"{key} = 's' begins with {METADATA_PREFIX} = '{key[:3]}'" in problem
+    assert f"'{key}' is the table's own: give {METADATA_PREFIX} a prefix that it does not begin with" in problem
+
+
+def test_secrets_do_not_go_to_the_commit() -> None:
+    (problem,) = problems_of({METADATA_PREFIX: "hoodie.", "hoodie.datasource.hive_sync.password": "s3cr3t"})
+    assert "by its name it is a secret" in problem
+    assert "s3cr3t" not in problem
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        (
+            {
+                "hoodie.datasource.write.insert.drop.duplicates": "true",
+                "hoodie.datasource.insert.dup.policy": "fail",
+            },
+            "hoodie.datasource.insert.dup.policy = fail does not: leave one of them out",
+        ),
+        (
+            {
+                "hoodie.datasource.write.insert.drop.duplicates": "true",
+                "hoodie.datasource.insert.dup.policy": "none",
+            },
+            "hoodie.datasource.insert.dup.policy = none does not: leave one of them out",
+        ),
+        (
+            {"hoodie.datasource.write.insert.drop.duplicates": "true", "hoodie.combine.before.insert": "false"},
+            "hoodie.combine.before.insert = false keeps all: leave one of them out, or give",
+        ),
+        (
+            {"hoodie.datasource.insert.dup.policy": "drop", "hoodie.combine.before.insert": "false"},
+            "hoodie.datasource.insert.dup.policy = drop keeps one record of each key",
+        ),
+        (
+            {"hoodie.bulkinsert.user.defined.partitioner.sort.columns": "a,b"},
+            "give hoodie.bulkinsert.user.defined.partitioner.class = RDDCustomColumnsSortPartitioner too",
+        ),
+        (
+            {"hoodie.write.partial.update": "true", "hoodie.write.set.null.for.missing.columns": "true"},
+            "hoodie.write.set.null.for.missing.columns = true writes nulls there: leave one of them out",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused_with_the_way_out(
+    properties: dict[str, object], words: str
+) -> None:
+    (problem,) = problems_of(properties)
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"hoodie.datasource.write.insert.drop.duplicates": "true", "hoodie.datasource.insert.dup.policy": "drop"},
+        {"hoodie.datasource.write.insert.drop.duplicates": "false", "hoodie.datasource.insert.dup.policy": "fail"},
+        {"hoodie.datasource.write.insert.drop.duplicates": "true", "hoodie.combine.before.insert": "true"},
+        {"hoodie.datasource.insert.dup.policy": "fail", "hoodie.combine.before.insert": "false"},
+        {
+            "hoodie.bulkinsert.user.defined.partitioner.sort.columns": "a",
+            "hoodie.bulkinsert.user.defined.partitioner.class": "RDDCustomColumnsSortPartitioner",
+        },
+        {"hoodie.write.partial.update": "true", "hoodie.write.set.null.for.missing.columns": "false"},
+    ],
+)
+def test_options_that_agree_are_accepted(properties: dict[str, object]) -> None:
+    assert HoodieWriteConfig.from_properties("/t", properties).properties == properties
