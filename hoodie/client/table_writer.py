@@ -14,7 +14,6 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.record_merger import load_merger_class
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
-from hoodie.config.table_options import DEFAULT_ARCHIVE_FOLDER
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import InsertDupPolicy
@@ -142,12 +141,9 @@ def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
         raise HoodieConfigException(
             f"hoodie.table.name = {table.table_name!r}, and the argument says {table_name!r}: give one of them"
         )
-    if table.archive_folder not in (None, DEFAULT_ARCHIVE_FOLDER):
-        raise HoodieConfigException(
-            f"hoodie.archivelog.folder = {table.archive_folder!r}: a new table keeps its archived timeline in "
-            f"{DEFAULT_ARCHIVE_FOLDER!r}; leave it out"
-        )
     properties = {}
+    if table.archive_folder is not None:
+        properties["hoodie.archivelog.folder"] = table.archive_folder
     if table.timeline_timezone is not None:
         properties["hoodie.table.timeline.timezone"] = table.timeline_timezone.value
     if table.database_name is not None:

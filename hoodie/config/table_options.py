@@ -13,9 +13,8 @@ from hoodie.common.model.merge_properties import MergeProperties
 from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, canonical_payload_class
 from hoodie.common.model.write_operation_type import HoodieTableType
 
-__all__ = ["DEFAULT_ARCHIVE_FOLDER", "HasProperties", "HoodieTableOptions", "TimelineTimezone"]
+__all__ = ["HasProperties", "HoodieTableOptions", "TimelineTimezone"]
 
-DEFAULT_ARCHIVE_FOLDER = "archived"
 _KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
 _KEY_GENERATOR_TYPES = {
     "SIMPLE": "SimpleKeyGenerator",
@@ -227,7 +226,7 @@ class HoodieTableOptions:
         key = "hoodie.table.timeline.timezone"
         compare(key, self.timeline_timezone, key, stored.get(key, "").strip().upper() or TimelineTimezone.LOCAL)
         key = "hoodie.archivelog.folder"
-        compare(key, self.archive_folder, key, stored.get(key, "").strip() or DEFAULT_ARCHIVE_FOLDER)
+        compare(key, self.archive_folder, key, stored.get(key, "").strip() or "archived")
         return found
 
     def _compare_partition_types(self, stored: Mapping[str, str], found: list[str]) -> None:

@@ -47,8 +47,7 @@ def test_every_option_of_the_page_is_one() -> None:
     names = set(re.findall(r"[`\"](hoodie\.[a-z][a-z_.]+[a-z])[`\"=]", PAGE))
     modules = {name for name in names if name.split(".")[1] in ("spark", "common", "execution", "keygen", "exception")}
     calls = {name for name in names if hasattr(hoodie, name.split(".")[1])}
-    of_tables = {"hoodie.table.timeline.timezone"}
-    wrong = {n for n in names - modules - calls - of_tables if n not in known and find_hudi_key(n) is None}
+    wrong = {n for n in names - modules - calls if n not in known and find_hudi_key(n) is None}
     assert not wrong
     assert len(names) > 15
 

@@ -57,6 +57,8 @@ _KEY_GENERATORS = {
     "CUSTOM": "CustomKeyGenerator",
 }
 _REFUSED_KEY_GENERATORS = {"GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
+_ARCHIVE_FOLDER_KEY = "hoodie.archivelog.folder"
+_ARCHIVE_FOLDER = "archived"
 _PARTITION_TYPES = ("SIMPLE", "TIMESTAMP")
 _TABLE_NAME = re.compile(r"\w(?:[\w.\- ]*[\w.\-])?")
 _PROPERTY_KEYS_OF_ARGUMENTS = {
@@ -75,7 +77,7 @@ _PROPERTY_KEYS_OF_ARGUMENTS = {
 _EXTRA_KEYS = frozenset(
     {
         "hoodie.database.name",
-        "hoodie.archivelog.folder",
+        _ARCHIVE_FOLDER_KEY,
         "hoodie.datasource.write.partitionpath.urlencode",
         "hoodie.datasource.write.drop.partition.columns",
         DELETE_FIELD_KEYS[0],
@@ -167,7 +169,7 @@ class _PropertiesBuilder:
             "hoodie.table.version": str(definition.table_version),
             "hoodie.timeline.layout.version": "1",
             "hoodie.table.timeline.timezone": "UTC",
-            "hoodie.archivelog.folder": "archived",
+            _ARCHIVE_FOLDER_KEY: _ARCHIVE_FOLDER,
             "hoodie.table.recordkey.fields": ",".join(record_keys),
             "hoodie.table.keygenerator.class": (
                 key_generator if "." in key_generator else f"{_KEY_GENERATOR_PACKAGE}{key_generator}"
@@ -420,6 +422,11 @@ class _PropertiesBuilder:
                 self._problems.append(f"property {key} is not a property of a table of version 6{hint}")
             elif not isinstance(value, str):
                 self._problems.append(f"property {key} has the value {value!r}: give a string")
+            elif key == _ARCHIVE_FOLDER_KEY and value != _ARCHIVE_FOLDER:
+                self._problems.append(
+                    f"property {key} is {value!r}: a new table keeps its archived timeline in {_ARCHIVE_FOLDER!r}; "
+                    "leave it out"
+                )
             elif key not in _MERGE_KEYS:
                 extra[key] = value
         return extra
