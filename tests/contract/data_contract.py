@@ -33,6 +33,26 @@ def table_of(rows: list[tuple[str | None, str | None, int, int | None]]) -> pa.T
     return pa.table({name: [row[i] for row in rows] for i, name in enumerate(SCHEMA.names)}, schema=SCHEMA)
 
 
+def nested_table(prefix: str, keys: list[str | None]) -> pa.Table:
+    """Keys with a list, a struct and a map, some of them null."""
+    numbers = range(len(keys))
+    return pa.table(
+        {
+            "key": pa.array(keys, pa.string()),
+            f"{prefix}_list": pa.array(
+                [[i, None] if i % 4 != 3 else None for i in numbers], pa.list_(pa.field("element", pa.int64()))
+            ),
+            f"{prefix}_struct": pa.array(
+                [{"a": i, "b": [str(i)]} if i % 4 != 2 else None for i in numbers],
+                pa.struct([("a", pa.int64()), ("b", pa.list_(pa.field("element", pa.string())))]),
+            ),
+            f"{prefix}_map": pa.array(
+                [[(f"m{i}", i)] if i % 5 != 4 else None for i in numbers], pa.map_(pa.string(), pa.int64())
+            ),
+        }
+    )
+
+
 def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
     assert batch.num_rows > 0
     value = pc.multiply(batch.column("value"), 2)
@@ -246,6 +266,53 @@ class DataContract:
             ("b", "x", 2, 0, None),
             (None, "x", 3, 0, None),
         ]
+
+    @pytest.mark.parametrize("how", ["inner", "left"])
+    def test_nested_columns_on_both_sides_of_a_join_keep_their_values(
+        self, context: HoodieEngineContext, how: str
+    ) -> None:
+        left = self.data(context, nested_table("left", ["a", "b", "c", None]))
+        right = self.data(context, nested_table("right", ["b", "a", "b", None]))
+        joined = left.join(right, ["key"], how)
+        assert [field.type for field in joined.schema] == [
+            *(field.type for field in left.schema),
+            *(field.type for field in list(right.schema)[1:]),
+        ]
+        pairs = [(0, 1), (1, 0), (1, 2)] + ([(2, None), (3, None)] if how == "left" else [])
+        lefts = nested_table("left", ["a", "b", "c", None]).to_pylist()
+        rights = nested_table("right", ["b", "a", "b", None]).to_pylist()
+        nothing_there = dict.fromkeys(rights[0])
+        expected = [
+            tuple(
+                (nothing_there | (rights[j] if j is not None else {}) | lefts[i])[name] for name in joined.schema.names
+            )
+            for i, j in pairs
+        ]
+        assert rows_of(joined) == sorted(expected, key=repr)
+
+    def test_nested_columns_join_with_no_rows(self, context: HoodieEngineContext) -> None:
+        left = self.data(context, nested_table("left", ["a"]))
+        none = self.data(context, nested_table("right", []))
+        assert [row[-3:] for row in rows_of(left.join(none, ["key"], "left"))] == [(None, None, None)]
+        assert rows_of(left.join(none, ["key"], "inner")) == []
+        assert rows_of(none.join(left, ["key"], "left")) == []
+
+    def test_a_column_on_both_sides_of_a_join_is_refused(self, records: HoodieData) -> None:
+        with pytest.raises(HoodieException, match="value are on both sides"):
+            records.join(records.select(["key", "value"]), ["key"], "left")
+
+    def test_nested_columns_go_through_every_operation(self, context: HoodieEngineContext) -> None:
+        table = nested_table("n", [f"k{i % 40}" for i in range(60)])
+        numbers = pa.array([i % 3 for i in range(60)], pa.int32())
+        table = table.append_column("bucket", numbers)
+        data = self.data(context, table).union(self.data(context, table))
+        expected = sorted((tuple(row.values()) for row in [*table.to_pylist(), *table.to_pylist()]), key=repr)
+        assert rows_of(data.route("bucket", 3)) == expected
+        assert rows_of(data.repartition_by(["key"], 2)) == expected
+        assert rows_of(data.sort_by(["key", "bucket"], 2)) == expected
+        assert rows_of(data.route("bucket", 3).sort_within(["key"])) == expected
+        assert rows_of(data.coalesce(1)) == expected
+        assert rows_of(data.combine_by_key(["key"], lambda rows: rows)) == expected
 
     def test_data_joins_with_data_made_from_it(self, records: HoodieData) -> None:
         joined = records.select(["key", "value"]).join(records.select(["key", "part"]), ["key"], "inner")

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from hoodie.common.data.data import HoodieData
+from hoodie.common.data.local_data import LocalData
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.engine.local_engine_context import LocalEngineContext
 from tests.contract.data_contract import DataContract
@@ -16,3 +17,48 @@ class TestLocalData(DataContract):
 
     def data(self, context: HoodieEngineContext, table: pa.Table) -> HoodieData:
         return context.to_data(table)
+
+    def test_chunks_that_do_not_fit_one_array_are_routed_and_joined(self, context: LocalEngineContext) -> None:
+        # Lists of nulls count elements without holding memory.
+        many = pa.ListArray.from_arrays(pa.array([0, 2**31 - 1], pa.int32()), pa.nulls(2**31 - 1))
+        few = pa.ListArray.from_arrays(pa.array([0, 1, 5], pa.int32()), pa.nulls(5))
+        table = pa.table({"key": ["a", "b", "c"], "number": pa.array([1, 0, 1], pa.int32())})
+        table = table.append_column("list", pa.chunked_array([many, few]))
+        with pytest.raises(pa.ArrowInvalid, match="overflow"):
+            table.take([2, 0, 1])
+        data = LocalData.from_table(context, table)
+        other = LocalData.from_table(context, pa.table({"key": ["c", "b"], "value": [3, 2]}))
+        for result in (data.route("number", 2), data.sort_by(["key"], 3), data.join(other, ["key"], "left")):
+            rows = result.select(["key", "number"]).collect()
+            assert rows is not None
+            assert sorted(rows["key"].to_pylist()) == ["a", "b", "c"]
+        joined = other.join(data, ["key"], "left").collect()
+        assert joined is not None
+        assert joined.sort_by("key").to_pylist() == [
+            {"key": "b", "value": 2, "number": 0, "list": [None]},
+            {"key": "c", "value": 3, "number": 1, "list": [None] * 4},
+        ]
+
+    def test_columns_of_dictionaries_and_of_nulls_go_through_every_operation(
+        self, context: HoodieEngineContext
+    ) -> None:
+        first = pa.table({"key": pa.array(["b", "a"]).dictionary_encode(), "none": pa.nulls(2), "value": [1, 2]})
+        second = pa.table(
+            {"key": pa.array(["c", None, "b"]).dictionary_encode(), "none": pa.nulls(3), "value": [3, 4, 5]}
+        )
+        data = LocalData.from_table(context, pa.concat_tables([first, second]))
+        other = LocalData.from_table(context, pa.table({"key": ["b", "c"], "more": [10, 30]}))
+        joined = data.join(other, ["key"], "left").select(["value", "more"]).collect()
+        assert joined is not None
+        assert joined["more"].to_pylist() == [10, None, 30, None, 10]
+        for result in (
+            data.sort_by(["key", "none"], 1),
+            data.repartition_by(["key", "none"], 2),
+            data.combine_by_key(["none", "key"], lambda rows: rows),
+        ):
+            rows = result.collect()
+            assert rows is not None
+            assert sorted(zip(rows["value"].to_pylist(), rows["key"].to_pylist(), strict=True)) == [
+                (1, "b"), (2, "a"), (3, "c"), (4, None), (5, "b"),
+            ]  # fmt: skip
+        assert data.count_by(["key", "none"]).num_rows == 4

@@ -50,7 +50,7 @@ class TestSparkData(DataContract):
 
     def data(self, context: HoodieEngineContext, table: pa.Table) -> HoodieData:
         assert isinstance(context, HoodieSparkEngineContext)
-        rows = [tuple(row.values()) for row in table.to_pylist()]
+        rows = [tuple(row.values()) for row in table.to_pylist(maps_as_pydicts="strict")]
         return context.to_data(context.spark.createDataFrame(rows, spark_schema(table.schema)))
 
 

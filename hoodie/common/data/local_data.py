@@ -31,6 +31,9 @@ once."""
 BATCH_ROWS = 1 << 17
 """Rows of a batch that tables are cut into: large enough that the cost of a call vanishes, small enough for caches."""
 
+BATCH_BYTES = 1 << 28
+"""Bytes that a batch of taken rows has at most, by the average of the table: far from 2 GiB, the end of its offsets."""
+
 
 class LocalData(HoodieData):
     """Partitions of batches in this process.
@@ -94,7 +97,7 @@ class LocalData(HoodieData):
     def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> LocalData:
         table = self._compute()
         if table.num_rows == 0 or any(
-            pc.count_distinct(table[key], mode="all").as_py() == table.num_rows for key in keys
+            pc.count_distinct(_plain(table[key]), mode="all").as_py() == table.num_rows for key in keys
         ):
             return LocalData.from_table(self._context, table, self.num_partitions)
         repeated = _repeated_rows(table, keys)
@@ -112,7 +115,8 @@ class LocalData(HoodieData):
 
         def count(task: TaskIdentity, partition: Partition) -> pa.Table:
             batches = (batch.select(names) for batch in partition(task))
-            return _count_rows(pa.Table.from_batches(batches, pa.schema([self._schema.field(n) for n in names])), names)
+            table = pa.Table.from_batches(batches, pa.schema([self._schema.field(n) for n in names]))
+            return _count_rows(pa.table([_plain(column) for column in table.columns], names), names)
 
         parts = pa.concat_tables(self._run(count))
         total = parts.group_by(names).aggregate([("count", "sum")])
@@ -124,9 +128,31 @@ class LocalData(HoodieData):
         joins = {"inner": "inner", "left": "left outer"}
         if how not in joins:
             raise HoodieException(f"join {how!r} is not one of {sorted(joins)}")
-        result = self._compute().join(other._compute(), keys=list(on), join_type=joins[how])
-        columns = [*self._schema.names, *(name for name in other.schema.names if name not in set(on))]
-        return LocalData.from_table(self._context, result.select(columns), self.num_partitions)
+        added = [field for field in other.schema if field.name not in set(on)]
+        twice = sorted({field.name for field in added} & set(self.schema.names))
+        if twice:
+            raise HoodieSchemaException(f"columns {', '.join(twice)} are on both sides of a join; rename those of one")
+        if how == "left":
+            added = [field.with_nullable(True) for field in added]
+        left, right = self._compute(), other._compute()
+        # Only the keys go through the join, which knows no nested columns; the others are taken by row number.
+        pairs = _numbered_keys(left, on, "left").join(
+            _numbered_keys(right, on, "right"), keys=[str(index) for index in range(len(on))], join_type=joins[how]
+        )
+        left_rows = pairs["left"].to_numpy()
+        right_rows = pairs["right"].fill_null(-1).to_numpy()
+        order = np.lexsort((right_rows, left_rows))
+        sides = [(_Rows(left), left_rows[order])]
+        if added:
+            sides.append((_Rows(right.select([field.name for field in added])), right_rows[order]))
+        schema = pa.schema([*self._schema, *added])
+        count = max(1, min(self.num_partitions, -(-len(order) // 1024)))
+        bounds = [len(order) * index // count for index in range(count + 1)]
+        return LocalData(
+            self._context,
+            schema,
+            [_taken([(rows, numbers[low:high]) for rows, numbers in sides], schema) for low, high in pairwise(bounds)],
+        )
 
     def union(self, other: HoodieData) -> LocalData:
         if not isinstance(other, LocalData):
@@ -146,20 +172,12 @@ class LocalData(HoodieData):
     def _routed(self, table: pa.Table, numbers: np.ndarray, num_partitions: int) -> LocalData:
         order = np.argsort(numbers, kind="stable")
         bounds = np.searchsorted(numbers[order], np.arange(num_partitions + 1))
-        whole = table.combine_chunks()
-
-        def routed(rows: np.ndarray) -> Partition:
-            def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
-                for low in range(0, len(rows), BATCH_ROWS):
-                    chunk = rows[low : low + BATCH_ROWS]
-                    consecutive = len(chunk) and chunk[-1] - chunk[0] == len(chunk) - 1
-                    piece = whole.slice(chunk[0], len(chunk)) if consecutive else whole.take(pa.array(chunk))
-                    yield from piece.combine_chunks().to_batches()
-
-            return run
-
-        rows_of = [order[bounds[number] : bounds[number + 1]] for number in range(num_partitions)]
-        return LocalData(self._context, self._schema, [routed(rows) for rows in rows_of])
+        rows = _Rows(table)
+        return LocalData(
+            self._context,
+            self._schema,
+            [_taken([(rows, order[low:high])], self._schema) for low, high in pairwise(bounds)],
+        )
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         missing = [name for name in columns if name not in self._schema.names]
@@ -195,10 +213,15 @@ class LocalData(HoodieData):
 
     def sort_by(self, columns: Sequence[str], num_partitions: int) -> LocalData:
         self._check_columns(columns)
-        table = _sorted(self._compute(), columns)
+        table = self._compute()
+        order = _order(table, columns)
         bounds = [table.num_rows * number // num_partitions for number in range(num_partitions + 1)]
-        pieces = [table.slice(low, high - low) for low, high in pairwise(bounds)]
-        return LocalData(self._context, self._schema, [_table_partition(piece) for piece in pieces])
+        rows = _Rows(table)
+        return LocalData(
+            self._context,
+            self._schema,
+            [_taken([(rows, order[low:high])], self._schema) for low, high in pairwise(bounds)],
+        )
 
     def sort_within(self, columns: Sequence[str]) -> LocalData:
         self._check_columns(columns)
@@ -207,7 +230,7 @@ class LocalData(HoodieData):
         def in_order(partition: Partition) -> Partition:
             def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
                 table = pa.Table.from_batches(partition(task), self._schema)
-                yield from _sorted(table, names).to_batches(max_chunksize=BATCH_ROWS)
+                yield from _taken([(_Rows(table), _order(table, names))], self._schema)(task)
 
             return run
 
@@ -257,12 +280,97 @@ def _codes(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
     """A small number for each distinct value of the columns together."""
     codes = np.zeros(table.num_rows, dtype=np.int64)
     for column in columns:
-        encoded = table[column].combine_chunks().dictionary_encode(null_encoding="encode")
-        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
+        # All chunks come with one dictionary; joining them first would fail above 2 GiB.
+        chunks = _plain(table[column]).dictionary_encode(null_encoding="encode").chunks
+        if not chunks:
+            continue
+        numbers = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
+        codes = codes * (len(chunks[-1].dictionary) + 1) + numbers
         codes = np.unique(codes, return_inverse=True)[1] if len(columns) > 1 else codes
     return codes
 
 
-def _sorted(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    order = pc.sort_indices(table, [(name, "ascending") for name in columns])
-    return table.take(order)
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of values that Arrow compares: without dictionaries, and numbers where there are nulls only."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column.cast(pa.int8()) if pa.types.is_null(column.type) else column
+
+
+def _numbered_keys(table: pa.Table, keys: Sequence[str], side: str) -> pa.Table:
+    """Key columns by their place (names may be anything), and the number of each row."""
+    columns = {str(index): _plain(table[key]) for index, key in enumerate(keys)}
+    return pa.table({**columns, side: pa.array(np.arange(table.num_rows, dtype=np.int64))})
+
+
+def _order(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+    compared = pa.table({name: _plain(table[name]) for name in columns})
+    order: np.ndarray = pc.sort_indices(compared, [(name, "ascending") for name in columns]).to_numpy()
+    return order.astype(np.int64)
+
+
+def _taken(sides: Sequence[tuple[_Rows, np.ndarray]], schema: pa.Schema) -> Partition:
+    """Rows of one or several tables, side by side."""
+
+    def some(low: int, high: int) -> Iterator[pa.RecordBatch]:
+        try:
+            columns = [array for rows, numbers in sides for array in rows.take(numbers[low:high]).columns]
+        except (pa.ArrowInvalid, pa.ArrowCapacityError):
+            # These rows are so much larger than the others that one array does not hold them.
+            if high - low < 2:
+                raise
+            middle = (low + high) // 2
+            yield from some(low, middle)
+            yield from some(middle, high)
+        else:
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+        count = len(sides[0][1])
+        step = min(rows.rows_of_batch for rows, _ in sides)
+        for low in range(0, count, step):
+            yield from some(low, min(low + step, count))
+
+    return run
+
+
+class _Rows:
+    """The rows of a table by their number, of any type and size.
+
+    Arrow's own `take` joins the chunks of a column first, which fails where one has more than 2 GiB of strings, or
+    more than 2**31 elements in its lists.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        try:
+            whole = table.combine_chunks()
+        except pa.ArrowInvalid:
+            whole = table
+        self._batches = whole.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
+        row_bytes = -(-table.nbytes // max(1, table.num_rows))
+        self.rows_of_batch = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
+
+    def take(self, rows: np.ndarray) -> pa.RecordBatch:
+        """Rows of these numbers in their order; nulls for -1."""
+        if len(self._batches) == 1:
+            return _take(self._batches[0], rows)
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        parts, taken = [], [np.zeros(0, dtype=np.int64)]
+        for owner in np.unique(owners[rows >= 0]):
+            mine = np.flatnonzero(owners == owner)
+            parts.append(_take(self._batches[owner], rows[mine] - self._starts[owner]))
+            taken.append(mine)
+        places = np.full(len(rows), -1, dtype=np.int64)
+        found = np.concatenate(taken)
+        places[found] = np.arange(len(found))
+        together = pa.Table.from_batches(parts, self._batches[0].schema).combine_chunks().to_batches()
+        if len(together) > 1:
+            raise pa.ArrowInvalid("the rows hold more strings than one array does")
+        return _take(together[0] if together else self._batches[0].slice(0, 0), places)
+
+
+def _take(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
+    if len(rows) and rows[0] >= 0 and bool((np.diff(rows) == 1).all()):
+        return batch.slice(rows[0], len(rows))
+    return batch.take(pa.array(rows, mask=rows < 0))
