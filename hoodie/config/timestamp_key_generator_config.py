@@ -18,6 +18,7 @@ __all__ = ["HoodieTimestampKeyGeneratorConfig", "TimeUnit", "TimestampType"]
 
 _PREFIX = "hoodie.keygen.timebased."
 _OLD_PREFIX = "hoodie.deltastreamer.keygen.timebased."
+_ZONES = (f"{_PREFIX}input.timezone", f"{_PREFIX}output.timezone")
 _PARSER = "org.apache.hudi.keygen.parser.HoodieDateTimeParser"
 
 
@@ -209,6 +210,13 @@ class HoodieTimestampKeyGeneratorConfig:
             for key, name in known.items():
                 if key in properties:
                     merged[name] = properties[key]
+        stored = {name for key, name in known.items() if key in table}
+        if f"{_PREFIX}timezone" not in stored and not stored.isdisjoint(_ZONES):
+            # The table's own zones go first: the writer's zone of both is that of the other one only.
+            zone = merged.pop(f"{_PREFIX}timezone", None)
+            for name in _ZONES:
+                if zone and name not in stored:
+                    merged[name] = zone
         problems: list[str] = []
         config = read_group(cls, merged, problems)
         if problems:
@@ -263,17 +271,120 @@ class HoodieTimestampKeyGeneratorConfig:
         Returns:
             One sentence for each difference.
         """
-        found = []
+        found = self.zone_problems()
+        own = self._of_stored(table)
         for name, prop in properties_of(type(self)).items():
             given = getattr(self, name)
             stored = next((table[key].strip() for key in prop.keys if key in table), None)
-            if given is None or stored is None:
+            if given is None:
+                continue
+            if stored is None:
+                effect = own._effect_against(name, given, self.timestamp_type) if own is not None else None
+                if effect is not None:
+                    found.append(
+                        f"{prop.key} = '{given}': in the table it is {effect}; leave it out, or write to a table made "
+                        "with it"
+                    )
                 continue
             actual: object = stored
             with suppress(ValueError):
                 actual = prop.parser.parse(stored)
-            if given != actual:
+            is_same = _same_zones(given, str(actual)) if name.endswith("timezone") else given == actual
+            if not is_same:
                 found.append(
                     f"{prop.key} = '{given}': the table has '{stored}'; leave it out, or write to a table made with it"
                 )
         return found
+
+    def zone_problems(self) -> list[str]:
+        """Where zones that are given together differ, one sentence for each."""
+        if self.timezone is None:
+            return []
+        return [
+            f"{_PREFIX}{kind}.timezone = '{zone}' and {_PREFIX}timezone = '{self.timezone}' differ, and the second "
+            "counts for both directions: give one of them"
+            for kind, zone in (("input", self.input_timezone), ("output", self.output_timezone))
+            if zone is not None and not _same_zones(zone, self.timezone)
+        ]
+
+    def default_properties(self, one_timezone: bool) -> dict[str, str]:
+        """What a new table of times says besides what it is told, so that no later writer can mean something else.
+
+        A zone that nobody gives is that of the JVM in Hudi, and folders would depend on who writes. Where it is the
+        texts that say their zone, nothing can stand for it.
+
+        Args:
+            one_timezone: Whether the property ``timezone`` is given.
+        """
+        added = {}
+        if self.timestamp_type is TimestampType.SCALAR and self.time_unit is None:
+            added[f"{_PREFIX}timestamp.scalar.time.unit"] = TimeUnit.SECONDS.value
+        if one_timezone:
+            return added
+        if not self.reads_texts:
+            if self.output_timezone is None:
+                added[f"{_PREFIX}output.timezone"] = "UTC"
+        elif self.input_timezone is None and (self.output_timezone is not None or not self._texts_say_zones):
+            added[f"{_PREFIX}input.timezone"] = "UTC"
+        return added
+
+    @property
+    def _texts_say_zones(self) -> bool:
+        """Whether texts may come with their zone."""
+        with suppress(ValueError):
+            return any(DatePattern.of(pattern).writes_offset for pattern in self.input_patterns)
+        return False
+
+    @classmethod
+    def _of_stored(cls, table: Mapping[str, str]) -> HoodieTimestampKeyGeneratorConfig | None:
+        """What a table stores; None when it does not parse, which is told where keys are made."""
+        try:
+            return cls.of_table("", table, {})[0]
+        except HoodieConfigException:
+            return None
+
+    def _effect_against(self, name: str, given: object, written_type: TimestampType | None) -> str | None:
+        """What counts in this table, which does not store a property, where a writer gives another value.
+
+        Nothing counts where Hudi itself leaves it to each writer.
+
+        Args:
+            name: The field of the property.
+            given: The writer's value.
+            written_type: The type that the writer gives, where the table stores none.
+        """
+        kind = self.timestamp_type or written_type
+        is_text = kind in (TimestampType.DATE_STRING, TimestampType.MIXED)
+        if name == "time_unit" and kind is TimestampType.SCALAR and self.timestamp_type is not None:
+            return None if given is TimeUnit.SECONDS else f"'{TimeUnit.SECONDS}', the default"
+        if name == "input_date_format_delimiter" and is_text and self.input_date_format is not None:
+            other = attrs.evolve(self, input_date_format_delimiter=str(given))
+            return None if other.input_patterns == self.input_patterns else "',', the default"
+        if not name.endswith("timezone"):
+            return None
+        input_zone = self.timezone or self.input_timezone
+        output_zone = self.timezone or self.output_timezone or (input_zone if is_text else None)
+        wanted = str(given)
+        if name != "input_timezone" and output_zone is not None and not _same_zones(wanted, output_zone):
+            return f"'{output_zone}', by {self._zone_key('output', is_text)}"
+        reads_zone = is_text and name != "output_timezone"
+        if reads_zone and input_zone is not None and not _same_zones(wanted, input_zone):
+            return f"'{input_zone}', by {self._zone_key('input', is_text)}"
+        if is_text and output_zone is None and self.input_date_format is not None and self._texts_say_zones:
+            return f"the one that texts say, by {_PREFIX}input.dateformat = {self.input_date_format}"
+        return None
+
+    def _zone_key(self, kind: str, is_text: bool) -> str:
+        """The stored property that decides about a zone."""
+        if self.timezone is not None:
+            return f"{_PREFIX}timezone"
+        if kind == "output" and is_text and self.output_timezone is None:
+            kind = "input"
+        return f"{_PREFIX}{kind}.timezone"
+
+
+def _same_zones(one: str, other: str) -> bool:
+    try:
+        return one == other or time_zone(one) == time_zone(other)
+    except ValueError:
+        return False

@@ -96,7 +96,6 @@ _MERGE_KEYS = frozenset({*PAYLOAD_KEYS, *MODE_KEYS, *STRATEGY_KEYS, *MERGER_KEYS
 _TIMESTAMP_KEYS = frozenset(all_keys([HoodieTimestampKeyGeneratorConfig]))
 _TYPED_PARTITIONS = "hoodie.datasource.write.partitionpath.field"
 _META_FIELDS = "hoodie.populate.meta.fields"
-_OUTPUT_TIMEZONE = "hoodie.keygen.timebased.output.timezone"
 
 
 @attrs.frozen(kw_only=True)
@@ -330,17 +329,12 @@ class _PropertiesBuilder:
             )
 
     def _timestamp_properties(self, key_generator: str) -> dict[str, str]:
-        """The properties of times as the table stores them; numbers have their zone written down.
-
-        Where none is, Hudi takes that of the JVM that happens to write, and folders would depend on it.
-        """
+        """The properties of times as the table stores them, with the zones and the unit that count by default."""
         stored = HoodieTimestampKeyGeneratorConfig.stored_properties(self._definition.properties)
         if not self._makes_times(key_generator):
             return stored
         config, one_timezone = HoodieTimestampKeyGeneratorConfig.of_table(self._definition.table_name, stored, {})
-        if config.output_timezone is None and not one_timezone and not config.reads_texts:
-            stored[_OUTPUT_TIMEZONE] = "UTC"
-        return stored
+        return stored | config.default_properties(one_timezone)
 
     def _makes_times(self, key_generator: str) -> bool:
         return key_generator == _KEY_GENERATORS["TIMESTAMP"] or "TIMESTAMP" in self._partition_types
@@ -354,7 +348,7 @@ class _PropertiesBuilder:
             self._problems.append(str(error))
             return
         if self._makes_times(key_generator):
-            self._problems.extend(config.problems())
+            self._problems.extend([*config.problems(), *config.zone_problems()])
         elif given and key_generator in _KEY_GENERATORS.values():
             way_out = (
                 "say by partition_fields which field is a time (ts:TIMESTAMP)"

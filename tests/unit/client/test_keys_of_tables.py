@@ -110,6 +110,73 @@ def test_folders_of_times_are_found_again_and_never_pruned_wrongly(tmp_path: Pat
     assert count_by_hudi_rs(path) == 4
 
 
+TEXTS = {"timestamp.type": "DATE_STRING", "input.dateformat": "yyyy-MM-dd HH", "output.dateformat": "yyyy/MM/dd"}
+NUMBERS = {"timestamp.type": "UNIX_TIMESTAMP", "output.dateformat": "yyyy/MM/dd"}
+SCALARS = {**NUMBERS, "timestamp.type": "SCALAR"}
+OFFSETS = {**TEXTS, "input.dateformat": "yyyy-MM-dd HHZ"}
+TOKYO = "Asia/Tokyo"
+
+
+@pytest.mark.parametrize("prefix", [TIME, "hoodie.deltastreamer.keygen.timebased."])
+@pytest.mark.parametrize(
+    ("made", "given", "message"),
+    [
+        (NUMBERS, {"timezone": TOKYO}, r"timezone = 'Asia/Tokyo': in the table it is 'UTC', by .*output\.timezone"),
+        ({**NUMBERS, "output.timezone": "UTC"}, {"timezone": TOKYO}, "'Asia/Tokyo': in the table it is 'UTC'"),
+        ({**NUMBERS, "timezone": "UTC"}, {"output.timezone": TOKYO}, "'Asia/Tokyo': in the table it is 'UTC'"),
+        ({**NUMBERS, "timezone": "UTC"}, {"timezone": TOKYO}, "'Asia/Tokyo': the table has 'UTC'"),
+        (NUMBERS, {"timezone": "UTC", "output.timezone": TOKYO}, "differ"),
+        (NUMBERS, {"output.dateformat": "yyyy"}, "'yyyy': the table has 'yyyy/MM/dd'"),
+        (NUMBERS, {"timestamp.type": "EPOCHMILLISECONDS"}, "'EPOCHMILLISECONDS': the table has 'UNIX_TIMESTAMP'"),
+        (SCALARS, {"timestamp.scalar.time.unit": "DAYS"}, "'DAYS': the table has 'SECONDS'"),
+        (TEXTS, {"timezone": TOKYO}, "'Asia/Tokyo': in the table it is 'UTC'"),
+        (TEXTS, {"output.timezone": TOKYO}, "'Asia/Tokyo': in the table it is 'UTC'"),
+        (TEXTS, {"input.timezone": TOKYO}, "'Asia/Tokyo': the table has 'UTC'"),
+        (OFFSETS, {"input.timezone": TOKYO}, "'Asia/Tokyo': in the table it is the one that texts say"),
+        (OFFSETS, {"output.timezone": TOKYO}, "'Asia/Tokyo': in the table it is the one that texts say"),
+        (TEXTS, {"input.dateformat.list.delimiter.regex": "-"}, "'-': in the table it is ','"),
+    ],
+)
+def test_a_writer_that_would_make_other_folders_of_times_is_refused(
+    tmp_path: Path, prefix: str, made: dict[str, str], given: dict[str, str], message: str
+) -> None:
+    path = make(
+        tmp_path / "t", record_key_fields="id", partition_fields="ts", key_generator="TIMESTAMP",
+        properties={f"{TIME}{name}": value for name, value in made.items()},
+    )  # fmt: skip
+    with pytest.raises(HoodieConfigException, match=message):
+        client(path, **{f"{prefix}{name}": value for name, value in given.items()}).start_commit()
+
+
+def test_a_unit_that_a_table_does_not_store_is_that_of_seconds(tmp_path: Path) -> None:
+    made = {f"{TIME}{name}": value for name, value in SCALARS.items()}
+    path = make(
+        tmp_path / "t", record_key_fields="id", partition_fields="ts", key_generator="TIMESTAMP", properties=made
+    )
+    meta_client = HoodieTableMetaClient.load(path)
+    unit = f"{TIME}timestamp.scalar.time.unit"
+    meta_client.table_config.update(meta_client.storage, path, {}, [unit])
+    assert unit not in HoodieTableMetaClient.load(path).table_config.properties
+    client(path, **{unit: "SECONDS"}).start_commit()
+    with pytest.raises(HoodieConfigException, match="'DAYS': in the table it is 'SECONDS', the default"):
+        client(path, **{unit: "DAYS"}).start_commit()
+
+
+@pytest.mark.parametrize(
+    "given", [{"timezone": "GMT"}, {"output.timezone": "Etc/UTC"}, {"input.timezone": TOKYO}, NUMBERS]
+)
+def test_a_writer_that_says_the_same_in_other_words_writes_the_same_folders(
+    tmp_path: Path, given: dict[str, str]
+) -> None:
+    path = make(
+        tmp_path / "t", record_key_fields="id", partition_fields="ts", key_generator="TIMESTAMP", properties=UNIX
+    )
+    for properties in ({}, {f"{TIME}{name}": value for name, value in given.items()}):
+        with client(path, **properties) as c:
+            c.upsert([{"id": 1, "ts": DAY - 1}])
+    assert found(path, "_hoodie_partition_path") == [{"_hoodie_partition_path": "1970/01/01"}]
+
+
 def test_one_key_and_several_partition_fields_make_a_table(tmp_path: Path) -> None:
     path = make(tmp_path / "t", record_key_fields="id", partition_fields=["a", "b"])
     with client(path) as c:

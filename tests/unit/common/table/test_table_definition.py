@@ -247,6 +247,28 @@ def test_a_table_of_times_stores_how_they_are_made_and_in_which_zone() -> None:
     assert "output.timezone" not in times_of(key_generator="TIMESTAMP", partition_fields="ts", properties=TIMES | zone)
 
 
+def test_a_table_of_times_stores_the_unit_and_the_zone_that_count_by_default() -> None:
+    def added(**given: str) -> dict[str, str]:
+        properties = {f"{TIME}{name.replace('_', '.')}": value for name, value in given.items()}
+        stored = times_of(
+            key_generator="TIMESTAMP", partition_fields="ts",
+            properties={f"{TIME}output.dateformat": "yyyy/MM/dd", **properties},
+        )  # fmt: skip
+        return {key: value for key, value in stored.items() if f"{TIME}{key}" not in properties and "date" not in key}
+
+    assert added(timestamp_type="SCALAR") == {"timestamp.scalar.time.unit": "SECONDS", "output.timezone": "UTC"}
+    assert added(timestamp_type="SCALAR", timestamp_scalar_time_unit="DAYS", timezone="Asia/Tokyo") == {}
+    assert added(timestamp_type="DATE_STRING", input_dateformat="yyyy-MM-dd") == {"input.timezone": "UTC"}
+    # The zone that a text says counts as long as no property does.
+    assert added(timestamp_type="DATE_STRING", input_dateformat="yyyy-MM-ddZ") == {}
+
+
+def test_zones_that_differ_are_no_table() -> None:
+    zones = {f"{TIME}timezone": "Asia/Tokyo", f"{TIME}output.timezone": "UTC"}
+    with pytest.raises(HoodieConfigException, match=r"output\.timezone = 'UTC' and .*timezone = 'Asia/Tokyo' differ"):
+        properties_of(key_generator="TIMESTAMP", partition_fields="ts", properties=TIMES | zones)
+
+
 def test_the_types_of_partition_fields_are_stored_as_a_writer_of_hudi_gives_them() -> None:
     stored = properties_of(partition_fields=["region:simple", "ts:TIMESTAMP"], properties=TIMES)
     assert stored["hoodie.table.partition.fields"] == "region,ts"
