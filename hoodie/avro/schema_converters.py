@@ -285,6 +285,8 @@ def _type_to_avro(data_type: pa.DataType, name: str, namespace: str, path: str) 
     if pa.types.is_fixed_size_binary(data_type):
         return _fixed(name, namespace, data_type.byte_width)
     if pa.types.is_struct(data_type):
+        if not data_type.num_fields:
+            raise _cannot_store(path, data_type, "Parquet has no struct without fields; give it a field")
         return _record_to_avro(list(data_type), name, namespace, path)
     if pa.types.is_list(data_type):
         items = _item_to_avro(data_type.value_field, name, namespace, f"{path}.element")

@@ -12,6 +12,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import column_at, type_at
 from hoodie.exception import HoodieKeyException
 from hoodie.keygen.partition_path_encoding import (
@@ -273,7 +274,8 @@ def _check_field(schema: pa.Schema, field: str, role: str) -> pa.DataType:
 
 def _missing(schema: pa.Schema, field: str, role: str) -> HoodieKeyException:
     return HoodieKeyException(
-        f"the {role} field '{field}' of the table is not a column of the input; its columns are: "
+        f"the {role} field '{field}' of the table is not a column of the input"
+        f"{spelled_otherwise(schema.names, [field])}; its columns are: "
         f"{', '.join(schema.names) or 'none'}"
     )
 

@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
+from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -112,7 +113,8 @@ def scan_table(
     unknown = [name for name in wanted if name not in schema.names]
     if unknown:
         raise HoodieSchemaException(
-            f"{meta_client.base_path} has no column {', '.join(unknown)}; it has {', '.join(schema.names)}"
+            f"{meta_client.base_path} has no column {', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}; "
+            f"it has {', '.join(schema.names)}"
         )
     expression = to_expression(filters)
     slices = file_slices(meta_client, schema, expression)
@@ -170,9 +172,10 @@ def _prune(
         return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(expression)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         if unknown := _UNKNOWN_FIELD.search(str(error)):
+            name = unknown["name"] or unknown["path"]
             raise HoodieSchemaException(
-                f"the filter {expression}: {meta_client.base_path} has no column {unknown['name'] or unknown['path']}; "
-                f"it has {', '.join(schema.names)}"
+                f"the filter {expression}: {meta_client.base_path} has no column {name}"
+                f"{spelled_otherwise(schema.names, [name])}; it has {', '.join(schema.names)}"
             ) from error
         raise HoodieSchemaException(
             f"the filter {expression} does not fit the table {meta_client.base_path}: {error}"

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
+from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieSchemaException
 
@@ -183,7 +184,8 @@ class LocalData(HoodieData):
         missing = [name for name in columns if name not in self._schema.names]
         if missing:
             raise HoodieSchemaException(
-                f"the records have no column {', '.join(missing)}; they have {', '.join(self._schema.names)}"
+                f"the records have no column {', '.join(missing)}{spelled_otherwise(self._schema.names, missing)}; "
+                f"they have {', '.join(self._schema.names)}"
             )
 
     def coalesce(self, num_partitions: int) -> LocalData:

@@ -15,7 +15,7 @@ date32, date64                              date32              a date64 with a 
 timestamp of any unit, with a time zone     timestamp(us, UTC)  a remainder below microseconds
 timestamp of any unit, without one          timestamp(us, UTC)  the same
 list, large, view, fixed size               list of "element"
-struct, map with string keys                the same            maps with other keys
+struct, map with string keys                the same            maps with other keys, structs without fields
 dictionary, run-end encoded, extension      their values        variants
 null, time, duration, interval, union                           always
 ==========================================  ==================  ===============================================
@@ -49,6 +49,7 @@ __all__ = [
     "is_promotion",
     "nesting",
     "normalise_schema",
+    "spelled_otherwise",
     "stored_type",
 ]
 
@@ -101,6 +102,17 @@ def find_field(fields: Iterable[pa.Field], name: str) -> pa.Field | None:
         if twin is None and field.name.lower() == lower:
             twin = field
     return twin
+
+
+def spelled_otherwise(names: Iterable[str], wanted: Iterable[str]) -> str:
+    """What a message about missing columns may add: those of other upper and lower case that are there.
+
+    Returns:
+        `` (did you mean 'fare'?)``; empty when there is no such name.
+    """
+    by_lower = {name.lower(): name for name in names}
+    twins = [repr(by_lower[name.lower()]) for name in wanted if name.lower() in by_lower]
+    return f" (did you mean {', '.join(twins)}?)" if twins else ""
 
 
 def is_dropped(name: str) -> bool:
@@ -195,6 +207,12 @@ def _check_extension(name: str, data_type: pa.DataType, path: str) -> None:
 
 def _normal_nested(data_type: pa.DataType, path: str, known: pa.DataType | None) -> pa.DataType:
     if pa.types.is_struct(data_type):
+        if not data_type.num_fields and known is None:
+            raise _refused(
+                path,
+                data_type,
+                "Parquet has no struct without fields; leave the column out, or give the struct a field",
+            )
         _check_names([field.name for field in data_type], path)
         return pa.struct(_normal_fields(data_type, f"{path}.", None if known is None else list(known)))
     if is_list(data_type):

@@ -292,3 +292,13 @@ def test_a_null_for_a_column_that_allows_none_fails_its_record_and_the_column_st
     wide = pa.struct([pa.field("x", pa.int64(), nullable=False)])
     assert table.schema.field("c").equals(pa.field("c", wide, nullable=False))
     assert table.rows("c") == [{"id": "a", "c": {"x": 1}}, {"id": "b", "c": {"x": 2**40}}]
+
+
+def test_an_integer_that_became_a_float_and_then_a_double_has_the_digits_of_what_its_file_holds(table: Table) -> None:
+    largest, ts = 2**31 - 1, pa.array([1, 1], pa.int64())
+    integers = pa.array([largest] * 2, pa.int32())
+    table.upsert(pa.table({"id": ["a", "b"], "part": ["x", "y"], "ts": ts, "n": integers}))
+    table.upsert(pa.table({"id": ["c"], "part": ["x"], "ts": ts[:1], "n": pa.array([1.5], pa.float32())}))
+    assert [row["n"] for row in table.rows("n")] == [2147483648.0, 2147483648.0, 1.5]
+    table.upsert(pa.table({"id": ["d"], "part": ["z"], "ts": ts[:1], "n": pa.array([1.5], pa.float64())}))
+    assert [row["n"] for row in table.rows("n")] == [2147483600.0, 2147483647.0, 1.5, 1.5]
