@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from hoodie.avro.schema_converters import record_name, record_namespace, to_arrow, to_avro
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.data.record_source import record_batches
+from hoodie.common.data.schema_compatibility import check_schema
+from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.record_merger import load_merger_class
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import InsertDupPolicy
-from hoodie.exception import HoodieConfigException, HoodieKeyException, TableNotFoundException
+from hoodie.exception import HoodieConfigException, HoodieKeyException, NullColumnException, TableNotFoundException
 from hoodie.keygen.user_key_generator import load_user_key_generator
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.storage_options import StorageOptions
@@ -66,6 +71,7 @@ def write_table(
         HoodieConfigException: A new table without a record key, fields that differ from the table's, or properties that
             are unknown or contradict each other or the arguments.
         HoodieKeyException: A field of a new table is not a column of the data.
+        HoodieSchemaException: A new table cannot hold a column of the data; no table is made.
         HoodieException: Whatever the operation raises.
     """
     methods = {"upsert", "insert", "bulk_insert", "delete"}
@@ -97,7 +103,7 @@ def write_table(
                 f"there is no table at {base_path}: name record_key_fields, and it is created"
             ) from None
         if name != "delete":
-            data = _check_columns(data, config)
+            data = _check_input(data, config, _name_of_table(config, table_name))
         _create_table(config, table_name)
     with HoodieLocalWriteClient(config, on_progress=on_progress) as client:
         result: HoodieWriteResult = getattr(client, name)(data)
@@ -161,7 +167,7 @@ def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
     properties |= config.payload.table_properties()
     HoodieTableMetaClient.init_table(
         config.base_path,
-        table_name=table_name or table.table_name or config.base_path.rstrip("/").rsplit("/", 1)[-1],
+        table_name=_name_of_table(config, table_name),
         record_key_fields=table.record_key_fields or (),
         partition_fields=table.partition_fields or (),
         ordering_fields=table.ordering_fields or (),
@@ -172,15 +178,38 @@ def _create_table(config: HoodieWriteConfig, table_name: str | None) -> None:
     )
 
 
-def _check_columns(data: Any, config: HoodieWriteConfig) -> Any:
-    """Find a new table's fields in the data, where its columns can be seen without reading it; return the data."""
-    first = data
-    if isinstance(data, Iterator) and not hasattr(data, "schema"):
-        head = next(data, None)
-        first, data = head, data if head is None else chain([head], data)
-    columns = _columns(first)
-    if columns is None:
+def _name_of_table(config: HoodieWriteConfig, table_name: str | None) -> str:
+    return table_name or config.table.table_name or config.base_path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _check_input(data: Any, config: HoodieWriteConfig, table_name: str) -> Any:
+    """Find a new table's fields, names and types in the columns of the data; return the data, which may be a stream."""
+    table = config.table
+    known = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
+    try:
+        source = record_batches(data, known)
+    except NullColumnException as error:
+        if error.column not in (table.record_key_fields or ()):
+            raise
+        raise HoodieKeyException(
+            f"no table is made at {config.base_path}: column '{error.column}', a record key field, is null in all "
+            "records"
+        ) from error
+    if RECORD_KEY not in source.schema.names:
+        _check_fields(source.schema.names, config)
+    columns = check_schema(
+        known, source.schema, True, key_fields={*(table.record_key_fields or ()), *(table.partition_fields or ())}
+    )
+    to_avro(columns, record_name(table_name), record_namespace(table_name))
+    if isinstance(data, list | tuple) and (source.table is None or config.payload.partial_update):
+        # Batches are there to be read again; dicts of a partial update say which columns are absent.
         return data
+    if source.is_one_shot:
+        return chain([pa.RecordBatch.from_pylist([], schema=source.schema)], source.batches)
+    return data if source.table is None else source.table
+
+
+def _check_fields(columns: Sequence[str], config: HoodieWriteConfig) -> None:
     table = config.table
     for role, fields in (
         ("record key", table.record_key_fields),
@@ -190,25 +219,9 @@ def _check_columns(data: Any, config: HoodieWriteConfig) -> Any:
         for field in (name.partition(":")[0] for name in fields or ()):
             if field not in columns and field.partition(".")[0] not in columns:
                 raise HoodieKeyException(
-                    f"no table is made at {config.base_path}: the {role} field '{field}' is not a column of the data; "
-                    f"its columns are: {', '.join(columns) or 'none'}"
+                    f"no table is made at {config.base_path}: the {role} field '{field}' is not a column of the data"
+                    f"{spelled_otherwise(columns, [field])}; its columns are: {', '.join(columns) or 'none'}"
                 )
-    return data
-
-
-def _columns(data: Any) -> list[str] | None:
-    """The names of the columns; None for what does not tell them."""
-    if isinstance(data, list | tuple) and data:
-        if all(isinstance(item, dict) for item in data):
-            return list(dict.fromkeys(str(name) for item in data for name in item))
-        data = data[0]
-    if isinstance(schema := getattr(data, "schema", None), pa.Schema):
-        return list(schema.names)
-    columns = getattr(data, "columns", None)  # of pandas, polars, DuckDB
-    if columns is None or not hasattr(data, "__arrow_c_stream__"):
-        return None
-    # A named index of pandas becomes a column.
-    return [str(name) for name in (*columns, *getattr(getattr(data, "index", None), "names", ()))]
 
 
 def _names(value: str | Sequence[str]) -> list[str]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import time
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 import hoodie
-from hoodie import HoodieTableMetaClient
+from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient
 from hoodie.exception import (
     HoodieConfigException,
     HoodieDuplicateKeyException,
     HoodieException,
     HoodieKeyException,
     HoodieNotSupportedException,
+    HoodieSchemaException,
 )
 
 DATA = pa.table({"k": ["a", "b"], "region": ["x:y", "z"], "ts": [1, 2]})
@@ -197,3 +200,96 @@ def test_an_on_progress_that_cannot_be_called_is_refused_before_a_table_is_made(
     config = hoodie.HoodieWriteConfig.from_properties(base_path)
     with pytest.raises(HoodieConfigException, match="on_progress is 'text'"):
         hoodie.HoodieLocalWriteClient(config, on_progress="text")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make_data", "message"),
+    [
+        (lambda: DATA.append_column("t", pa.array([time(1), time(2)])), "column 't' .*time of day"),
+        (lambda: DATA.append_column("t", pa.array([time(1), time(2)])).to_reader(), "column 't' .*time of day"),
+        (lambda: iter(DATA.append_column("t", pa.array([time(1), time(2)])).to_batches()), "column 't' .*time of day"),
+        (lambda: [{"k": "a", "region": "x", "ts": 1, "t": time(1)}], "column 't' .*time of day"),
+        (lambda: pd.DataFrame({"k": ["a"], "region": ["x"], "ts": [1], "t": [time(1)]}), "column 't' .*time of day"),
+        (lambda: [HoodieRecord(HoodieKey("a", "x"), {"k": "a", "t": time(1)})], "column 't' .*time of day"),
+        (lambda: [{"k": "a", "region": "x", "ts": 1, "t": {}}], "column 't' .*without fields"),
+        (lambda: [{"k": "a", "region": "x", "ts": 1, "t": [{}]}], "column 't.element' .*without fields"),
+        (lambda: DATA.append_column("a b", pa.array([1, 2])), "Column 'a b' cannot be stored"),
+        (lambda: DATA.append_column("TS", pa.array([1, 2])), "'ts' and 'TS'"),
+        (lambda: [], "its columns are unknown"),
+        (lambda: 5, "are not taken"),
+    ],
+    ids=[
+        "table",
+        "reader",
+        "iterator",
+        "dicts",
+        "pandas",
+        "records",
+        "struct",
+        "list",
+        "name",
+        "twins",
+        "none",
+        "other",
+    ],
+)
+def test_data_that_a_table_cannot_hold_leaves_no_table(
+    tmp_path: Path, make_data: Callable[[], Any], message: str
+) -> None:
+    path = tmp_path / "trips"
+    with pytest.raises(HoodieSchemaException, match=message):
+        hoodie.write_table(make_data(), str(path), record_key_fields="k")
+    assert not path.exists()
+
+
+def test_a_key_that_is_null_in_all_records_leaves_no_table(tmp_path: Path) -> None:
+    with pytest.raises(HoodieKeyException, match="column 'k', a record key field, is null in all records"):
+        hoodie.write_table([{"k": None, "ts": 1}], str(tmp_path / "trips"), record_key_fields="k")
+    assert not (tmp_path / "trips").exists()
+
+
+@pytest.mark.parametrize(
+    "make_data",
+    [
+        lambda: DATA,
+        DATA.to_pylist,
+        DATA.to_batches,
+        DATA.to_reader,
+        lambda: iter(DATA.to_batches(max_chunksize=1)),
+        lambda: ds.dataset(DATA),
+        DATA.to_pandas,
+        lambda: [HoodieRecord(HoodieKey(row["k"], ""), row) for row in DATA.to_pylist()],
+    ],
+    ids=["table", "dicts", "batches", "reader", "iterator", "dataset", "pandas", "records"],
+)
+def test_data_of_any_kind_makes_a_table_and_is_written_whole(tmp_path: Path, make_data: Callable[[], Any]) -> None:
+    path = str(tmp_path / "trips")
+    hoodie.write_table(make_data(), path, record_key_fields="k")
+    assert hoodie.read_table(path, columns=DATA.column_names).sort_by("k").to_pylist() == DATA.to_pylist()
+
+
+def test_an_empty_stream_makes_a_table_with_its_columns(tmp_path: Path) -> None:
+    path = str(tmp_path / "trips")
+    hoodie.write_table(DATA.schema.empty_table().to_reader(), path, record_key_fields="k")
+    assert hoodie.read_table(path, columns=["k", "ts"]).num_rows == 0
+
+
+def test_a_value_of_a_stream_that_cannot_be_stored_is_refused_by_its_column(tmp_path: Path) -> None:
+    times = pa.table({"k": ["a"], "at": pa.array([1], pa.timestamp("ns"))})
+    with pytest.raises(HoodieSchemaException, match="column 'at'"):
+        hoodie.write_table(times.to_reader(), str(tmp_path / "trips"), record_key_fields="k")
+
+
+@pytest.mark.parametrize("argument", ["record_key_fields", "partition_fields", "ordering_fields"])
+def test_a_field_in_another_spelling_is_refused_with_the_one_that_is_there(tmp_path: Path, argument: str) -> None:
+    with pytest.raises(HoodieKeyException, match=r"field 'TS' is not a column of the data \(did you mean 'ts'\?\)"):
+        hoodie.write_table(DATA, str(tmp_path / "trips"), **{"record_key_fields": "k", argument: "TS"})
+
+
+def test_columns_and_filters_in_another_spelling_are_refused_with_the_one_that_is_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "trips")
+    hoodie.write_table(DATA, path, record_key_fields="k")
+    with pytest.raises(HoodieSchemaException, match=r"no column TS \(did you mean 'ts'\?\)"):
+        hoodie.read_table(path, columns=["k", "TS"])
+    with pytest.raises(HoodieSchemaException, match=r"no column TS \(did you mean 'ts'\?\)"):
+        hoodie.read_table(path, filters=[("TS", ">", 1)])
