@@ -13,6 +13,7 @@ from typing import Self
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
@@ -49,6 +50,12 @@ _FULL = 0.02
 """A file is full when less than this share of the wanted size is left."""
 _FOOTER_BYTES = 2048
 _FOOTER_BYTES_PER_CHUNK = 200
+_LONGEST_STATISTIC = 4096
+"""Bytes of the longest smallest or largest value that Arrow notes for a chunk and for each of its pages."""
+_PAGE_BYTES = 64
+"""Header of a page, without statistics."""
+_LEVELS_BYTES = 0.25
+"""Most that the levels of a value take: whether it is null, and where lists start."""
 _UNIQUE_COLUMNS = frozenset({RECORD_KEY_META, COMMIT_SEQNO_META})
 _REPEATED_COLUMNS = frozenset({COMMIT_TIME_META, PARTITION_PATH_META, FILE_NAME_META})
 
@@ -80,6 +87,21 @@ class ParquetSettings:
             page_bytes=config.parquet_page_size,
             dictionary_enabled=config.parquet_dictionary_enabled,
         )
+
+
+@attrs.frozen
+class _Trial:
+    """What rows take on storage.
+
+    Attributes:
+        row_bytes: Bytes that more rows multiply.
+        fixed_bytes: Bytes that every row group takes once: page headers, with the smallest and largest value.
+        statistics_bytes: Smallest and largest values of the row group, which the footer holds once more.
+    """
+
+    row_bytes: float
+    fixed_bytes: float
+    statistics_bytes: int
 
 
 @attrs.frozen
@@ -150,10 +172,14 @@ class HoodieParquetWriter:
         self._file: pq.ParquetWriter | None = None
         self._file_schema = self._schema
         self._buffer: list[pa.RecordBatch] = []
-        self._trials: list[float | None] = []
+        self._trials: list[_Trial | None] = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
+        self._buffered_plain_bytes = 0.0
         self._row_groups = 0
+        self._leaf_count = sum(1 for field in self._schema for _ in _leaf_types(field.type))
+        self._text_leaf_count = sum(_is_text(leaf) for field in self._schema for leaf in _leaf_types(field.type))
+        self._statistics_bytes = 0
         self._correction: float | None = None
         self._repeating: list[str] | None = None
         self._rows_written = 0
@@ -189,7 +215,7 @@ class HoodieParquetWriter:
     def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
         """How many rows of a batch may be appended next without the finished file growing beyond a size.
 
-        Free while even the Arrow bytes of all rows fit. Nearer to the limit some rows of each batch are encoded to
+        Free while all rows fit even if nothing is compressed. Nearer to the limit some rows of each batch are encoded to
         memory; where too much rests on such trials the held rows are written as a row group, so that their size is
         known.
 
@@ -200,17 +226,17 @@ class HoodieParquetWriter:
         Returns:
             The rows to write before asking again; 0 when the file is full. A file without rows takes one at least.
         """
-        limit = max(limit_bytes - self._footer_bytes, limit_bytes // 2)
-        if self._stored_bytes + self._buffered_bytes + batch.nbytes <= limit:
+        if self._most_bytes(batch) <= limit_bytes:
             return int(batch.num_rows)
         trial = self._trial(batch)
         while True:
+            held = self._estimate_buffered(trial)
+            limit = max(limit_bytes - self._footer_bytes_with(trial), limit_bytes // 2)
             doubt = _DOUBT if self._correction is None else _DOUBT_AFTER_ROW_GROUP
             space = limit - self._stored_bytes
-            held = self._estimate_buffered()
             # Held rows may take so much that the doubt about them still fits, or does not matter.
             reach = max(space / (1 + doubt), min(space, _CERTAIN * limit / doubt))
-            rows = int((reach - held) * batch.num_rows / (trial * (self._correction or 1.0)))
+            rows = int((reach - held) * batch.num_rows / (trial.row_bytes * (self._correction or 1.0)))
             if rows >= batch.num_rows:
                 return int(batch.num_rows)
             if rows > 0 and reach - held >= _FULL * limit:
@@ -256,6 +282,7 @@ class HoodieParquetWriter:
         self._trials.append(None)
         self._buffered_rows += batch.num_rows
         self._buffered_bytes += batch.nbytes
+        self._buffered_plain_bytes += self._plain_bytes(batch)
         self._rows_written += batch.num_rows
         if self._buffered_bytes >= self._settings.row_group_bytes or self._buffered_rows >= _ROW_GROUP_ROWS:
             self._write_row_group()
@@ -348,12 +375,15 @@ class HoodieParquetWriter:
             written = self._stream.tell() - before
         tried = [trial for trial in self._trials if trial is not None]
         if tried and len(tried) == len(self._trials):
-            self._correction = written / max(sum(tried), 1.0)
+            fixed = max(trial.fixed_bytes for trial in tried)
+            self._correction = max(written - fixed, 1.0) / sum(trial.row_bytes for trial in tried)
         self._row_groups += 1
+        self._statistics_bytes += _longest_statistics(self._buffer)
         self._buffer = []
         self._trials = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
+        self._buffered_plain_bytes = 0.0
 
     def _opened_file(self) -> pq.ParquetWriter:
         """The file, started with the encoding that suits the buffered rows."""
@@ -414,19 +444,47 @@ class HoodieParquetWriter:
 
     @property
     def _footer_bytes(self) -> int:
-        """About what the footer will take: statistics of column chunks, schema, bloom filter."""
-        bloom = self._bloom_filter.stored_bytes * 4 // 3 if self._bloom_filter is not None else 0
-        chunks = len(self._schema) * (self._row_groups + 1)
-        return _FOOTER_BYTES + chunks * _FOOTER_BYTES_PER_CHUNK + bloom + len(self._avro_schema or "")
+        """About what the footer will take."""
+        return self._footer_bytes_with(None)
 
-    def _estimate_buffered(self) -> float:
-        """Bytes that the buffered rows will take."""
+    def _footer_bytes_with(self, coming: _Trial | None) -> int:
+        """About what the footer will take when such rows are appended: column chunks, schema, bloom filter."""
+        bloom = self._bloom_filter.stored_bytes * 4 // 3 if self._bloom_filter is not None else 0
+        chunks = self._leaf_count * (self._row_groups + 1)
+        held = [trial.statistics_bytes for trial in (*self._trials, coming) if trial is not None]
+        statistics = self._statistics_bytes + max(held, default=0)
+        return _FOOTER_BYTES + chunks * _FOOTER_BYTES_PER_CHUNK + statistics + bloom + len(self._avro_schema or "")
+
+    def _most_bytes(self, batch: pa.RecordBatch) -> float:
+        """Length that the finished file does not exceed, were the rows appended."""
+        plain = self._buffered_plain_bytes + self._plain_bytes(batch)
+        # A row group has a smallest and a largest value for each page, and once more in the footer.
+        pages = plain / self._settings.page_bytes + self._leaf_count
+        texts = self._text_leaf_count and self._text_leaf_count + 1 + plain / self._settings.page_bytes
+        statistics = 2 * _LONGEST_STATISTIC * texts
+        return self._stored_bytes + plain + pages * _PAGE_BYTES + statistics + self._footer_bytes
+
+    def _plain_bytes(self, batch: pa.RecordBatch) -> float:
+        """Bytes of rows that are neither compressed nor, but for Hudi's constant columns, stored as dictionaries."""
+        plain = batch.num_rows * self._leaf_count * _LEVELS_BYTES
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            plain += column.nbytes
+            repeated = self._settings.dictionary_enabled and field.name in _REPEATED_COLUMNS
+            if pa.types.is_dictionary(column.type) and not repeated:
+                plain += _expanded_bytes(column)
+        return plain
+
+    def _estimate_buffered(self, coming: _Trial | None = None) -> float:
+        """Bytes that the buffered rows will take; the fixed ones of coming rows, which share the row group, count."""
         for number, trial in enumerate(self._trials):
             if trial is None:
                 self._trials[number] = self._trial(self._buffer[number])
-        return sum(trial for trial in self._trials if trial is not None) * (self._correction or 1.0)
+        trials = [trial for trial in (*self._trials, coming) if trial is not None]
+        fixed = max((trial.fixed_bytes for trial in trials), default=0.0)
+        held = sum(trial.row_bytes for trial in self._trials if trial is not None)
+        return held * (self._correction or 1.0) + fixed
 
-    def _trial(self, batch: pa.RecordBatch) -> float:
+    def _trial(self, batch: pa.RecordBatch) -> _Trial:
         """Bytes of a batch on storage, found out by writing some of its rows, from all over it, to memory."""
         self._choose_dictionary_columns(self._buffer or [batch])
         count = batch.num_rows
@@ -440,8 +498,12 @@ class HoodieParquetWriter:
             file.write_table(sample, row_group_size=max(sample.num_rows, 1))
         metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
         chunks = metadata.row_group(0)
-        stored = sum(chunks.column(number).total_compressed_size for number in range(chunks.num_columns))
-        return float(max(1.0, stored * count / sample.num_rows))
+        columns = [chunks.column(number) for number in range(chunks.num_columns)]
+        stored = sum(column.total_compressed_size for column in columns)
+        statistics = sum(_statistics_length(column.statistics) for column in columns)
+        fixed = min(statistics + len(columns) * _PAGE_BYTES, stored)
+        row_bytes = max(1.0, (stored - fixed) * count / max(sample.num_rows, 1))
+        return _Trial(row_bytes=row_bytes, fixed_bytes=float(fixed), statistics_bytes=statistics)
 
 
 @contextmanager
@@ -495,3 +557,56 @@ def _repeats(values: pa.Array) -> bool:
     if not len(values) or pa.types.is_boolean(values.type):
         return False
     return len(values.unique()) <= _REPEATING * len(values)
+
+
+def _leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
+    """Types of the leaves of a column, each of which is a column of Parquet."""
+    if not pa.types.is_nested(data_type):
+        yield data_type
+        return
+    for number in range(data_type.num_fields):
+        yield from _leaf_types(data_type.field(number).type)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    """Whether values, and with them statistics, may be of any length."""
+    return bool(
+        pa.types.is_string(data_type)
+        or pa.types.is_large_string(data_type)
+        or pa.types.is_binary(data_type)
+        or pa.types.is_large_binary(data_type)
+    )
+
+
+def _expanded_bytes(column: pa.DictionaryArray) -> int:
+    """Bytes of the values of a dictionary column, each written out, with its length or nothing more."""
+    values = column.dictionary
+    if not len(values):
+        return 0
+    if len(values) == 1:
+        return int(len(column) * values.nbytes)
+    if not _is_text(values.type):
+        return int(len(column) * (values.nbytes // len(values) + 1))
+    lengths = pc.binary_length(values).cast(pa.int64())
+    return int(pc.sum(lengths.take(column.indices)).as_py() or 0) + 4 * len(column)
+
+
+def _longest_statistics(batches: list[pa.RecordBatch]) -> int:
+    """Most bytes that the smallest and largest values of a row group take."""
+    longest: dict[str, int] = {}
+    for batch in batches:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            for path, leaf in _leaves(name, column):
+                values = leaf.dictionary if pa.types.is_dictionary(leaf.type) else leaf
+                if _is_text(values.type):
+                    length = pc.max(pc.binary_length(values)).as_py() or 0
+                    longest[path] = max(longest.get(path, 0), min(length, _LONGEST_STATISTIC))
+    return 2 * sum(longest.values())
+
+
+def _statistics_length(statistics: pq.Statistics | None) -> int:
+    """Bytes of the smallest and the largest value of a text column, as far as they are noted."""
+    if statistics is None or not statistics.has_min_max or statistics.physical_type != "BYTE_ARRAY":
+        return 0
+    values = (statistics.min_raw, statistics.max_raw)
+    return sum(len(value.encode()) if isinstance(value, str) else len(value) for value in values)
