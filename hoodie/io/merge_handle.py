@@ -186,6 +186,9 @@ class HoodieMergeHandle(HoodieWriteHandle):
         self._goes_on = True
         return footer.bloom_filter, footer.key_range
 
+    def _dictionary_columns(self) -> frozenset[str]:
+        return self._open_reader.dictionary_columns()
+
     @property
     def _open_reader(self) -> HoodieParquetReader:
         assert self._reader is not None

@@ -148,8 +148,13 @@ class HoodieWriteHandle:
             bloom_filter=bloom_filter,
             avro_schema=self.context.avro_schema,
             stored_keys=stored_keys,
+            dictionary_columns=self._dictionary_columns(),
             path=self.path,
         )
+
+    def _dictionary_columns(self) -> frozenset[str]:
+        """Leaf columns that an older version of the file stores as dictionaries."""
+        return frozenset()
 
     @property
     def writer(self) -> HoodieParquetWriter:

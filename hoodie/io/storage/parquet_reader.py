@@ -111,6 +111,19 @@ class HoodieParquetReader:
         with self._translated():
             return self._opened.schema_arrow
 
+    def dictionary_columns(self) -> frozenset[str]:
+        """Paths of the leaf columns that some row group stores as a dictionary and nothing else."""
+        metadata = self._opened.metadata
+        with self._translated():
+            chunks = [
+                metadata.row_group(group).column(number)
+                for group in range(metadata.num_row_groups)
+                for number in range(metadata.num_columns)
+            ]
+            return frozenset(
+                chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page and "PLAIN" not in chunk.encodings
+            )
+
     def footer(self) -> Footer:
         """What Hudi stored in the footer; a new value with each call, so its bloom filter belongs to the caller.
 

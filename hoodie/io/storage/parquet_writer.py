@@ -6,7 +6,7 @@ reader of every Hudi release takes them. The footer carries what `hoodie.io.stor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
@@ -37,6 +37,8 @@ _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
 _REPEATING = 0.25
 """A column whose sample has at most this share of distinct values is stored as a dictionary."""
+_STILL_REPEATING = 0.9
+"""The same for a column that an older version of the file stored as a dictionary: without one it might grow by much."""
 _TRIAL_ROWS = 1 << 13
 """Rows of a batch that are written to memory to find out what the batch takes on storage."""
 _TRIAL_SLICES = 16
@@ -141,6 +143,8 @@ class HoodieParquetWriter:
             neither filter nor range.
         avro_schema: Avro schema for the footer, meta columns included.
         stored_keys: The range of keys that ``bloom_filter`` holds already; None when it holds none that count.
+        dictionary_columns: Paths of the leaf columns that an older version of the file stored as dictionaries: they
+            stay so unless hardly a value repeats, so that rows do not take more room than before.
         path: The file, for messages.
 
     Raises:
@@ -158,10 +162,12 @@ class HoodieParquetWriter:
         bloom_filter: BloomFilter | None,
         avro_schema: str | None,
         stored_keys: KeyRange | None = None,
+        dictionary_columns: Collection[str] = (),
         path: str = "a base file",
     ) -> None:
         self._stream = stream
         self._path = path
+        self._dictionary_columns = frozenset(dictionary_columns)
         self._settings = settings
         # Field ids and other notes of the schema would be stored.
         self._schema = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
@@ -434,8 +440,14 @@ class HoodieParquetWriter:
             if field.name in _REPEATED_COLUMNS:
                 chosen.append(field.name)
             elif field.name not in _UNIQUE_COLUMNS:
-                chosen += [path for path, leaf in _leaves(field.name, column) if _repeats(leaf)]
+                chosen += [path for path, leaf in _leaves(field.name, column) if self._repeats(path, leaf)]
         self._repeating = chosen
+
+    def _repeats(self, path: str, values: pa.Array) -> bool:
+        if not len(values) or pa.types.is_boolean(values.type):
+            return False
+        share = _STILL_REPEATING if path in self._dictionary_columns else _REPEATING
+        return len(values.unique()) <= share * len(values)
 
     @property
     def _stored_bytes(self) -> int:
@@ -551,12 +563,6 @@ def _leaves(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         yield from _leaves(f"{path}.list.element", column.flatten())
     else:
         yield path, column
-
-
-def _repeats(values: pa.Array) -> bool:
-    if not len(values) or pa.types.is_boolean(values.type):
-        return False
-    return len(values.unique()) <= _REPEATING * len(values)
 
 
 def _leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:

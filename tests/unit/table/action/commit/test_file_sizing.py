@@ -18,11 +18,18 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.local_engine_context import LocalEngineContext
 
 MAXIMUM = 400_000
+Encoding = tuple[str, bool, int]
+DEFAULTS: Encoding = ("snappy", True, 120 << 20)
+PLAIN: Encoding = ("uncompressed", False, 120 << 20)
 
 
-def properties(maximum: int = MAXIMUM, limit: int | None = None) -> dict[str, object]:
+def properties(maximum: int = MAXIMUM, limit: int | None = None, encoding: Encoding = DEFAULTS) -> dict[str, object]:
     """Small files, with bloom filters that are small beside them."""
+    codec, dictionary, block_bytes = encoding
     return {
+        "hoodie.parquet.compression.codec": codec,
+        "hoodie.parquet.dictionary.enabled": dictionary,
+        "hoodie.parquet.block.size": block_bytes,
         "hoodie.parquet.max.file.size": maximum,
         "hoodie.parquet.small.file.limit": maximum * 100 // 120 if limit is None else limit,
         "hoodie.index.bloom.num_entries": 1000,
@@ -85,28 +92,53 @@ step = st.tuples(
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@example([("insert", 1_500_000, 10, True, "p"), ("upsert", 1_500_000, 3000, False, "p")])
-@example([("upsert", 1_500_000, 3000, False, "p"), ("insert", 1_000_000, 10, False, "p")])
-@example([("insert", 1_450_000, 150, False, "p"), ("insert", 1_450_000, 151, True, "p")])
-@given(st.lists(step, min_size=1, max_size=5))
+encodings = st.tuples(
+    st.sampled_from(["uncompressed", "snappy", "gzip", "zstd"]), st.booleans(), st.sampled_from([60_000, 120 << 20])
+)
+
+
+@settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck))
+@example([("insert", 1_500_000, 10, True, "p"), ("upsert", 1_500_000, 3000, False, "p")], MAXIMUM, DEFAULTS)
+@example([("upsert", 1_500_000, 3000, False, "p"), ("insert", 1_000_000, 10, False, "p")], MAXIMUM, DEFAULTS)
+@example([("insert", 1_450_000, 150, False, "p"), ("insert", 1_450_000, 151, True, "p")], MAXIMUM, DEFAULTS)
+@example([("upsert", 2_500_000, 1000, False, "p"), ("upsert", 1_800_000, 127, True, "p")], 1_000_000, PLAIN)
+@example([("upsert", 450_000, 2400, False, "p")], 150_000, ("snappy", True, 60_000))
+@example([("upsert", 450_000, 2400, False, "p")], 150_000, DEFAULTS)
+@given(st.lists(step, min_size=1, max_size=5), st.sampled_from([150_000, MAXIMUM, 1_000_000]), encodings)
 def test_any_sequence_of_inserts_of_any_records_leaves_files_of_the_right_size(
-    steps: list[tuple[str, int, int, bool, str]],
+    steps: list[tuple[str, int, int, bool, str]], maximum: int, encoding: Encoding
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/t"
         make_table(path)
         next_key = 0
-        config = HoodieWriteConfig.from_properties(path, properties())
+        config = HoodieWriteConfig.from_properties(path, properties(maximum, encoding=encoding))
         with HoodieLocalWriteClient(config) as client:
             for number, (operation, total, record, compressible, part) in enumerate(steps):
+                record = min(record, maximum // 60)
                 count = min(max(1, total // record), 30_000)
                 keys = np.arange(next_key, next_key + count)
                 next_key += count
                 getattr(client, operation)(rows(keys, record, compressible, part, seed=number))
-                assert_sized(path)
+                assert_sized(path, maximum)
         read = hoodie.read_table(path, columns=["id"])
         assert sorted(read["id"].to_pylist()) == [f"k{key:09d}" for key in range(next_key)]
+
+
+def test_updates_that_change_no_size_leave_columns_dictionaries(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    make_table(path)
+    encoding = ("uncompressed", True, 120 << 20)
+    config = HoodieWriteConfig.from_properties(path, properties(1_000_000, encoding=encoding))
+    repeating = rows(np.arange(3000), 600, True)
+    repeating = repeating.set_column(3, "payload", pa.array([f"{number % 50:0600}" for number in range(3000)]))
+    various = rows(np.arange(3000, 4200), 600, False)
+    with HoodieLocalWriteClient(config) as client:
+        client.insert(repeating)
+        client.insert(various)
+        before = sizes(path)["p"]
+        client.upsert(pa.concat_tables([repeating.slice(0, 10), various.slice(0, 10)]))
+    assert sizes(path)["p"] == pytest.approx(before, rel=0.02)
 
 
 def test_updates_and_inserts_together_keep_files_in_size(tmp_path: Path) -> None:
