@@ -221,8 +221,8 @@ class HoodieParquetWriter:
     def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
         """How many rows of a batch may be appended next without the finished file growing beyond a size.
 
-        Free while all rows fit even if nothing is compressed. Nearer to the limit some rows of each batch are encoded to
-        memory; where too much rests on such trials the held rows are written as a row group, so that their size is
+        Free while all rows fit even if nothing is compressed. Nearer to the limit some rows of each batch are encoded
+        to memory; where too much rests on such trials the held rows are written as a row group, so that their size is
         known.
 
         Args:
@@ -484,7 +484,7 @@ class HoodieParquetWriter:
             repeated = self._settings.dictionary_enabled and field.name in _REPEATED_COLUMNS
             if pa.types.is_dictionary(column.type) and not repeated:
                 plain += _expanded_bytes(column)
-        return plain
+        return float(plain)
 
     def _estimate_buffered(self, coming: _Trial | None = None) -> float:
         """Bytes that the buffered rows will take; the fixed ones of coming rows, which share the row group, count."""
