@@ -15,6 +15,8 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.common.model.field_path import name_in_any_case
+from hoodie.common.model.merge_properties import DELETE_FIELD_KEYS
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.record_merger import load_merger_class
 from hoodie.common.model.write_operation_type import WriteOperationType
@@ -22,7 +24,13 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import InsertDupPolicy
-from hoodie.exception import HoodieConfigException, HoodieKeyException, NullColumnException, TableNotFoundException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieKeyException,
+    MissingSchemaFieldException,
+    NullColumnException,
+    TableNotFoundException,
+)
 from hoodie.keygen.user_key_generator import load_user_key_generator
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.storage_options import StorageOptions
@@ -222,6 +230,12 @@ def _check_fields(columns: Sequence[str], config: HoodieWriteConfig) -> None:
                     f"no table is made at {config.base_path}: the {role} field '{field}' is not a column of the data"
                     f"{spelled_otherwise(columns, [field])}; its columns are: {', '.join(columns) or 'none'}"
                 )
+    marks = config.payload.delete_field
+    if marks is not None and not config.write.avro_schema and name_in_any_case(columns, marks) is None:
+        raise MissingSchemaFieldException(
+            f"no table is made at {config.base_path}: {DELETE_FIELD_KEYS[0]} = {marks} is not a column of the data; "
+            f"its columns are: {', '.join(columns) or 'none'}"
+        )
 
 
 def _names(value: str | Sequence[str]) -> list[str]:

@@ -32,6 +32,7 @@ from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     FILE_NAME_META,
+    IS_DELETED_FIELD,
     META_COLUMN_SET,
     META_COLUMNS,
     OPERATION,
@@ -49,6 +50,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieSchemaException,
     NullColumnException,
+    SchemaCompatibilityException,
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.storage.parquet_reader import HoodieParquetReader, read_footer
@@ -231,6 +233,7 @@ class WriteInput:
             key_generator.bind(data.schema)
         absent = self._absent_columns(operation, records, data.schema)
         schemas = self._write_schemas(data.schema, absent)
+        self._check_delete_flag(schemas.columns)
         merge_spec = self._table.merge_spec.for_input(schemas.columns, absent, default_values(schemas.avro))
         self._table.merge_spec = merge_spec
         ordering_field = merge_spec.ordering_field
@@ -247,6 +250,18 @@ class WriteInput:
             checks_partitions=not self._table.index.is_global,
         )
         return self._prepared(data, preparer, schemas)
+
+    def _check_delete_flag(self, columns: pa.Schema) -> None:
+        """Refuse a delete flag that is none, unless the table stores it as ordinary data already."""
+        flag = find_field(columns, IS_DELETED_FIELD)
+        if flag is None or pa.types.is_boolean(flag.type):
+            return
+        if self._has_schema and find_field(self._meta_client.load_schema(), IS_DELETED_FIELD) is not None:
+            return
+        raise SchemaCompatibilityException(
+            f"column '{flag.name}' has type {flag.type}: rows are deleted where {IS_DELETED_FIELD} is true, and a "
+            "column of this type would be ordinary data; nothing was written. Make it boolean, or name it otherwise"
+        )
 
     def _absent_columns(self, operation: WriteOperationType, records: Any, schema: pa.Schema) -> frozenset[str]:
         """The table's columns that a partial update leaves as they are."""

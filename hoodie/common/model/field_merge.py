@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.model.ordering_values import one_array
 from hoodie.common.model.payload_rules import BINLOG_POSITION, LOG_SEQUENCE_NUMBER, TOASTED_VALUE
 from hoodie.common.model.record_columns import IS_DELETED_FIELD, user_column_names
@@ -184,10 +185,10 @@ def combine_fields(
 
 def _flags(rows: pa.Table) -> npt.NDArray[np.int8]:
     """``_hoodie_is_deleted`` of each row: null, false or true."""
-    names = user_column_names(rows.schema)
-    if IS_DELETED_FIELD not in names or not pa.types.is_boolean(rows.schema.field(IS_DELETED_FIELD).type):
+    name = name_in_any_case(user_column_names(rows.schema), IS_DELETED_FIELD)
+    if name is None or not pa.types.is_boolean(rows.schema.field(name).type):
         return np.full(rows.num_rows, _NULL, dtype=np.int8)
-    flags = pc.fill_null(one_array(rows[IS_DELETED_FIELD]).cast(pa.int8()), _NULL)
+    flags = pc.fill_null(one_array(rows[name]).cast(pa.int8()), _NULL)
     values: npt.NDArray[np.int8] = flags.to_numpy(zero_copy_only=False)
     return values
 

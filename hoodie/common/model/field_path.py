@@ -5,10 +5,12 @@ A column whose own name holds the dot goes first. A null struct makes its fields
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["column_at", "top_level_name", "type_at"]
+__all__ = ["column_at", "name_in_any_case", "top_level_name", "type_at"]
 
 
 def type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
@@ -45,3 +47,14 @@ def top_level_name(schema: pa.Schema, path: str) -> str:
         return path
     name = path.partition(".")[0]
     return name if schema.get_field_index(name) >= 0 else path
+
+
+def name_in_any_case(names: Iterable[str], wanted: str) -> str | None:
+    """The name itself where it is there, else the first that differs in upper and lower case only; else None."""
+    lower, twin = wanted.lower(), None
+    for name in names:
+        if name == wanted:
+            return name
+        if twin is None and name.lower() == lower:
+            twin = name
+    return twin

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model import field_merge
-from hoodie.common.model.field_path import column_at, top_level_name
+from hoodie.common.model.field_path import column_at, name_in_any_case, top_level_name
 from hoodie.common.model.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, MergeProperties
 from hoodie.common.model.ordering_values import one_array, sortable
 from hoodie.common.model.payload_rules import (
@@ -235,8 +235,23 @@ class MergeSpec:
             MissingSchemaFieldException: A column is not there without which the rules mean nothing.
         """
         self._check_columns(schema)
+        delete_field = self._delete_field_in(schema)
         defaults = default_values if self.rules.field_rule is FieldRule.DEFAULTS else {}
-        return attrs.evolve(self, absent_columns=absent_columns, default_values=dict(defaults))
+        return attrs.evolve(
+            self, absent_columns=absent_columns, default_values=dict(defaults), delete_field=delete_field
+        )
+
+    def _delete_field_in(self, schema: pa.Schema) -> str | None:
+        """The column that marks deletes, as the schema spells it."""
+        if self.delete_field is None:
+            return None
+        found = name_in_any_case(schema.names, self.delete_field)
+        if found is None:
+            raise MissingSchemaFieldException(
+                f"{DELETE_FIELD_KEYS[0]} = {self.delete_field} names a column that is not there, so nothing would ever "
+                f"be deleted by it; nothing was written. The columns are: {', '.join(user_column_names(schema))}"
+            )
+        return found
 
     def _check_columns(self, schema: pa.Schema) -> None:
         """Refuse to write a table without columns that the rules need.
@@ -582,8 +597,9 @@ def _around_last_delete(
 
 
 def _is_true(rows: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[np.bool_]:
-    """Where a boolean column is true; nowhere when there is no such column, or it is not boolean."""
-    index = rows.schema.get_field_index(name)
+    """Where a boolean column is true; nowhere when there is no such column (in any case), or it is not boolean."""
+    column = name_in_any_case(rows.schema.names, name)
+    index = rows.schema.get_field_index(column) if column is not None else -1
     if index < 0 or not pa.types.is_boolean(rows.schema.field(index).type):
         return np.zeros(rows.num_rows, dtype=np.bool_)
     values: npt.NDArray[np.bool_] = pc.fill_null(one_array(rows.column(index)), False).to_numpy(zero_copy_only=False)

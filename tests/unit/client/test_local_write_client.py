@@ -512,3 +512,16 @@ def test_records_that_are_deletes_only_need_no_columns(base_path: Path, client: 
 def test_an_unknown_operation_of_a_record_is_named() -> None:
     with pytest.raises(HoodieConfigException, match="operation 'X' of a record is not one of insert, update"):
         HoodieRecord(HoodieKey("a"), operation="X")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "delete"])
+def test_a_key_whose_partition_path_leaves_the_table_is_refused_with_the_reason(tmp_path: Path, operation: str) -> None:
+    path = str(tmp_path / "t")
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id", partition_fields="p")
+    key = HoodieKey("a", "../../e")
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {})) as c:
+        c.upsert([{"id": "a", "p": "x"}])
+        records = [key] if operation == "delete" else [HoodieRecord(key, {"id": "a", "p": "x"})]
+        with pytest.raises(HoodieKeyException, match=r"partition path contains '\.' or '\.\.'.*'a'.*'\.\./\.\./e'"):
+            getattr(c, operation)(records)
+    assert not (tmp_path.parent / "e").exists()

@@ -17,6 +17,7 @@ from hoodie.exception import (
     HoodieUpsertException,
     HoodieWriteException,
     MissingSchemaFieldException,
+    SchemaCompatibilityException,
 )
 from tests.payload_cases import GOLDEN, SCHEMA, TABLES, PayloadTable, commits_of, outcome, steps_of
 
@@ -165,6 +166,66 @@ def test_a_writer_may_bring_the_delete_marker_that_a_table_does_not_store(tmp_pa
     markers = {"hoodie_payload_delete_field": "Op", "hoodie_payload_delete_marker": "D"}
     upsert(tmp_path / "t", rows({"id": "k", "Op": "D", "ord": 2}, {"id": "l", "Op": "D", "ord": 0}), **markers)
     assert hoodie.read_table(str(tmp_path / "t"), columns=["id"])["id"].to_pylist() == ["l"]
+
+
+def test_the_column_of_the_marker_is_found_in_any_case(tmp_path: Path) -> None:
+    create(tmp_path / "t", TABLES["default"])
+    upsert(tmp_path / "t", rows({"id": "k"}, {"id": "l"}))
+    markers = {"hoodie_payload_delete_field": "oP", "hoodie_payload_delete_marker": "D"}
+    upsert(tmp_path / "t", rows({"id": "k", "Op": "D", "ord": 2}, {"id": "l", "ord": 2}), **markers)
+    assert hoodie.read_table(str(tmp_path / "t"), columns=["id"])["id"].to_pylist() == ["l"]
+
+
+def test_a_marker_in_a_column_that_is_not_there_is_refused_from_the_first_write_on(tmp_path: Path) -> None:
+    markers = {"hoodie_payload_delete_field": "Opp", "hoodie_payload_delete_marker": "D"}
+    create(tmp_path / "t", TABLES["default"])
+    for _ in range(2):
+        with pytest.raises(MissingSchemaFieldException, match=r"field = Opp names a column .* columns are: .*Op"):
+            upsert(tmp_path / "t", rows({"id": "k"}), **markers)
+        upsert(tmp_path / "t", rows({"id": "l"}))
+    assert hoodie.read_table(str(tmp_path / "t"), columns=["id"])["id"].to_pylist() == ["l"]
+    new = str(tmp_path / "new")
+    properties = {key.replace("_", "."): value for key, value in markers.items()}
+    with pytest.raises(MissingSchemaFieldException, match="no table is made .* = Opp is not a column"):
+        hoodie.write_table(rows({"id": "k"}), new, record_key_fields="id", ordering_fields="ord", properties=properties)
+    assert not Path(new).exists()
+
+
+def unflagged(*ids: str, order: int = 1) -> pa.Table:
+    return rows(*({"id": name, "ord": order} for name in ids)).drop_columns("_hoodie_is_deleted")
+
+
+def flagged(name: str, flag: object) -> pa.Table:
+    return unflagged("k", order=2).append_column(name, pa.array([flag]))
+
+
+@pytest.mark.parametrize("flag", ["true", 1])
+@pytest.mark.parametrize("payload", ["default", "overwrite", "partial_update"])
+def test_a_delete_flag_that_is_not_boolean_is_refused(payload: str, flag: object, tmp_path: Path) -> None:
+    create(tmp_path / "t", TABLES[payload])
+    for _ in range(2):
+        for name in ("_hoodie_is_deleted", "_HOODIE_is_deleted"):
+            with pytest.raises(SchemaCompatibilityException, match=f"'{name}' has type .* Make it boolean"):
+                upsert(tmp_path / "t", flagged(name, flag))
+        upsert(tmp_path / "t", unflagged("k"))
+
+
+@pytest.mark.parametrize("payload", ["default", "overwrite", "partial_update"])
+def test_a_delete_flag_deletes_in_any_case_of_its_name(payload: str, tmp_path: Path) -> None:
+    create(tmp_path / "t", TABLES[payload])
+    upsert(tmp_path / "t", unflagged("k", "l"))
+    upsert(tmp_path / "t", flagged("_Hoodie_Is_Deleted", True))
+    assert hoodie.read_table(str(tmp_path / "t"), columns=["id"])["id"].to_pylist() == ["l"]
+
+
+def test_a_flag_that_a_table_stores_as_text_stays_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(tmp_path / "t", TABLES["default"])
+    with monkeypatch.context() as patched:
+        patched.setattr("hoodie.client.write_input.WriteInput._check_delete_flag", lambda self, columns: None)
+        upsert(tmp_path / "t", flagged("_hoodie_is_deleted", "false"))
+    upsert(tmp_path / "t", flagged("_hoodie_is_deleted", "true"))
+    stored = hoodie.read_table(str(tmp_path / "t"), columns=["_hoodie_is_deleted"])
+    assert stored["_hoodie_is_deleted"].to_pylist() == ["true"]
 
 
 def test_a_marker_that_differs_from_the_tables_is_refused(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
 from hoodie.keygen.base_key_generator import KeyGenerator, field_column
-from hoodie.keygen.partition_path_encoding import usable_paths
+from hoodie.keygen.partition_path_encoding import reason_against_level, usable_paths
 
 __all__ = ["RecordPreparer", "failure_of"]
 
@@ -104,7 +104,7 @@ class RecordPreparer:
         elif self.key_schema is not None:
             rows = normalise_batch(batch, self.key_schema)
         if self.key_generator is None:
-            keys, partitions = batch.column(RECORD_KEY), usable_paths(batch.column(PARTITION_PATH))
+            keys, partitions = batch.column(RECORD_KEY), _usable_partitions(batch)
             keys = pc.if_else(pc.equal(pc.binary_length(keys), 0), pa.scalar(None, pa.string()), keys)
         else:
             keys, partitions = self.key_generator.record_keys(rows), self.key_generator.partition_paths(rows)
@@ -170,6 +170,25 @@ def _check_keys(given: pa.Array, made: pa.Array, name: str) -> None:
             f"'{given[first].as_py()}' and '{made[first].as_py()}': key and partition of a stored record cannot be "
             "changed so; delete it and insert another, or upsert it with the index GLOBAL_SIMPLE"
         )
+
+
+def _usable_partitions(batch: pa.RecordBatch) -> pa.Array:
+    """The partition paths that the records bring; null ones stay null.
+
+    Raises:
+        HoodieKeyException: Paths that cannot be stored below the table, and why.
+    """
+    given = batch.column(PARTITION_PATH)
+    usable = usable_paths(given)
+    if usable.null_count == given.null_count:
+        return usable
+    bad = batch.filter(pc.and_(given.is_valid(), usable.is_null()))
+    keys, path = bad.column(RECORD_KEY), bad.column(PARTITION_PATH)[0].as_py()
+    raise HoodieKeyException(
+        f"records without a usable key: the partition path {reason_against_level(path)} in {bad.num_rows} "
+        f"{'record' if bad.num_rows == 1 else 'records'}, first: {{record key: {keys[0].as_py()!r}, partition path: "
+        f"{path!r}}}. Correct these records or leave them out"
+    )
 
 
 def _locations(batch: pa.RecordBatch) -> list[pa.Array]:
