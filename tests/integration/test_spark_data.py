@@ -188,8 +188,8 @@ def test_nullability_survives_the_way_to_arrow_and_back(spark: SparkSession) -> 
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("INTERVAL '1' DAY", "odd is interval day"),
-        ("ARRAY(NAMED_STRUCT('x', INTERVAL '1' DAY))", "odd.element.x is interval day"),
+        ("INTERVAL '1' DAY", "column 'odd' of type interval day cannot be stored"),
+        ("ARRAY(NAMED_STRUCT('x', INTERVAL '1' DAY))", "column 'odd.element.x' of type interval day cannot"),
         ("NULL", "odd"),
         ("MAP(1, 2)", "keys of a map must be strings"),
     ],
