@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import ClassVar
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from hoodie.storage.fsspec_storage import LocalStorage
 
-__all__ = ["Fault", "FaultyStorage", "Moment"]
+__all__ = ["Fault", "FaultyStorage", "Moment", "files_below"]
 
 WAIT_SECONDS = 120
 
@@ -94,8 +95,9 @@ class FaultyStorage(LocalStorage):
             time.sleep(WAIT_SECONDS)
         elif self.fault is Fault.SHUFFLE_FILES_VANISH:
             for folder in self.shuffle_files:
-                for file in Path(folder).rglob("shuffle_*"):
-                    file.unlink(missing_ok=True)
+                for file in files_below(Path(folder)):
+                    if file.name.startswith("shuffle_"):
+                        file.unlink(missing_ok=True)
         else:
             self._wait(path)
 
@@ -113,3 +115,12 @@ class FaultyStorage(LocalStorage):
             if time.monotonic() > deadline or not Path(self.signals).exists():
                 os._exit(1)
             time.sleep(0.05)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """All files below a folder, which others may change meanwhile: what vanishes is passed over.
+
+    `Path.rglob` raises on Python 3.11 and 3.12 when a folder vanishes under it.
+    """
+    for root, _, names in os.walk(folder):
+        yield from (Path(root, name) for name in names)

@@ -26,7 +26,7 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.exception import HoodieWriteException
 from hoodie.table.action.commit.commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.table import HoodieTable
-from tests.integration.faulty_storage import Fault, FaultyStorage, Moment
+from tests.integration.faulty_storage import Fault, FaultyStorage, Moment, files_below
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -92,7 +92,8 @@ class Table:
         return (self.signals / "struck").exists()
 
     def files(self) -> list[str]:
-        return sorted(str(file.relative_to(self.path)) for file in self.path.rglob("*.parquet"))
+        found = files_below(self.path)
+        return sorted(str(file.relative_to(self.path)) for file in found if file.suffix == ".parquet")
 
     def commits(self) -> dict[str, HoodieCommitMetadata]:
         timeline = HoodieTableMetaClient.load(str(self.path)).active_timeline
@@ -116,7 +117,7 @@ class Table:
         for metadata in commits.values():
             groups = [(stat.partition_path, stat.file_id) for stat in metadata.write_stats]
             assert len(groups) == len(set(groups))
-        assert not [file for file in (self.path / ".hoodie" / ".temp").rglob("*") if file.is_file()]
+        assert not list(files_below(self.path / ".hoodie" / ".temp"))
 
 
 @pytest.fixture
@@ -271,6 +272,5 @@ def token_of(name: str) -> tuple[str, ...]:
 def watch_markers(path: Path, seen: set[str], ended: threading.Event) -> None:
     """Gather the names of all data files that markers announce."""
     while not ended.is_set():
-        for marker in (path / ".hoodie" / ".temp").rglob("*.marker.*"):
-            seen.add(marker.name)
+        seen.update(file.name for file in files_below(path / ".hoodie" / ".temp") if ".marker." in file.name)
         time.sleep(0.02)
