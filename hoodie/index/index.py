@@ -28,6 +28,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.index.index_report import IndexWork
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = [
@@ -55,6 +56,7 @@ class IndexedTable:
             ask.
         schema: The table's columns as they are written.
         stays: Whether a global index gives the location of a key that would move, and nothing else.
+        work: Where the index notes what it judged and read; it stays on the driver.
     """
 
     storage: HoodieStorage
@@ -62,6 +64,7 @@ class IndexedTable:
     merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
     schema: pa.Schema = attrs.field(factory=lambda: pa.schema([]))
     stays: bool = False
+    work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
 
     @property
     def files(self) -> list[tuple[str, HoodieBaseFile]]:
@@ -89,7 +92,7 @@ class HoodieIndex(ABC):
 
     @abstractmethod
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
-        """Say where keys live now, for keys that fit in memory.
+        """Say where keys live now, for keys that fit in memory; every judged file group is noted on ``table.work``.
 
         Args:
             keys: Record key and partition path.
@@ -99,7 +102,7 @@ class HoodieIndex(ABC):
 
     @abstractmethod
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        """Say of each record where its key lives now.
+        """Say of each record where its key lives now; file groups are noted as by `find_locations`.
 
         Args:
             records: With record key and partition path; keys are distinct unless the caller did not combine them.

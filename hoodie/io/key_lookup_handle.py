@@ -23,10 +23,14 @@ class KeyMatches:
     Attributes:
         key_indices: int32, index into the keys that were looked up.
         row_positions: int64, row of the base file, from 0. A key that occurs twice in the file has two pairs.
+        row_groups: Row groups of the file.
+        row_groups_read: Of them those whose keys were read.
     """
 
     key_indices: np.ndarray
     row_positions: np.ndarray
+    row_groups: int = 0
+    row_groups_read: int = 0
 
 
 class HoodieKeyLookupHandle:
@@ -55,8 +59,9 @@ class HoodieKeyLookupHandle:
         """
         with HoodieParquetReader(self._storage, self._path) as reader:
             stored = reader.read_record_keys()
+            row_groups = reader.num_row_groups
         found = pc.index_in(stored, value_set=keys)
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
         positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-        return KeyMatches(found.drop_null().to_numpy(), positions.astype(np.int64))
+        return KeyMatches(found.drop_null().to_numpy(), positions.astype(np.int64), row_groups, row_groups)

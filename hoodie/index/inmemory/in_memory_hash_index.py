@@ -20,6 +20,7 @@ from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.index.index import HoodieIndex, IndexedTable, KeyLocations, tag_with_locations
+from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.index.simple.simple_index import gather_locations, keys_by_partition
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 
@@ -61,7 +62,11 @@ class HoodieInMemoryHashIndex(HoodieIndex):
             positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
             return incoming.take(found.drop_null()), positions
 
-        return gather_locations(files, context.run_tasks(files, lookup))
+        found = context.run_tasks(files, lookup)
+        for (partition_path, base_file), (known, _) in zip(files, found, strict=True):
+            keys = len(by_partition.get(partition_path, ()))
+            table.work.note(FileGroupLook(partition_path, base_file.file_id, Decision.MEMORY, keys, len(known)))
+        return gather_locations(files, found)
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         keys = records.select([RECORD_KEY, PARTITION_PATH]).collect()

@@ -33,7 +33,8 @@ from hoodie.index.global_tagging import (
     PartitionMoves,
 )
 from hoodie.index.index import HoodieIndex, IndexedTable, Locations, tag_with_locations
-from hoodie.index.simple.simple_index import SHARED_KEY_BYTES
+from hoodie.index.index_report import Decision, FileGroupLook
+from hoodie.index.simple.simple_index import SHARED_KEY_BYTES, key_check
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.keygen.base_key_generator import field_column
@@ -71,9 +72,12 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
         if files and keys.num_rows:
             shared = context.share(_distinct(keys))
             try:
-                found = context.run_tasks(files, _GlobalLookup(table.storage, shared, stored))
+                looked_up = context.run_tasks(files, _GlobalLookup(table.storage, shared, stored))
             finally:
                 shared.release()
+            found = [part for part, _ in looked_up]
+            for _, look in looked_up:
+                table.work.note(look)
         numbered = [
             part.add_column(1, "file", pa.array(np.full(part.num_rows, number, dtype=np.int32)))
             for number, part in enumerate(found)
@@ -94,6 +98,7 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, keys: Shared | None
     ) -> HoodieData:
         """Join with the stored keys: all of them, or those that are among shared ones."""
+        table.work.note_all(table.files, Decision.KEY_CHECK)
         moves = self._moves(table)
         columns = tuple(records.schema.names)
         locations = _StoredLocations(table.storage, _StoredColumns(moves.stored_columns, table.schema), keys)
@@ -154,15 +159,16 @@ class _GlobalLookup:
     keys: Shared
     stored: _StoredColumns
 
-    def __call__(self, task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> pa.Table:
+    def __call__(self, task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Table, FileGroupLook]:
         partition_path, base_file = item
         incoming: pa.Table = self.keys.value
         keys = incoming[RECORD_KEY].combine_chunks()
         matches = HoodieKeyLookupHandle(self.storage, base_file.path).lookup(keys)
+        look = key_check(partition_path, base_file, len(keys), matches)
         indices = pa.array(matches.key_indices)
         found = pa.table({"key": keys.take(indices), "position": matches.row_positions})
         if not self.stored.names:
-            return found
+            return found, look
         homes = incoming[PARTITION_PATH].combine_chunks().take(indices).to_pylist()
         if any(home != partition_path for home in homes):
             with HoodieParquetReader(self.storage, base_file.path) as reader:
@@ -171,7 +177,7 @@ class _GlobalLookup:
             values = pa.table([pa.nulls(len(homes), f.type) for f in self.stored.fields], pa.schema(self.stored.fields))
         for name in values.column_names:
             found = found.append_column(name, values[name])
-        return found
+        return found, look
 
 
 @attrs.frozen

@@ -25,7 +25,8 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.index.index import HoodieIndex, IndexedTable, KeyLocations, tag_with_locations, with_location_columns
-from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
+from hoodie.index.index_report import Decision, FileGroupLook
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle, KeyMatches
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
@@ -54,15 +55,19 @@ class HoodieSimpleIndex(HoodieIndex):
             return KeyLocations({}, [])
         shared = context.share(keys_by_partition(keys))
         try:
-            return gather_locations(files, context.run_tasks(files, _Lookup(table.storage, shared)))
+            looked_up = context.run_tasks(files, _Lookup(table.storage, shared))
         finally:
             shared.release()
+        for _, _, look in looked_up:
+            table.work.note(look)
+        return gather_locations(files, [(found, positions) for found, positions, _ in looked_up])
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         keys = records.select([RECORD_KEY, PARTITION_PATH]).collect(max_bytes=SHARED_KEY_BYTES) if table.files else None
         if keys is not None or not table.files:
             locations = KeyLocations({}, []) if keys is None else self.find_locations(keys, context, table)
             return tag_with_locations(records, context.share(locations))
+        table.work.note_all(table.files, Decision.KEY_CHECK)
         return self._join(records, context, table.storage, table.files)
 
     def _join(
@@ -83,6 +88,26 @@ class HoodieSimpleIndex(HoodieIndex):
 
     def rollback_commit(self, instant_time: str) -> None:
         """Nothing: the base files are the index."""
+
+
+def key_check(partition_path: str, base_file: HoodieBaseFile, keys: int, matches: KeyMatches) -> FileGroupLook:
+    """What a key check of a file came to.
+
+    Args:
+        partition_path: Of the file.
+        base_file: The file.
+        keys: How many keys were looked for.
+        matches: Those that it holds.
+    """
+    return FileGroupLook(
+        partition_path,
+        base_file.file_id,
+        Decision.KEY_CHECK,
+        keys,
+        len(matches.key_indices),
+        matches.row_groups,
+        matches.row_groups_read,
+    )
 
 
 def keys_by_partition(keys: pa.Table) -> dict[str, pa.Array]:
@@ -132,14 +157,18 @@ class _Lookup:
     storage: HoodieStorage
     keys: Shared
 
-    def __call__(self, task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Array, np.ndarray]:
+    def __call__(
+        self, task: TaskIdentity, item: tuple[str, HoodieBaseFile]
+    ) -> tuple[pa.Array, np.ndarray, FileGroupLook]:
         partition_path, base_file = item
         by_partition: Mapping[str, pa.Array] = self.keys.value
         keys = by_partition.get(partition_path)
         if keys is None:
-            return pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
+            nothing = FileGroupLook(partition_path, base_file.file_id, Decision.KEY_CHECK, found=0)
+            return pa.array([], pa.string()), np.zeros(0, dtype=np.int64), nothing
         matches = HoodieKeyLookupHandle(self.storage, base_file.path).lookup(keys)
-        return keys.take(pa.array(matches.key_indices)), matches.row_positions
+        look = key_check(partition_path, base_file, len(keys), matches)
+        return keys.take(pa.array(matches.key_indices)), matches.row_positions, look
 
 
 @attrs.frozen
