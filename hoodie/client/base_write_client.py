@@ -6,13 +6,15 @@ Hudi: org.apache.hudi.client.BaseHoodieWriteClient.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import attrs
 
 from hoodie import exception
+from hoodie.client.committer import Committer
+from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
@@ -20,38 +22,35 @@ from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
-from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
-from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
-from hoodie.common.table.timeline.instant import Action, State
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import ProgressMode
 from hoodie.exception import (
     HoodieCommitException,
-    HoodieIOException,
     HoodieNotSupportedException,
-    HoodieWriteConflictException,
 )
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
-from hoodie.index.index import HoodieIndex
-from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
-from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
-from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
-from hoodie.storage.storage_path import join
-from hoodie.table.action.commit.commit_action_executor import (
-    BaseCommitActionExecutor,
+from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
+from hoodie.table.action.commit.bulk_insert_commit_action_executor import (
     BulkInsertCommitActionExecutor,
     BulkInsertPreppedCommitActionExecutor,
-    DeleteCommitActionExecutor,
-    HoodieWriteMetadata,
+)
+from hoodie.table.action.commit.delete_commit_action_executor import DeleteCommitActionExecutor
+from hoodie.table.action.commit.insert_commit_action_executor import (
     InsertCommitActionExecutor,
     InsertPreppedCommitActionExecutor,
+)
+from hoodie.table.action.commit.upsert_commit_action_executor import (
     UpsertCommitActionExecutor,
     UpsertPreppedCommitActionExecutor,
 )
+from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters
 
@@ -77,11 +76,6 @@ _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
     WriteOperationType.INSERT_PREPPED: exception.HoodieInsertException,
     WriteOperationType.BULK_INSERT_PREPPED: exception.HoodieInsertException,
 }
-_INDEXES: dict[str, Callable[[HoodieWriteConfig], HoodieIndex]] = {
-    "SIMPLE": HoodieSimpleIndex,
-    "GLOBAL_SIMPLE": HoodieGlobalSimpleIndex,
-    "INMEMORY": HoodieInMemoryHashIndex,
-}
 SHOWN_ERRORS = 3
 
 
@@ -100,7 +94,7 @@ class BaseHoodieWriteClient:
     Hudi: org.apache.hudi.client.BaseHoodieWriteClient. Differs: one commit path, here; executors never commit.
     """
 
-    supported_indexes: ClassVar[frozenset[str]] = frozenset(_INDEXES)
+    supported_indexes: ClassVar[frozenset[str]] = frozenset(map(str, IndexType))
 
     def __init__(
         self, context: HoodieEngineContext, config: HoodieWriteConfig, on_progress: ProgressCallback | None = None
@@ -115,10 +109,9 @@ class BaseHoodieWriteClient:
                 f"hoodie.index.type={index_type} is not for {type(self).__name__}: use one of "
                 + ", ".join(sorted(self.supported_indexes))
             )
-        self._index = _INDEXES[index_type](config)
+        self._index = create_index(config)
         self._open_instants: dict[str, Action] = {}
-        self._written_to: dict[str, frozenset[str]] = {}
-        """Instant that is being written -> the completed writes of the table as its write found it."""
+        self._committer = Committer(config, self._metrics)
 
     def __enter__(self) -> Self:
         return self
@@ -150,7 +143,7 @@ class BaseHoodieWriteClient:
         """Start an instant: roll back what failed writers left, then take a time that nothing in the table has.
 
         Args:
-            operation: What will be written; all operations of today take a ``commit``.
+            operation: What will be written; it decides the action of the instant, None is one that takes a ``commit``.
 
         Returns:
             The instant time, for `upsert` and the others, and for `commit`.
@@ -204,17 +197,10 @@ class BaseHoodieWriteClient:
     def _prepare_table(self) -> HoodieTableMetaClient:
         """The table, checked and cleared of failed writes."""
         self._config.write.check_single_writer()
-        meta_client = self._load_table()
+        meta_client = load_table(self._config)
         with self._metrics.step("roll back failed writes"):
             RollbackService(meta_client, self._config, self._metrics).rollback_failed_writes()
-        self._switch_off_metadata_table(meta_client)
-        return meta_client
-
-    def _load_table(self) -> HoodieTableMetaClient:
-        config = self._config
-        meta_client = HoodieTableMetaClient.load(config.base_path, config.storage_options, retry=config.retry.policy)
-        meta_client.table_config.check_writable()
-        self._config.check_against_table(meta_client.table_config)
+        switch_off_metadata_table(self._config, meta_client)
         return meta_client
 
     def _action_of(self, operation: WriteOperationType | str | None) -> Action:
@@ -222,35 +208,7 @@ class BaseHoodieWriteClient:
             raise HoodieNotSupportedException(
                 f"operation {operation} is not supported: {', '.join(sorted(o.value for o in _EXECUTORS))} are"
             )
-        return Action.COMMIT
-
-    def _switch_off_metadata_table(self, meta_client: HoodieTableMetaClient) -> None:
-        """Stop a metadata table that this write would leave behind: properties first, then its folder."""
-        table_config = meta_client.table_config
-        partitions = sorted({*table_config.metadata_partitions, *table_config.metadata_partitions_inflight})
-        if not partitions:
-            return
-        if partitions != ["files"] and self._config.write.metadata_enable is not False:
-            raise HoodieNotSupportedException(
-                f"{meta_client.base_path} has a metadata table with "
-                f"hoodie.table.metadata.partitions={','.join(partitions)}, "
-                "which hoodie does not keep up to date yet. Writing would switch it off and drop those indexes: set "
-                "hoodie.metadata.enable=false to do so"
-            )
-        pending = meta_client.active_timeline.filter_pending()
-        if len(pending):
-            raise HoodieCommitException(
-                f"the metadata table of {meta_client.base_path} must be switched off before writing, but "
-                f"{pending.instants[0].action} {pending.instants[0].requested_time} is pending: finish it first"
-            )
-        logger.warning(
-            "switching off the metadata table of %s (partitions %s): hoodie does not keep it up to date; Hudi builds "
-            "it "
-            "again at its next write", meta_client.base_path, ",".join(partitions),
-        )  # fmt: skip
-        table_config.update(meta_client.storage, meta_client.base_path, table_config.without_metadata_table())
-        meta_client.storage.delete_directory(join(meta_client.meta_path, "metadata"))
-        meta_client.reload_table_config()
+        return Action.COMMIT if operation is None else _EXECUTORS[WriteOperationType(str(operation).upper())].action
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -369,9 +327,8 @@ class BaseHoodieWriteClient:
         table: HoodieTable | None = None
         try:
             with self._metrics.step("load the table"):
-                meta_client = self._load_table()
-                self._check_requested(meta_client, instant_time)
-                self._written_to[instant_time] = _completed_writes(meta_client.active_timeline)
+                meta_client = load_table(self._config)
+                self._committer.begin_write(meta_client, instant_time, _EXECUTORS[operation].action)
                 table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
             with self._metrics.step("prepare the input"):
                 given = WriteInput(table).prepare(operation, records)
@@ -463,97 +420,16 @@ class BaseHoodieWriteClient:
 
     def _commit(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
         with self._metrics.step("commit"):
-            return self._complete(instant_time, result, extra_metadata)
-
-    def _complete(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
-        """The list of steps that completes an instant: the only place where one is completed.
-
-        Returns:
-            Whether it was completed; False for a write of nothing with ``hoodie.allow.empty.commit=false``.
-        """
-        meta_client = self._load_table()
-        self._check_inflight(meta_client, instant_time)
-        with self._metrics.step("reconcile with markers") as step:
-            step.count(files=self._reconcile_with_markers(meta_client, instant_time, result))
-        # Validators, the lock and the conflict check belong here, before the timeline is read again.
-        with self._metrics.step("check the table again"):
-            self._check_table_unchanged(meta_client)
-            timeline = self._check_inflight(meta_client, instant_time)
-            self._check_nobody_committed(timeline, instant_time)
-            if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
-                raise HoodieCommitException(
-                    f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; "
-                    "nothing was committed. Start a new one with start_commit() and write again"
-                )
-        metadata = attrs.evolve(
-            result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
-        )
-        if result.statuses or self._config.write.allow_empty_commit:
-            with self._metrics.step("complete the instant"):
-                is_complete = timeline.save_as_complete(instant_time, Action.COMMIT, metadata.to_json())
-            if not is_complete:
-                raise HoodieCommitException(
-                    f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
-                )
-            logger.info(
-                "committed %s %s to %s: %r",
-                result.operation.value,
-                instant_time,
-                meta_client.base_path,
-                attrs.evolve(result, is_committed=True),
+            is_committed = self._committer.complete(
+                instant_time, _EXECUTORS[result.operation].action, result, extra_metadata
             )
-        else:
-            RollbackService(meta_client, self._config, self._metrics).rollback(instant_time)
-            self._forget(instant_time)
-            return False
-        others: list[str] = []
-        try:
-            with self._metrics.step("delete markers"):
-                WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).delete_all()
-                others = self._writes_of_others(meta_client.reload_active_timeline(), instant_time)
-        except HoodieIOException as error:
-            # The instant is completed: the caller must not hear of a failed write.
-            logger.warning("after instant %s was completed: %s", instant_time, error)
-        self._forget(instant_time)
-        if others:
-            # Without a lock nothing prevents that. Each of two writers looks after it has completed its own instant, so
-            # at least one of them sees the other.
-            raise HoodieWriteConflictException(
-                f"{instant_time} was completed on {meta_client.base_path}, and another writer's "
-                f"{', '.join(others[:SHOWN_ERRORS])} at the same moment: rows of one may hide rows of the other. Make "
-                "sure that one writer is at work at a time, and upsert the records of both again"
-            )
-        return True
-
-    def _check_nobody_committed(self, timeline: HoodieActiveTimeline, instant_time: str) -> None:
-        """Refuse to complete what was written to a table that is another one now.
-
-        What was written replaces versions of files as they were when the write began: completed beside another commit,
-        it would hide that one's rows, or be hidden itself.
-        """
-        others = self._writes_of_others(timeline, instant_time)
-        if others:
-            raise HoodieWriteConflictException(
-                f"another writer changed {self._config.base_path} by {', '.join(others[:SHOWN_ERRORS])} while "
-                f"{instant_time} was being written; nothing of {instant_time} was committed. Make sure that one writer "
-                "is at work at a time, and write again: that is safe"
-            )
-
-    def _writes_of_others(self, timeline: HoodieActiveTimeline, instant_time: str) -> list[str]:
-        """Completed instants that are newer than this one, came since its write began, or were rolled back since."""
-        completed = _completed_writes(timeline) - {instant_time}
-        others = {time for time in completed if time > instant_time}
-        known = self._written_to.get(instant_time)
-        if known is not None:
-            others |= completed - known
-            # What is older than all that is there was archived; other instants that are gone were rolled back.
-            others |= {time for time in known - completed if time >= min(completed, default="")}
-        return sorted(others)
+        self._open_instants.pop(instant_time, None)
+        return is_committed
 
     def _forget(self, instant_time: str) -> None:
         """An instant has ended."""
         self._open_instants.pop(instant_time, None)
-        self._written_to.pop(instant_time, None)
+        self._committer.forget(instant_time)
 
     def post_commit(self, instant_time: str) -> None:
         """What follows a commit; table services hang here.
@@ -561,93 +437,6 @@ class BaseHoodieWriteClient:
         Args:
             instant_time: The instant that was completed.
         """
-
-    def _reconcile_with_markers(
-        self, meta_client: HoodieTableMetaClient, instant_time: str, result: HoodieWriteResult
-    ) -> int:
-        """Delete files of task attempts that lost; make sure that every file that counts was announced.
-
-        Returns:
-            How many files were deleted.
-        """
-        markers = WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time)
-        # Attempts may live on that the engine gave up: what they announce after the list was made they delete.
-        markers.close()
-        announced = {(marker.partition_path, marker.file_name): marker for marker in markers.list_markers()}
-        written = {
-            (status.partition_path, str(status.stat.path).rsplit("/", 1)[-1]): status for status in result.statuses
-        }
-        unannounced = written.keys() - announced.keys()
-        if unannounced:
-            raise HoodieCommitException(
-                f"{len(unannounced)} files of instant {instant_time} have no marker, such as {sorted(unannounced)[0]}: "
-                "the instant was rolled back, or its marker folder was removed; write again on a new instant"
-            )
-        deleted = 0
-        for key in sorted(announced.keys() - written.keys()):
-            partition_path, file_name = key
-            # The file goes first: while there is a marker, a rollback would still find it. A task that is still writing
-            # this file finds at its end that the instant takes no files any more, and deletes it.
-            path = join(meta_client.base_path, partition_path, file_name)
-            if meta_client.storage.delete_file(path):
-                deleted += 1
-                logger.info("deleted %s: left by a task attempt that lost", path)
-            markers.delete(partition_path, file_name, announced[key].io_type)
-        return deleted
-
-    def _check_table_unchanged(self, meta_client: HoodieTableMetaClient) -> None:
-        """Version, layout and metadata table as they were when the write began; else nothing is completed."""
-        before = meta_client.table_config
-        after = meta_client.reload_table_config()
-        try:
-            after.check_writable()
-        except HoodieNotSupportedException as error:
-            raise HoodieNotSupportedException(
-                f"the table {meta_client.base_path} changed while it was being written; nothing was committed: {error}"
-            ) from error
-        if after.metadata_partitions or after.metadata_partitions_inflight:
-            raise HoodieCommitException(
-                f"a metadata table was built on {meta_client.base_path} while it was being written; committing would "
-                "make "
-                "it wrong. Nothing was committed: write again"
-            )
-        if (before.table_version, before.timeline_layout_version) != (
-            after.table_version,
-            after.timeline_layout_version,
-        ):
-            raise HoodieCommitException(f"the version of {meta_client.base_path} changed while it was being written")
-
-    def _check_requested(self, meta_client: HoodieTableMetaClient, instant_time: str) -> None:
-        instant = meta_client.reload_active_timeline().find(instant_time, Action.COMMIT)
-        if instant is None or instant.state is not State.REQUESTED:
-            raise HoodieCommitException(self._why_not(meta_client, instant_time, "be written to"))
-
-    def _check_inflight(self, meta_client: HoodieTableMetaClient, instant_time: str) -> Any:
-        timeline = meta_client.reload_active_timeline()
-        instant = timeline.find(instant_time, Action.COMMIT)
-        if instant is None or instant.state is not State.INFLIGHT:
-            raise HoodieCommitException(self._why_not(meta_client, instant_time, "be committed"))
-        return timeline
-
-    def _why_not(self, meta_client: HoodieTableMetaClient, instant_time: str, wish: str) -> str:
-        timeline = meta_client.active_timeline
-        instant = timeline.find(instant_time)
-        subject = f"instant {instant_time} of {meta_client.base_path} cannot {wish}: "
-        if instant is None:
-            rolled_back = any(
-                instant_time in RollbackService(meta_client, self._config).rolled_back_by(rollback)
-                for rollback in timeline.filter_actions(Action.ROLLBACK).filter_completed_instants()
-            )
-            if rolled_back:
-                return subject + "it was rolled back. Start a new one with start_commit() and write again"
-            return subject + "it was never started. Start one with start_commit()"
-        if instant.state is State.COMPLETED:
-            return subject + "it is completed already"
-        if instant.action is not Action.COMMIT:
-            return subject + f"it is a {instant.action}"
-        if instant.state is State.INFLIGHT:
-            return subject + "it was written to already. Start a new one with start_commit()"
-        return subject + "nothing was written to it yet"
 
     def _refuse_errors(self, result: HoodieWriteResult, way_out: str | None = None) -> None:
         if not result.has_errors or (way_out is None and self._config.write.commit_on_errors):
@@ -676,7 +465,7 @@ class BaseHoodieWriteClient:
         """
         with self._metrics.operation("rollback") as call:
             self._measure(None)
-            done = RollbackService(self._load_table(), self._config, self._metrics).rollback(instant_time)
+            done = RollbackService(load_table(self._config), self._config, self._metrics).rollback(instant_time)
             call.summary = f"rollback of {instant_time}"
         self._forget(instant_time)
         self._index.rollback_commit(instant_time)
@@ -691,7 +480,7 @@ class BaseHoodieWriteClient:
         with self._metrics.operation("rollback_failed_writes"):
             self._measure(None)
             with self._metrics.step("roll back failed writes"):
-                service = RollbackService(self._load_table(), self._config, self._metrics)
+                service = RollbackService(load_table(self._config), self._config, self._metrics)
                 rolled_back = service.rollback_failed_writes()
         for instant_time in rolled_back:
             self._forget(instant_time)
@@ -700,7 +489,9 @@ class BaseHoodieWriteClient:
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
         """Roll back a pending instant after an error, which matters more than one of the rollback itself."""
         try:
-            RollbackService(self._load_table(), self._config, self._metrics).rollback(instant_time, only_pending=True)
+            RollbackService(load_table(self._config), self._config, self._metrics).rollback(
+                instant_time, only_pending=True
+            )
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
         except Exception as second:
@@ -723,12 +514,6 @@ def _listeners(
         if bar is not None:
             listeners.append(bar)
     return listeners
-
-
-def _completed_writes(timeline: HoodieActiveTimeline) -> frozenset[str]:
-    """Times of the completed instants that made or replaced files."""
-    completed = timeline.commits_timeline().filter_completed_instants()
-    return frozenset(instant.requested_time for instant in completed)
 
 
 def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.exception import HoodieWriteException
-from hoodie.table.action.commit.commit_action_executor import BaseCommitActionExecutor
+from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.table import HoodieTable
 from tests.integration.faulty_storage import Fault, FaultyStorage, Moment, files_below
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster

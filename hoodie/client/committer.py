@@ -1,0 +1,251 @@
+"""Complete instants: the only place where one is completed.
+
+Hudi: org.apache.hudi.client.BaseHoodieClient, BaseHoodieWriteClient (commitStats, finalizeWrite, preCommit).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import attrs
+
+from hoodie.client.open_table import load_table
+from hoodie.client.rollback_service import RollbackService
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, State
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieIOException,
+    HoodieNotSupportedException,
+    HoodieWriteConflictException,
+)
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_path import join
+
+__all__ = ["Committer", "completed_writes"]
+
+logger = logging.getLogger(__name__)
+
+SHOWN_ERRORS = 3
+
+
+class Committer:
+    """Takes instants from written to completed, and knows what the table was when their writes began.
+
+    Args:
+        config: The writer's configuration.
+        metrics: Times the steps.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, metrics: HoodieMetrics) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._written_to: dict[str, frozenset[str]] = {}
+        """Instant that is being written -> the completed writes of the table as its write found it."""
+
+    def begin_write(self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action) -> None:
+        """Note what the table is as the write of an instant begins.
+
+        Raises:
+            HoodieCommitException: The instant does not wait to be written.
+        """
+        instant = meta_client.reload_active_timeline().find(instant_time, action)
+        if instant is None or instant.state is not State.REQUESTED:
+            raise HoodieCommitException(self._why_not(meta_client, instant_time, action, "be written to"))
+        self._written_to[instant_time] = completed_writes(meta_client.active_timeline)
+
+    def forget(self, instant_time: str) -> None:
+        """An instant has ended, completed or rolled back."""
+        self._written_to.pop(instant_time, None)
+
+    def complete(
+        self, instant_time: str, action: Action, result: HoodieWriteResult, extra_metadata: Mapping[str, str]
+    ) -> bool:
+        """The list of steps that completes an instant: the only place where one is completed.
+
+        Args:
+            instant_time: The instant.
+            action: Its action.
+            result: What was written.
+            extra_metadata: To store in the commit, besides what the result has.
+
+        Returns:
+            Whether it was completed; False for a write of nothing with ``hoodie.allow.empty.commit=false``.
+
+        Raises:
+            HoodieCommitException: The instant or the table is not what it was when the write began.
+            HoodieWriteConflictException: Another writer committed meanwhile.
+        """
+        meta_client = load_table(self._config)
+        self._check_inflight(meta_client, instant_time, action)
+        with self._metrics.step("reconcile with markers") as step:
+            step.count(files=self._reconcile_with_markers(meta_client, instant_time, result))
+        # Validators, the lock and the conflict check belong here, before the timeline is read again.
+        with self._metrics.step("check the table again"):
+            self._check_table_unchanged(meta_client)
+            timeline = self._check_inflight(meta_client, instant_time, action)
+            self._check_nobody_committed(timeline, instant_time)
+            if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
+                raise HoodieCommitException(
+                    f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; "
+                    "nothing was committed. Start a new one with start_commit() and write again"
+                )
+        metadata = attrs.evolve(
+            result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
+        )
+        if result.statuses or self._config.write.allow_empty_commit:
+            with self._metrics.step("complete the instant"):
+                is_complete = timeline.save_as_complete(instant_time, action, metadata.to_json())
+            if not is_complete:
+                raise HoodieCommitException(
+                    f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
+                )
+            logger.info(
+                "committed %s %s to %s: %r",
+                result.operation.value,
+                instant_time,
+                meta_client.base_path,
+                attrs.evolve(result, is_committed=True),
+            )
+        else:
+            RollbackService(meta_client, self._config, self._metrics).rollback(instant_time)
+            self.forget(instant_time)
+            return False
+        others: list[str] = []
+        try:
+            with self._metrics.step("delete markers"):
+                WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).delete_all()
+                others = self._writes_of_others(meta_client.reload_active_timeline(), instant_time)
+        except HoodieIOException as error:
+            # The instant is completed: the caller must not hear of a failed write.
+            logger.warning("after instant %s was completed: %s", instant_time, error)
+        self.forget(instant_time)
+        if others:
+            # Without a lock nothing prevents that. Each of two writers looks after it has completed its own instant, so
+            # at least one of them sees the other.
+            raise HoodieWriteConflictException(
+                f"{instant_time} was completed on {meta_client.base_path}, and another writer's "
+                f"{', '.join(others[:SHOWN_ERRORS])} at the same moment: rows of one may hide rows of the other. Make "
+                "sure that one writer is at work at a time, and upsert the records of both again"
+            )
+        return True
+
+    def _check_nobody_committed(self, timeline: HoodieActiveTimeline, instant_time: str) -> None:
+        """Refuse to complete what was written to a table that is another one now.
+
+        What was written replaces versions of files as they were when the write began: completed beside another commit,
+        it would hide that one's rows, or be hidden itself.
+        """
+        others = self._writes_of_others(timeline, instant_time)
+        if others:
+            raise HoodieWriteConflictException(
+                f"another writer changed {self._config.base_path} by {', '.join(others[:SHOWN_ERRORS])} while "
+                f"{instant_time} was being written; nothing of {instant_time} was committed. Make sure that one writer "
+                "is at work at a time, and write again: that is safe"
+            )
+
+    def _writes_of_others(self, timeline: HoodieActiveTimeline, instant_time: str) -> list[str]:
+        """Completed instants that are newer than this one, came since its write began, or were rolled back since."""
+        completed = completed_writes(timeline) - {instant_time}
+        others = {time for time in completed if time > instant_time}
+        known = self._written_to.get(instant_time)
+        if known is not None:
+            others |= completed - known
+            # What is older than all that is there was archived; other instants that are gone were rolled back.
+            others |= {time for time in known - completed if time >= min(completed, default="")}
+        return sorted(others)
+
+    def _reconcile_with_markers(
+        self, meta_client: HoodieTableMetaClient, instant_time: str, result: HoodieWriteResult
+    ) -> int:
+        """Delete files of task attempts that lost; make sure that every file that counts was announced.
+
+        Returns:
+            How many files were deleted.
+        """
+        markers = WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time)
+        # Attempts may live on that the engine gave up: what they announce after the list was made they delete.
+        markers.close()
+        announced = {(marker.partition_path, marker.file_name): marker for marker in markers.list_markers()}
+        written = {
+            (status.partition_path, str(status.stat.path).rsplit("/", 1)[-1]): status for status in result.statuses
+        }
+        unannounced = written.keys() - announced.keys()
+        if unannounced:
+            raise HoodieCommitException(
+                f"{len(unannounced)} files of instant {instant_time} have no marker, such as {sorted(unannounced)[0]}: "
+                "the instant was rolled back, or its marker folder was removed; write again on a new instant"
+            )
+        deleted = 0
+        for key in sorted(announced.keys() - written.keys()):
+            partition_path, file_name = key
+            # The file goes first: while there is a marker, a rollback would still find it. A task that is still writing
+            # this file finds at its end that the instant takes no files any more, and deletes it.
+            path = join(meta_client.base_path, partition_path, file_name)
+            if meta_client.storage.delete_file(path):
+                deleted += 1
+                logger.info("deleted %s: left by a task attempt that lost", path)
+            markers.delete(partition_path, file_name, announced[key].io_type)
+        return deleted
+
+    def _check_table_unchanged(self, meta_client: HoodieTableMetaClient) -> None:
+        """Version, layout and metadata table as they were when the write began; else nothing is completed."""
+        before = meta_client.table_config
+        after = meta_client.reload_table_config()
+        try:
+            after.check_writable()
+        except HoodieNotSupportedException as error:
+            raise HoodieNotSupportedException(
+                f"the table {meta_client.base_path} changed while it was being written; nothing was committed: {error}"
+            ) from error
+        if after.metadata_partitions or after.metadata_partitions_inflight:
+            raise HoodieCommitException(
+                f"a metadata table was built on {meta_client.base_path} while it was being written; committing would "
+                "make "
+                "it wrong. Nothing was committed: write again"
+            )
+        if (before.table_version, before.timeline_layout_version) != (
+            after.table_version,
+            after.timeline_layout_version,
+        ):
+            raise HoodieCommitException(f"the version of {meta_client.base_path} changed while it was being written")
+
+    def _check_inflight(
+        self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action
+    ) -> HoodieActiveTimeline:
+        timeline = meta_client.reload_active_timeline()
+        instant = timeline.find(instant_time, action)
+        if instant is None or instant.state is not State.INFLIGHT:
+            raise HoodieCommitException(self._why_not(meta_client, instant_time, action, "be committed"))
+        return timeline
+
+    def _why_not(self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action, wish: str) -> str:
+        timeline = meta_client.active_timeline
+        instant = timeline.find(instant_time)
+        subject = f"instant {instant_time} of {meta_client.base_path} cannot {wish}: "
+        if instant is None:
+            rolled_back = any(
+                instant_time in RollbackService(meta_client, self._config).rolled_back_by(rollback)
+                for rollback in timeline.filter_actions(Action.ROLLBACK).filter_completed_instants()
+            )
+            if rolled_back:
+                return subject + "it was rolled back. Start a new one with start_commit() and write again"
+            return subject + "it was never started. Start one with start_commit()"
+        if instant.state is State.COMPLETED:
+            return subject + "it is completed already"
+        if instant.action is not action:
+            return subject + f"it is a {instant.action}"
+        if instant.state is State.INFLIGHT:
+            return subject + "it was written to already. Start a new one with start_commit()"
+        return subject + "nothing was written to it yet"
+
+
+def completed_writes(timeline: HoodieActiveTimeline) -> frozenset[str]:
+    """Times of the completed instants that made or replaced files."""
+    completed = timeline.commits_timeline().filter_completed_instants()
+    return frozenset(instant.requested_time for instant in completed)

@@ -1,0 +1,291 @@
+"""Do a write operation: from records in flight to files on storage and their statuses. Nothing is committed here.
+
+Hudi: org.apache.hudi.table.action.commit.BaseCommitActionExecutor.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie import exception
+from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import Shared
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.merge_spec import MergeSpec
+from hoodie.common.model.record_columns import (
+    BUCKET,
+    CURRENT_FILE_ID,
+    PARTITION_PATH,
+    RECORD_KEY,
+    ROW_NUMBER,
+    reserved_field,
+)
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WriteStatus, unpack
+from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.write_options import InsertDupPolicy
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieDuplicateKeyException,
+    HoodieKeyException,
+)
+from hoodie.index.index import IndexedTable, tag_with_locations
+from hoodie.io.write_context import WriteContext
+from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.metrics.metrics import Step
+from hoodie.table.action.commit.bucket_handler import CopyOnWriteBucketHandler
+from hoodie.table.action.commit.incoming_keys import collect_keys
+from hoodie.table.action.commit.record_preparer import failure_of
+from hoodie.table.action.commit.record_size_sampler import measure_record_size
+from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
+from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
+from hoodie.table.action.write_metadata import HoodieWriteMetadata
+from hoodie.table.table import HoodieTable
+from hoodie.table.workload_profile import WorkloadProfile
+
+__all__ = [
+    "SAMPLED_BAD_ROWS",
+    "BaseCommitActionExecutor",
+    "CombineByRecordKey",
+]
+
+logger = logging.getLogger(__name__)
+
+SAMPLED_BAD_ROWS = 5
+"""Rows that an error about keys shows."""
+
+
+class BaseCommitActionExecutor(ABC):
+    """One write operation on one instant.
+
+    Args:
+        table: The table at the start of the write.
+        write_context: What the tasks need.
+        key_generator: Explains rows without a key; None when the input brought its keys.
+
+    Hudi: org.apache.hudi.table.action.commit.BaseCommitActionExecutor. Differs: never commits.
+    """
+
+    operation: ClassVar[WriteOperationType]
+    action: ClassVar[Action] = Action.COMMIT
+
+    def __init__(self, table: HoodieTable, write_context: WriteContext, key_generator: KeyGenerator | None) -> None:
+        self._table = table
+        self._context = table.context
+        self._config = table.config
+        self._write_context = write_context
+        self._key_generator = key_generator
+        self._metrics = table.metrics
+        self._shared: list[Shared] = []
+
+    @abstractmethod
+    def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        """Write the records.
+
+        Args:
+            records: Batches in flight as `RecordPreparer` makes them.
+
+        Raises:
+            HoodieKeyException: Rows have no usable key; no file was written, or the caller rolls back.
+        """
+
+    def _save_workload_profile(self, profile: WorkloadProfile, partitioner: UpsertPartitioner | None) -> None:
+        """From here on the instant is inflight: files may exist."""
+        filling = partitioner.inserts_into if partitioner is not None else {}
+        content = profile.to_commit_metadata(filling).to_json()
+        instant_time = self._write_context.instant_time
+        timeline = self._table.meta_client.active_timeline
+        if not timeline.transition_requested_to_inflight(instant_time, self.action, content):
+            raise HoodieCommitException(
+                f"instant {instant_time} is not waiting to be written: it was written, completed or rolled back "
+                "before; "
+                "start a new one with start_commit()"
+            )
+        self._table.has_begun = True
+        meta_client = self._table.meta_client
+        WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).open()
+
+    def _refuse_rows_without_key(self, records: HoodieData, counts: pa.Table) -> None:
+        """Fail when the counted partition paths include nulls: rows whose key or partition cannot be made."""
+        missing = counts.filter(pc.is_null(counts[PARTITION_PATH]))
+        count = sum(missing["count"].to_pylist())
+        if not count:
+            return
+        sample = records.map_partitions_with_index(_first_bad_rows, records.schema).collect()
+        failure = failure_of(sample)
+        if failure is not None:
+            raise failure
+        raise HoodieKeyException(
+            f"{count} of the records to {self.operation.value.lower()} have no usable key; nothing was written. "
+            + self._explain(sample)
+        )
+
+    def _explain(self, rows: pa.Table | None) -> str:
+        if rows is None or self._key_generator is None:
+            return "Their record key or partition path is null or empty."
+        batch = rows.slice(0, SAMPLED_BAD_ROWS).combine_chunks().to_batches()[0]
+        return self._key_generator.explain_bad_rows(batch)
+
+    def _combine(self, records: HoodieData, wanted: bool) -> HoodieData:
+        """One row for each key and partition path, if wanted; for each key alone where the index is global."""
+        if not wanted:
+            return records
+        with self._metrics.step("combine records of one key"):
+            spec = self._table.merge_spec
+            if self._table.index.is_global:
+                return records.combine_by_key([RECORD_KEY], CombineByRecordKey(spec))
+            return records.combine_by_key([RECORD_KEY, PARTITION_PATH], spec.combine_duplicates)
+
+    def _indexed(self, counts: pa.Table) -> IndexedTable:
+        """The files that the index looks into: those of the partitions that were counted, of all where it is global."""
+        paths = set(counts[PARTITION_PATH].to_pylist())
+        if self._table.index.is_global:
+            paths.update(self._table.view.list_partitions())
+        return IndexedTable(
+            self._table.meta_client.storage,
+            self._latest_base_files(sorted(paths)),
+            self._write_context.merge_spec,
+            self._write_context.schema,
+        )
+
+    def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> HoodieData:
+        """Numbered and persisted rows without those whose key is in the table, or a refusal of them."""
+        with self._metrics.step("read the input and its keys") as step:
+            keys = collect_keys(records)
+            counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
+            step.count(records=sum(counts["count"].to_pylist()))
+            self._refuse_rows_without_key(records, counts)
+        indexed = attrs.evolve(self._indexed(counts), stays=True)
+        with self._metrics.step("tag location", str(self._config.index.index_type)) as step:
+            step.count(files=len(indexed.files))
+            if keys is not None:
+                locations = self._table.index.find_locations(keys.table, self._context, indexed)
+                shared = self._context.share(locations)
+                self._shared.append(shared)
+                tagged = tag_with_locations(records, shared)
+                found = _found_rows(keys.count_by_location(locations))
+            else:
+                tagged = self._table.index.tag_location(records, self._context, indexed)
+                found = _found_rows(tagged.count_by([CURRENT_FILE_ID])) if policy is InsertDupPolicy.FAIL else 0
+        if policy is InsertDupPolicy.FAIL and found:
+            raise HoodieDuplicateKeyException(
+                f"the keys of {found} of the records to {self.operation.value.lower()} are in the table; nothing was "
+                "written. Give hoodie.datasource.insert.dup.policy=drop to pass over them, none to add them again, or "
+                "upsert them"
+            )
+        return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema)
+
+    @staticmethod
+    def _limited(records: HoodieData, parallelism: int) -> HoodieData:
+        """The records in as many tasks as they come in, or as few as ``parallelism``, unless that is 0."""
+        return records.coalesce(parallelism) if parallelism else records
+
+    def _partitioner(self, profile: WorkloadProfile, records: HoodieData) -> UpsertPartitioner:
+        record_size = recorded_record_size(self._table.completed_commits_newest_first(), self._config)
+        if record_size is None and needs_record_size(profile, self._config):
+            with self._metrics.step("measure the size of records"):
+                record_size = measure_record_size(records, self._write_context)
+        if record_size is None:
+            record_size = self._config.compaction.copy_on_write_record_size_estimate
+        return UpsertPartitioner(profile, self._config, self._table.latest_base_files(profile.stats), record_size)
+
+    def _write_buckets(self, records: HoodieData, partitioner: UpsertPartitioner) -> list[WriteStatus]:
+        if not partitioner.num_buckets:
+            return []
+        with self._metrics.step("write buckets", str(partitioner.num_buckets)) as step:
+            dealt = records.map_batches(partitioner.assigner(), records.schema.append(reserved_field(BUCKET)))
+            routed = dealt.route(BUCKET, partitioner.num_buckets)
+            handler = CopyOnWriteBucketHandler(self._write_context, tuple(partitioner.buckets))
+            statuses = self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
+        return self._join_small_files(statuses)
+
+    def _join_small_files(self, statuses: list[WriteStatus]) -> list[WriteStatus]:
+        """Leave at most one small file a partition, where the size of records was not what was expected."""
+        if not plan_chains(statuses, self._config):
+            return statuses
+        with self._metrics.step("join small files") as step:
+            joined = join_small_files(statuses, self._write_context, self._context)
+            step.count(files=len(statuses) - len(joined))
+            return joined
+
+    def _statuses(self, written: HoodieData, step: Step) -> list[WriteStatus]:
+        """Run the writing tasks, as a step.
+
+        Raises:
+            HoodieException: Of the class that a task's failure names.
+        """
+        results = unpack(written.collect())
+        failures = [result for result in results if isinstance(result, TaskFailure)]
+        if failures:
+            count = sum(failure.count for failure in failures)
+            error_class = getattr(exception, failures[0].error_class)
+            raise error_class(
+                f"{count} of the records to {self.operation.value.lower()} cannot be written. {failures[0].message}"
+            )
+        statuses = [result for result in results if isinstance(result, WriteStatus)]
+        step.count(
+            records=sum(status.stat.num_writes for status in statuses),
+            files=len(statuses),
+            bytes=sum(status.stat.total_write_bytes for status in statuses),
+        )
+        return statuses
+
+    def _latest_base_files(self, partition_paths: Sequence[str]) -> dict[str, Sequence[HoodieBaseFile]]:
+        """The latest base files of partitions."""
+        with self._metrics.step("list base files") as step:
+            files = self._table.latest_base_files(partition_paths)
+            listed = [base_file for group in files.values() for base_file in group]
+            step.count(files=len(listed), bytes=sum(base_file.size_bytes for base_file in listed))
+        return files
+
+
+@attrs.frozen
+class CombineByRecordKey:
+    """One row for each record key, whatever its partition path; crosses to tasks.
+
+    Attributes:
+        spec: The table's rules.
+    """
+
+    spec: MergeSpec
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """The rows that remain, in the columns given."""
+        combined = self.spec.combine_duplicates(rows.drop_columns([PARTITION_PATH]))
+        places = pc.index_in(combined[ROW_NUMBER], value_set=rows[ROW_NUMBER].combine_chunks())
+        paths = rows[PARTITION_PATH].combine_chunks().take(places.combine_chunks())
+        return combined.append_column(PARTITION_PATH, paths).select(rows.column_names)
+
+
+@attrs.frozen
+class _NotFound:
+    """Tagged rows whose key is not in the table, in the columns that they came with."""
+
+    columns: tuple[str, ...]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(batch.column(CURRENT_FILE_ID).is_null()).select(self.columns)
+
+
+def _found_rows(counts: pa.Table) -> int:
+    """How many of counted rows have a location."""
+    return sum(counts.filter(counts[CURRENT_FILE_ID].is_valid())["count"].to_pylist())
+
+
+def _first_bad_rows(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    count = 0
+    for batch in batches:
+        bad = batch.filter(batch.column(PARTITION_PATH).is_null()).slice(0, SAMPLED_BAD_ROWS - count)
+        count += bad.num_rows
+        yield bad
+        if count >= SAMPLED_BAD_ROWS:
+            return

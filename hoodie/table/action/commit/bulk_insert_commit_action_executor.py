@@ -1,0 +1,134 @@
+"""Insert records into new files as the input comes.
+
+Hudi: org.apache.hudi.table.action.commit.{SparkBulkInsertCommitActionExecutor,
+SparkBulkInsertPreppedCommitActionExecutor}.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pyarrow.compute as pc
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.model.record_columns import (
+    DECIDING_COLUMNS,
+    OPERATION,
+    ROW_NUMBER,
+)
+from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.write_status import STATUS_SCHEMA
+from hoodie.config.write_options import InsertDupPolicy
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieInsertException,
+)
+from hoodie.execution.bulkinsert.bulk_insert_partitioner import (
+    BulkInsertPartitioner,
+    NonSortPartitioner,
+    PartitionSortPartitioner,
+    create_bulk_insert_partitioner,
+)
+from hoodie.io.write_context import WriteContext
+from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
+from hoodie.table.action.commit.bucket_handler import BulkInsertHandler
+from hoodie.table.action.write_metadata import HoodieWriteMetadata
+from hoodie.table.table import HoodieTable
+from hoodie.table.workload_profile import WorkloadProfile
+
+__all__ = [
+    "BulkInsertCommitActionExecutor",
+    "BulkInsertPreppedCommitActionExecutor",
+]
+
+
+class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
+    """Insert records into new file groups as the input comes, without counting it first; for first loads.
+
+    The input is read once, as a stream, unless it is to be sorted, combined or looked up; each task keeps one file open
+    for each partition path that it meets.
+
+    Args:
+        table, write_context, key_generator: As of `BaseCommitActionExecutor`.
+        partitioner: Spreads and sorts the rows; None takes what the configuration names.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkBulkInsertCommitActionExecutor.
+    """
+
+    operation = WriteOperationType.BULK_INSERT
+    is_prepped: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        table: HoodieTable,
+        write_context: WriteContext,
+        key_generator: KeyGenerator | None,
+        partitioner: BulkInsertPartitioner | None = None,
+    ) -> None:
+        super().__init__(table, write_context, key_generator)
+        self._partitioner_given = partitioner
+
+    def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        write = self._config.write
+        partitioner = self._partitioner_given or create_bulk_insert_partitioner(self._config)
+        schema = records.schema
+        records = self._limited(records, write.bulk_insert_shuffle_parallelism)
+        policy = InsertDupPolicy.NONE if self.is_prepped else write.duplicates_of_inserts
+        combines = write.combine_before_insert and not self.is_prepped
+        kept: HoodieData | None = None
+        try:
+            if policy is not InsertDupPolicy.NONE:
+                kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+                records = self._combine(self._without_stored(kept, policy), combines or policy is InsertDupPolicy.DROP)
+            elif combines:
+                records = self._combine(records.number_rows(ROW_NUMBER), True)
+            with self._metrics.step("build workload profile"):
+                self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
+            stays = isinstance(partitioner, NonSortPartitioner | PartitionSortPartitioner)
+            tasks = 0 if stays else records.num_partitions
+            # A class of the user's may lose rows; it costs a pass over them to know.
+            expected = None if partitioner.is_built_in else _count_upserts(records)
+            placed = partitioner.repartition_records(records, tasks)
+            if not isinstance(placed, HoodieData):
+                raise HoodieConfigException(
+                    f"{type(partitioner).__name__}.repartition_records returned {type(placed).__name__}: it must give "
+                    "the rows back, as HoodieData"
+                )
+            missing = [name for name in schema.names if name not in placed.schema.names]
+            if missing:
+                raise HoodieConfigException(
+                    f"{type(partitioner).__name__} lost the columns {', '.join(missing)}: it must give the rows back "
+                    "as they are"
+                )
+            with self._metrics.step("write files") as step:
+                handler = BulkInsertHandler(self._write_context, self._key_generator, partitioner.is_sorted)
+                statuses = self._statuses(placed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
+            found = sum(status.total_record_count for status in statuses)
+            if expected is not None and found != expected:
+                raise HoodieInsertException(
+                    f"{type(partitioner).__name__} gave {found} records back of {expected}: a partitioner must give "
+                    "every record back, once; nothing was committed"
+                )
+            return HoodieWriteMetadata(self.operation, statuses)
+        finally:
+            if kept is not None:
+                kept.unpersist()
+            for shared in self._shared:
+                shared.release()
+
+
+class BulkInsertPreppedCommitActionExecutor(BulkInsertCommitActionExecutor):
+    """Bulk insert records that need no combining and no look-up.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkBulkInsertPreppedCommitActionExecutor.
+    """
+
+    operation = WriteOperationType.BULK_INSERT_PREPPED
+    is_prepped = True
+
+
+def _count_upserts(records: HoodieData) -> int:
+    """How many rows are to be written."""
+    counts = records.count_by([OPERATION])
+    return sum(counts.filter(pc.equal(counts[OPERATION], int(RecordOperation.UPSERT)))["count"].to_pylist())

@@ -1,0 +1,180 @@
+"""Update records whose key is in the table, insert the others.
+
+Hudi: org.apache.hudi.table.action.commit.{SparkUpsertCommitActionExecutor, SparkUpsertPreppedCommitActionExecutor}.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_INSTANT_TIME,
+    CURRENT_ROW_POSITION,
+    DECIDING_COLUMNS,
+    PARTITION_PATH,
+    RECORD_KEY,
+    ROW_NUMBER,
+)
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.config.payload_config import MissingKeyPolicy
+from hoodie.exception import (
+    HoodieKeyException,
+    HoodieUpsertException,
+)
+from hoodie.index.index import IndexedTable, tag_with_locations
+from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS, BaseCommitActionExecutor
+from hoodie.table.action.commit.incoming_keys import IncomingKeys, WithoutRows, collect_keys, without_deletes_of_nothing
+from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
+from hoodie.table.action.write_metadata import HoodieWriteMetadata
+from hoodie.table.workload_profile import WorkloadProfile
+
+__all__ = [
+    "UpsertCommitActionExecutor",
+    "UpsertPreppedCommitActionExecutor",
+]
+
+
+class UpsertCommitActionExecutor(BaseCommitActionExecutor):
+    """Update records whose key is in the table, insert the others.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkUpsertCommitActionExecutor.
+    """
+
+    operation = WriteOperationType.UPSERT
+
+    def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        records = self._limited(records, self._parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+        tagged: HoodieData | None = None
+        combined: HoodieData = records
+        try:
+            with self._metrics.step("read the input and its keys") as step:
+                keys = collect_keys(records)
+                counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
+                step.count(records=sum(counts["count"].to_pylist()))
+                self._refuse_rows_without_key(records, counts)
+            indexed = self._indexed(counts)
+            if self._should_combine and keys is None:
+                combined = self._combine(records, True)
+            elif self._should_combine and keys is not None and keys.has_duplicates(self._table.index.is_global):
+                if self._table.merge_spec.combines_rows:
+                    combined = self._combine(records, True).persist()
+                    keys = collect_keys(combined)
+                else:
+                    combined, keys = self._drop_losers(records, keys)
+            tagged, located = self._tag(combined, keys, indexed)
+            self._refuse_missing_keys(tagged, located)
+            with self._metrics.step("build workload profile") as step:
+                profile = WorkloadProfile.from_counts(self.operation, located)
+                partitioner = self._partitioner(profile, tagged)
+                self._save_workload_profile(profile, partitioner)
+                step.count(records=sum(located["count"].to_pylist()))
+            statuses = self._write_buckets(tagged, partitioner)
+            with self._metrics.step("update index"):
+                self._table.index.update_location(statuses, self._context, indexed)
+            return HoodieWriteMetadata(self.operation, statuses)
+        finally:
+            if tagged is not None:
+                tagged.unpersist()
+            combined.unpersist()
+            records.unpersist()
+            for shared in self._shared:
+                shared.release()
+
+    def _drop_losers(self, records: HoodieData, keys: IncomingKeys) -> tuple[HoodieData, IncomingKeys]:
+        """One row for each key, decided by the keys at hand."""
+        with self._metrics.step("combine records of one key") as step:
+            keys, losers = keys.combine(self._table.merge_spec, self._table.index.is_global)
+            step.count(records=keys.table.num_rows)
+            shared = self._context.share(losers)
+            self._shared.append(shared)
+            return records.map_batches(WithoutRows(shared), records.schema), keys
+
+    def _tag(
+        self, records: HoodieData, keys: IncomingKeys | None, indexed: IndexedTable
+    ) -> tuple[HoodieData, pa.Table]:
+        """The rows with their locations, and how many go where."""
+        with self._metrics.step("tag location", str(self._config.index.index_type)) as step:
+            step.count(files=len(indexed.files))
+            if keys is not None and self._table.index.decides_by_keys(indexed):
+                locations = self._table.index.find_locations(keys.table, self._context, indexed)
+                shared = self._context.share(locations)
+                self._shared.append(shared)
+                tagged = tag_with_locations(records, shared)
+                return tagged.map_batches(without_deletes_of_nothing, tagged.schema), keys.count_by_location(locations)
+            tagged = self._table.index.tag_location(records, self._context, indexed)
+            tagged = tagged.map_batches(without_deletes_of_nothing, tagged.schema).persist()
+            return tagged, tagged.count_by([PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME])
+
+    def _refuse_missing_keys(self, tagged: HoodieData, located: pa.Table) -> None:
+        """Fail a partial update that has keys which are not in the table, unless they may be inserted."""
+        payload = self._config.payload
+        if not payload.partial_update or payload.missing_keys is not MissingKeyPolicy.FAIL:
+            return
+        if self.operation is not WriteOperationType.UPSERT or not located[CURRENT_FILE_ID].null_count:
+            return
+        missing = missing_keys(tagged, self._table.index.is_global)
+        count = missing.count()
+        if count:
+            sample = missing.map_partitions_with_index(FirstRows(SAMPLED_BAD_ROWS), missing.schema).collect()
+            shown = sample[RECORD_KEY].to_pylist()[:SAMPLED_BAD_ROWS] if sample is not None else []
+            raise HoodieKeyException(
+                f"{count} of the keys of this partial update are not in the table, among them "
+                f"{', '.join(repr(key) for key in shown)}; nothing was written. Leave them out, or set "
+                "hoodie.write.partial.update.missing.keys=INSERT to add them with nulls in the columns that the input "
+                "lacks"
+            )
+
+    @property
+    def _should_combine(self) -> bool:
+        return self._config.write.combine_before_upsert
+
+    @property
+    def _parallelism(self) -> int:
+        return self._config.write.upsert_shuffle_parallelism
+
+
+class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
+    """Write records that say where they live, without looking their keys up; nothing is combined.
+
+    A record whose key is not in the file group that it names fails the write: the table has changed since.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkUpsertPreppedCommitActionExecutor. Differs: Hudi appends such a
+    record.
+    """
+
+    operation = WriteOperationType.UPSERT_PREPPED
+
+    def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        records = self._limited(records, self._config.write.upsert_shuffle_parallelism).number_rows(ROW_NUMBER)
+        fixed = (*DECIDING_COLUMNS, CURRENT_FILE_ID, CURRENT_ROW_POSITION)
+        records = records.map_batches(without_deletes_of_nothing, records.schema).persist(fixed)
+        columns = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
+        try:
+            with self._metrics.step("read the input and its keys") as step:
+                counts = records.count_by(columns)
+                step.count(records=sum(counts["count"].to_pylist()))
+                self._refuse_rows_without_key(records, counts)
+            self._refuse_unknown_file_groups(counts)
+            with self._metrics.step("build workload profile") as step:
+                profile = WorkloadProfile.from_counts(self.operation, counts)
+                partitioner = self._partitioner(profile, records)
+                self._save_workload_profile(profile, partitioner)
+                step.count(records=sum(counts["count"].to_pylist()))
+            return HoodieWriteMetadata(self.operation, self._write_buckets(records, partitioner))
+        finally:
+            records.unpersist()
+
+    def _refuse_unknown_file_groups(self, counts: pa.Table) -> None:
+        paths = counts[PARTITION_PATH].to_pylist()
+        files = self._latest_base_files(sorted(set(paths)))
+        known = {(path, base_file.file_id) for path, group in files.items() for base_file in group}
+        named = zip(paths, counts[CURRENT_FILE_ID].to_pylist(), strict=True)
+        unknown = sorted({(path, file_id) for path, file_id in named if file_id is not None} - known)
+        if unknown:
+            raise HoodieUpsertException(
+                f"records are tagged with {len(unknown)} file groups that the table does not have now, such as "
+                f"{unknown[0][1]} of partition '{unknown[0][0]}': it was changed since they were read. Read them "
+                "again, or use upsert"
+            )
