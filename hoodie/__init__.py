@@ -38,6 +38,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.metrics.progress import ProgressEvent
+from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.table_scan import read_table, scan_table
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ __all__ = [
     "MergeOutcome",
     "ProgressEvent",
     "SparkRDDWriteClient",
+    "UpsertPlan",
     "WriteOperationType",
     "WriteStatus",
     "read_table",

@@ -50,6 +50,7 @@ from hoodie.table.action.commit.upsert_commit_action_executor import (
     UpsertCommitActionExecutor,
     UpsertPreppedCommitActionExecutor,
 )
+from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters
@@ -77,6 +78,8 @@ _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
     WriteOperationType.BULK_INSERT_PREPPED: exception.HoodieInsertException,
 }
 SHOWN_ERRORS = 3
+_NO_INSTANT = "0" * 17
+"""Stands for the instant of a write that is only thought of."""
 
 
 class BaseHoodieWriteClient:
@@ -308,6 +311,40 @@ class BaseHoodieWriteClient:
         if where is not None:
             keys = Where(where)
         return self._write(WriteOperationType.DELETE, keys, instant_time)
+
+    def explain_upsert(self, records: Any) -> UpsertPlan:
+        """Say what an upsert of these records would touch; nothing is written, and no instant is started.
+
+        The planner of `upsert` does it, on the table as it is now: the input is read, keys are combined and looked up
+        by the index, records are dealt to file groups. That costs what these steps cost; failed writes of others are
+        passed over, not rolled back.
+
+        Args:
+            records: As of `upsert`; an iterator is used up.
+
+        Returns:
+            File groups with their reasons, bytes to rewrite, new files and the index work; prints as a table.
+
+        Raises:
+            HoodieKeyException: As of `upsert`.
+            SchemaCompatibilityException, MissingSchemaFieldException: As of `upsert`.
+            HoodieNotSupportedException: The table needs a feature that hoodie does not have.
+        """
+        with self._metrics.operation("explain_upsert") as call:
+            self._measure(None)
+            self._config.write.check_single_writer()
+            with self._metrics.step("load the table"):
+                meta_client = load_table(self._config)
+                table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
+            operation = WriteOperationType.UPSERT
+            with self._metrics.step("prepare the input"):
+                given = WriteInput(table).prepare(operation, records)
+            schemas = given.schemas
+            write_context = table.write_context(_NO_INSTANT, operation, schemas.columns, schemas.avro_with_meta)
+            executor = UpsertCommitActionExecutor(table, write_context, given.key_generator)
+            plan = attrs.evolve(executor.explain(given.records), steps=self._metrics.steps)
+            call.summary = plan.summary
+        return plan
 
     def _write(
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
