@@ -19,7 +19,7 @@ from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS, HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -267,7 +267,8 @@ class BaseHoodieWriteClient:
 
         Args:
             records: The rows; of several rows of one stored record the last counts. New ones are not looked up and not
-                combined: what has no file name is added.
+                combined: what has no file name is added; of several of one key that go into one existing file the last
+                counts, as in Hudi.
             instant_time: As of `upsert`.
 
         Raises:
@@ -437,7 +438,7 @@ class BaseHoodieWriteClient:
                 that it must not be completed.
             HoodieWriteConflictException: Another writer committed meanwhile.
             HoodieUpsertException: (or its sister) records failed and ``allow_errors`` is not set.
-            HoodieConfigException: Extra metadata that is no text, or named ``schema``.
+            HoodieConfigException: Extra metadata that is no text, or named ``schema`` or ``latest_schema``.
         """
         if result.instant_time != instant_time:
             raise HoodieCommitException(
@@ -555,8 +556,8 @@ def _listeners(
 
 def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:
     for key, value in extra_metadata.items():
-        if key == SCHEMA_KEY or not isinstance(key, str) or not isinstance(value, str):
+        if key in RESERVED_METADATA_KEYS or not isinstance(key, str) or not isinstance(value, str):
+            own = " and ".join(f"'{name}'" for name in sorted(RESERVED_METADATA_KEYS))
             raise exception.HoodieConfigException(
-                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and '{SCHEMA_KEY}' is the "
-                "table's own"
+                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and {own} are the table's own"
             )
