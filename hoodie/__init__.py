@@ -37,8 +37,8 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
+from hoodie.index.index import HoodieIndex
 from hoodie.metrics.progress import ProgressEvent
-from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.table_scan import read_table, scan_table
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "HoodieIndex",
     "HoodieKey",
     "HoodieLocalWriteClient",
     "HoodieRecord",
@@ -62,7 +63,6 @@ __all__ = [
     "MergeOutcome",
     "ProgressEvent",
     "SparkRDDWriteClient",
-    "UpsertPlan",
     "WriteOperationType",
     "WriteStatus",
     "read_table",

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
+from tests.postgres_server import find_postgres, running_postgres
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -75,3 +76,14 @@ def azure_server() -> Iterator[AzureServer]:
         pytest.skip("no azurite-blob on the PATH nor in HOODIE_AZURITE: npm install -g azurite")
     with running_azure(program) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The URL of a PostgreSQL on this machine, its password in it; skips where it is not installed."""
+    pytest.importorskip("psycopg", reason="no psycopg: pip install 'hoodie[postgresql]'")
+    programs = find_postgres()
+    if programs is None:
+        pytest.skip("no PostgreSQL on the PATH nor in /usr/lib/postgresql: apt-get install postgresql")
+    with running_postgres(programs) as url:
+        yield url

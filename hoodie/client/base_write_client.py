@@ -19,7 +19,7 @@ from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS, HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -50,7 +50,6 @@ from hoodie.table.action.commit.upsert_commit_action_executor import (
     UpsertCommitActionExecutor,
     UpsertPreppedCommitActionExecutor,
 )
-from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters
@@ -78,8 +77,6 @@ _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
     WriteOperationType.BULK_INSERT_PREPPED: exception.HoodieInsertException,
 }
 SHOWN_ERRORS = 3
-_NO_INSTANT = "0" * 17
-"""Stands for the instant of a write that is only thought of."""
 
 
 class BaseHoodieWriteClient:
@@ -107,14 +104,14 @@ class BaseHoodieWriteClient:
         self._metrics = HoodieMetrics(context.job, _listeners(context, config, on_progress))
         self._measured_instant: str | None = None
         index_type = str(config.index.index_type)
-        if index_type not in self.supported_indexes:
+        if config.index.index_class is None and index_type not in self.supported_indexes:
             raise exception.HoodieConfigException(
                 f"hoodie.index.type={index_type} is not for {type(self).__name__}: use one of "
                 + ", ".join(sorted(self.supported_indexes))
             )
         self._index = create_index(config)
         self._open_instants: dict[str, Action] = {}
-        self._committer = Committer(config, self._metrics)
+        self._committer = Committer(config, self._metrics, self._index, context)
 
     def __enter__(self) -> Self:
         return self
@@ -202,7 +199,9 @@ class BaseHoodieWriteClient:
         self._config.write.check_single_writer()
         meta_client = load_table(self._config)
         with self._metrics.step("roll back failed writes"):
-            RollbackService(meta_client, self._config, self._metrics).rollback_failed_writes()
+            rolled_back = RollbackService(meta_client, self._config, self._metrics).rollback_failed_writes()
+            for instant_time in rolled_back:
+                self._index.rollback_commit(instant_time)
         switch_off_metadata_table(self._config, meta_client)
         return meta_client
 
@@ -267,8 +266,7 @@ class BaseHoodieWriteClient:
 
         Args:
             records: The rows; of several rows of one stored record the last counts. New ones are not looked up and not
-                combined: what has no file name is added; of several of one key that go into one existing file the last
-                counts, as in Hudi.
+                combined: what has no file name is added.
             instant_time: As of `upsert`.
 
         Raises:
@@ -312,40 +310,6 @@ class BaseHoodieWriteClient:
         if where is not None:
             keys = Where(where)
         return self._write(WriteOperationType.DELETE, keys, instant_time)
-
-    def explain_upsert(self, records: Any) -> UpsertPlan:
-        """Say what an upsert of these records would touch; nothing is written, and no instant is started.
-
-        The planner of `upsert` does it, on the table as it is now: the input is read, keys are combined and looked up
-        by the index, records are dealt to file groups. That costs what these steps cost; failed writes of others are
-        passed over, not rolled back.
-
-        Args:
-            records: As of `upsert`; an iterator is used up.
-
-        Returns:
-            File groups with their reasons, bytes to rewrite, new files and the index work; prints as a table.
-
-        Raises:
-            HoodieKeyException: As of `upsert`.
-            SchemaCompatibilityException, MissingSchemaFieldException: As of `upsert`.
-            HoodieNotSupportedException: The table needs a feature that hoodie does not have.
-        """
-        with self._metrics.operation("explain_upsert") as call:
-            self._measure(None)
-            self._config.write.check_single_writer()
-            with self._metrics.step("load the table"):
-                meta_client = load_table(self._config)
-                table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
-            operation = WriteOperationType.UPSERT
-            with self._metrics.step("prepare the input"):
-                given = WriteInput(table).prepare(operation, records)
-            schemas = given.schemas
-            write_context = table.write_context(_NO_INSTANT, operation, schemas.columns, schemas.avro_with_meta)
-            executor = UpsertCommitActionExecutor(table, write_context, given.key_generator)
-            plan = attrs.evolve(executor.explain(given.records), steps=self._metrics.steps)
-            call.summary = plan.summary
-        return plan
 
     def _write(
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
@@ -438,7 +402,7 @@ class BaseHoodieWriteClient:
                 that it must not be completed.
             HoodieWriteConflictException: Another writer committed meanwhile.
             HoodieUpsertException: (or its sister) records failed and ``allow_errors`` is not set.
-            HoodieConfigException: Extra metadata that is no text, or named ``schema`` or ``latest_schema``.
+            HoodieConfigException: Extra metadata that is no text, or named ``schema``.
         """
         if result.instant_time != instant_time:
             raise HoodieCommitException(
@@ -506,7 +470,8 @@ class BaseHoodieWriteClient:
             done = RollbackService(load_table(self._config), self._config, self._metrics).rollback(instant_time)
             call.summary = f"rollback of {instant_time}"
         self._forget(instant_time)
-        self._index.rollback_commit(instant_time)
+        if done:
+            self._index.rollback_commit(instant_time)
         return done
 
     def rollback_failed_writes(self) -> list[str]:
@@ -522,6 +487,7 @@ class BaseHoodieWriteClient:
                 rolled_back = service.rollback_failed_writes()
         for instant_time in rolled_back:
             self._forget(instant_time)
+            self._index.rollback_commit(instant_time)
         return rolled_back
 
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
@@ -556,8 +522,8 @@ def _listeners(
 
 def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:
     for key, value in extra_metadata.items():
-        if key in RESERVED_METADATA_KEYS or not isinstance(key, str) or not isinstance(value, str):
-            own = " and ".join(f"'{name}'" for name in sorted(RESERVED_METADATA_KEYS))
+        if key == SCHEMA_KEY or not isinstance(key, str) or not isinstance(value, str):
             raise exception.HoodieConfigException(
-                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and {own} are the table's own"
+                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and '{SCHEMA_KEY}' is the "
+                "table's own"
             )

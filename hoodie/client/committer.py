@@ -13,6 +13,7 @@ import attrs
 from hoodie.client.open_table import load_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -24,6 +25,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
+from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
 
@@ -40,11 +42,17 @@ class Committer:
     Args:
         config: The writer's configuration.
         metrics: Times the steps.
+        index: Takes note of what was written, before it is completed.
+        context: The engine that the index does so with.
     """
 
-    def __init__(self, config: HoodieWriteConfig, metrics: HoodieMetrics) -> None:
+    def __init__(
+        self, config: HoodieWriteConfig, metrics: HoodieMetrics, index: HoodieIndex, context: HoodieEngineContext
+    ) -> None:
         self._config = config
         self._metrics = metrics
+        self._index = index
+        self._context = context
         self._written_to: dict[str, frozenset[str]] = {}
         """Instant that is being written -> the completed writes of the table as its write found it."""
 
@@ -85,6 +93,7 @@ class Committer:
         self._check_inflight(meta_client, instant_time, action)
         with self._metrics.step("reconcile with markers") as step:
             step.count(files=self._reconcile_with_markers(meta_client, instant_time, result))
+        self._update_index(meta_client, instant_time, result)
         # Validators, the lock and the conflict check belong here, before the timeline is read again.
         with self._metrics.step("check the table again"):
             self._check_table_unchanged(meta_client)
@@ -134,6 +143,13 @@ class Committer:
                 "sure that one writer is at work at a time, and upsert the records of both again"
             )
         return True
+
+    def _update_index(self, meta_client: HoodieTableMetaClient, instant_time: str, result: HoodieWriteResult) -> None:
+        """Tell the index what was written: from now on it may be completed at any moment."""
+        with self._metrics.step("update index") as step:
+            step.count(files=len(result.statuses))
+            table = IndexedTable(meta_client.storage, {}, base_path=meta_client.base_path, instant_time=instant_time)
+            self._index.update_location(result.statuses, self._context, table)
 
     def _check_nobody_committed(self, timeline: HoodieActiveTimeline, instant_time: str) -> None:
         """Refuse to complete what was written to a table that is another one now.

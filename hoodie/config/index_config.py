@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import boolean, choice, decimal, integer, property_field
+from hoodie.common.config.property import boolean, choice, decimal, integer, property_field, text
 
 __all__ = ["BloomFilterType", "HoodieIndexConfig", "IndexType"]
 
@@ -20,6 +21,19 @@ _UNSUPPORTED_INDEXES = (
     "GLOBAL_RECORD_LEVEL_INDEX",
     "RECORD_LEVEL_INDEX",
 )
+
+
+_PREFIX = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+def _check_class_name(value: str) -> None:
+    if "." not in value or not all(part.isidentifier() for part in value.split(".")):
+        raise ValueError
+
+
+def _check_prefix(value: str) -> None:
+    if _PREFIX.fullmatch(value) is None:
+        raise ValueError
 
 
 class IndexType(StrEnum):
@@ -68,6 +82,37 @@ class HoodieIndexConfig:
         "What GLOBAL_SIMPLE does with a record whose key is in another partition: with true it moves to its new "
         "partition, with false it is updated where it is.",
     )
+    index_class: str | None = property_field(
+        "hoodie.index.class",
+        text("package.module.Class", _check_class_name),
+        None,
+        "A class of yours, or one that hoodie ships, that finds records, whatever ``hoodie.index.type`` is: a subclass "
+        "of hoodie.HoodieIndex, as package.module.Class. Taken from the writer's configuration only.",
+    )
+    database_url: str | None = property_field(
+        "hoodie.index.database.url",
+        text("sqlite:///path/of/a/file, a local path, or postgresql://user@host/database"),
+        None,
+        "Where hoodie.index.external.database_index.HoodieDatabaseIndex keeps keys. Without it: SQLite, in the file "
+        "``.hoodie/.index/keys.sqlite`` of a table on a local disk. Leave passwords to libpq (``PGPASSFILE``, "
+        "``PGPASSWORD``).",
+        is_ours=True,
+    )
+    database_table: str | None = property_field(
+        "hoodie.index.database.table",
+        text("lower-case letters, digits and underscores, at most 40, a letter first", _check_prefix),
+        None,
+        "Begins the names of the tables in that database. Without it: made of the table's path.",
+        is_ours=True,
+    )
+    database_update_partition_path: bool = property_field(
+        "hoodie.index.database.update.partition.path",
+        boolean(),
+        True,
+        "What HoodieDatabaseIndex does with a record whose key is in another partition: with true it moves to its new "
+        "partition, with false it is updated where it is.",
+        is_ours=True,
+    )
     bloom_num_entries: int = property_field(
         "hoodie.index.bloom.num_entries",
         integer(minimum=1, maximum=2**31 - 1),
@@ -92,3 +137,8 @@ class HoodieIndexConfig:
         100_000,
         "Keys after which a DYNAMIC_V0 filter stops growing.",
     )
+
+    @property
+    def index_name(self) -> str:
+        """The index in a word, for people."""
+        return str(self.index_type) if self.index_class is None else self.index_class.rpartition(".")[2]

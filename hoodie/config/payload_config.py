@@ -104,8 +104,7 @@ class HoodiePayloadConfig:
         boolean(),
         False,
         "Upsert changes the columns that the input has, and columns of the table that it lacks keep their values. A "
-        "null in a column that the input has is written. It says nothing about the other operations: insert and "
-        "bulk_insert want all columns, and delete removes whole records, and passes over keys that are not there.",
+        "null in a column that the input has is written.",
         is_ours=True,
     )
     missing_keys: MissingKeyPolicy = property_field(

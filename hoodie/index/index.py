@@ -56,6 +56,9 @@ class IndexedTable:
             ask.
         schema: The table's columns as they are written.
         stays: Whether a global index gives the location of a key that would move, and nothing else.
+        base_path: The table's folder.
+        instant_time: The instant that is written; "" where nothing is.
+        pending_instants: Instants that were not completed when the write began, this one among them.
         work: Where the index notes what it judged and read; it stays on the driver.
     """
 
@@ -64,6 +67,9 @@ class IndexedTable:
     merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
     schema: pa.Schema = attrs.field(factory=lambda: pa.schema([]))
     stays: bool = False
+    base_path: str = ""
+    instant_time: str = ""
+    pending_instants: frozenset[str] = frozenset()
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
 
     @property
@@ -122,12 +128,28 @@ class HoodieIndex(ABC):
     ) -> None:
         """Take note of what was written, before the commit; safe to do twice, undone by `rollback_commit`.
 
-        Indexes that read locations from the table's files have nothing to do.
+        The commit may still fail, and the writer may die before it says so: until the instant is completed nothing of
+        this may be believed, and what was there before must still be found. Indexes that read locations from the
+        table's files have nothing to do.
+
+        Args:
+            statuses: Of all new files; deleted and updated keys are found by reading these.
+            context: The engine.
+            table: Storage, base path and instant; no base files.
+
+        Raises:
+            HoodieIndexException: It cannot be done; the write is rolled back.
         """
 
     @abstractmethod
     def rollback_commit(self, instant_time: str) -> None:
-        """Forget what `update_location` noted for an instant."""
+        """Forget what `update_location` noted for an instant that was rolled back.
+
+        Another writer may have rolled it back, without this being called.
+
+        Args:
+            instant_time: The instant.
+        """
 
 
 class Locations(Protocol):

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hoodie.common.util.class_loading import load_class
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieConfigException
 from hoodie.index.index import HoodieIndex
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
@@ -16,6 +18,7 @@ from hoodie.index.simple.simple_index import HoodieSimpleIndex
 
 __all__ = ["create_index"]
 
+_CLASS_KEY = "hoodie.index.class"
 _INDEXES: dict[IndexType, Callable[[HoodieWriteConfig], HoodieIndex]] = {
     IndexType.SIMPLE: HoodieSimpleIndex,
     IndexType.GLOBAL_SIMPLE: HoodieGlobalSimpleIndex,
@@ -27,6 +30,23 @@ def create_index(config: HoodieWriteConfig) -> HoodieIndex:
     """The index of a writer's configuration.
 
     Args:
-        config: Names it by ``hoodie.index.type``.
+        config: Names it by ``hoodie.index.class`` or ``hoodie.index.type``.
+
+    Raises:
+        HoodieConfigException: The class cannot be loaded, or is no `HoodieIndex`.
     """
+    if config.index.index_class is not None:
+        return _create_from_class(config, config.index.index_class)
     return _INDEXES[config.index.index_type](config)
+
+
+def _create_from_class(config: HoodieWriteConfig, name: str) -> HoodieIndex:
+    given = f"{_CLASS_KEY} = {name}"
+    index_class = load_class(name, _CLASS_KEY)
+    if not issubclass(index_class, HoodieIndex):
+        raise HoodieConfigException(f"{given} is no subclass of hoodie.HoodieIndex: see docs/indexes.md")
+    missing = sorted(getattr(index_class, "__abstractmethods__", ()))
+    if missing:
+        raise HoodieConfigException(f"{given} does not define {', '.join(missing)}: see docs/indexes.md")
+    index: HoodieIndex = index_class(config)
+    return index

@@ -75,6 +75,10 @@ class HoodieTable:
         for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):
             yield timeline.read_commit_metadata(instant)
 
+    def pending_instants(self) -> frozenset[str]:
+        """Times of the instants of any action that were not completed when the write began."""
+        return frozenset(instant.requested_time for instant in self.meta_client.active_timeline.filter_pending())
+
     def write_context(
         self, instant_time: str, operation: WriteOperationType, schema: pa.Schema, avro_schema_with_meta: str
     ) -> WriteContext:

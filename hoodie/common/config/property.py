@@ -52,6 +52,8 @@ _METADATA_KEY = "hoodie.property"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST_INTEGER = 2**63 - 1
+_PASSWORD_IN_URL = re.compile(r"(://[^:/@?]*):[^/?]*@")
+_PASSWORD_IN_OPTIONS = re.compile(r"([?&\s]\w*password\s*=)[^&\s]*", re.IGNORECASE)
 _SENSITIVE_WORDS = ("password", "secret", "token", "credential", "access.key", "api.key", "auth")
 
 
@@ -131,7 +133,11 @@ def property_field(
         since=since,
         is_ours=is_ours,
     )
-    return attrs.field(default=default, metadata={_METADATA_KEY: definition})
+
+    def shown(value: Any) -> str:
+        return display_value(key, value) if type(value) is str else repr(value)
+
+    return attrs.field(default=default, metadata={_METADATA_KEY: definition}, repr=shown)
 
 
 def properties_of(group: type[Any]) -> dict[str, ConfigProperty]:
@@ -238,10 +244,12 @@ def display_value(key: str, value: Any) -> str:
         value: Its value.
 
     Returns:
-        The value's repr, cut after 100 characters, or ``'***'``.
+        The value's repr without the password of a URL, cut after 100 characters, or ``'***'``.
     """
     if is_sensitive(key):
         return "'***'"
+    if isinstance(value, str):
+        value = _PASSWORD_IN_OPTIONS.sub(r"\1***", _PASSWORD_IN_URL.sub(r"\1:***@", value))
     shown = repr(str(value)) if isinstance(value, str) else repr(value)
     return shown if len(shown) <= 100 else f"{shown[:97]}..."
 

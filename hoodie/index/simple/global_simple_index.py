@@ -25,6 +25,7 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_status import WriteStatus
+from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.index.global_tagging import (
     CURRENT_PARTITION_PATH,
     STORED_PREFIX,
@@ -53,9 +54,19 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
     A record whose key lives in another partition moves or stays by ``hoodie.simple.index.update.partition.path``; see
     `hoodie.index.global_tagging`. The cost grows with the table, not with what is touched.
 
-    Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex. Differs: copies of a key in several partitions become
-    one record where records move; Hudi would insert the incoming row once for each copy.
+    Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex. Differs: a key that lives in its own partition and in
+    others as well is updated in its own and deleted in the others; Hudi would insert it once more.
+
+    Args:
+        config: The writer's configuration.
+        update_partition_path: Instead of the property, for indexes that narrow down the files and look into them so.
     """
+
+    def __init__(self, config: HoodieWriteConfig, update_partition_path: bool | None = None) -> None:
+        super().__init__(config)
+        if update_partition_path is None:
+            update_partition_path = config.index.simple_index_update_partition_path
+        self._update_partition_path = update_partition_path
 
     @property
     def is_global(self) -> bool:
@@ -72,19 +83,10 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
         if files and keys.num_rows:
             shared = context.share(_distinct(keys))
             try:
-                lookup = _GlobalLookup(table.storage, shared, stored)
-                looked_up = context.run_tasks(files, lookup)
-                found = [part for part, _ in looked_up]
-                # What lies in its own partition has no stored columns yet: to tell the newest copy they are needed.
-                again = _files_with_copies(found, files) if stored.names else []
-                if again:
-                    with_values = context.run_tasks(
-                        [files[number] for number in again], attrs.evolve(lookup, reads_all=True)
-                    )
-                    for number, (part, _) in zip(again, with_values, strict=True):
-                        found[number] = part
+                looked_up = context.run_tasks(files, _GlobalLookup(table.storage, shared, stored))
             finally:
                 shared.release()
+            found = [part for part, _ in looked_up]
             for _, look in looked_up:
                 table.work.note(look)
         numbered = [
@@ -128,7 +130,7 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
         """Nothing: the base files are the index."""
 
     def _moves(self, table: IndexedTable) -> PartitionMoves:
-        moves = self._config.index.simple_index_update_partition_path and not table.stays
+        moves = self._update_partition_path and not table.stays
         return PartitionMoves.of(moves, table.merge_spec, table.schema)
 
 
@@ -162,16 +164,11 @@ class _StoredColumns:
 
 @attrs.frozen
 class _GlobalLookup:
-    """Task: which incoming keys a base file holds; ``key``, ``position`` and the stored columns of keys that move.
-
-    Attributes:
-        reads_all: Whether the stored columns are wanted of all keys.
-    """
+    """Task: which incoming keys a base file holds; ``key``, ``position`` and the stored columns of keys that move."""
 
     storage: HoodieStorage
     keys: Shared
     stored: _StoredColumns
-    reads_all: bool = False
 
     def __call__(self, task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Table, FileGroupLook]:
         partition_path, base_file = item
@@ -184,7 +181,7 @@ class _GlobalLookup:
         if not self.stored.names:
             return found, look
         homes = incoming[PARTITION_PATH].combine_chunks().take(indices).to_pylist()
-        if self.reads_all or any(home != partition_path for home in homes):
+        if any(home != partition_path for home in homes):
             with HoodieParquetReader(self.storage, base_file.path) as reader:
                 values = self.stored.read(reader).take(pa.array(matches.row_positions))
         else:
@@ -275,20 +272,6 @@ class _DecideOthers:
         whole = pa.Table.from_batches([part.cast(self.target) for part in parts], self.target).combine_chunks()
         batches = whole.to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.target)
-
-
-def _files_with_copies(found: Sequence[pa.Table], files: Sequence[tuple[str, HoodieBaseFile]]) -> list[int]:
-    """Numbers of the files with keys that were found in several partitions."""
-    keys = pa.concat_tables([part.select(["key"]) for part in found]).combine_chunks()["key"].combine_chunks()
-    if pc.count_distinct(keys).as_py() == len(keys):
-        return []
-    owners = np.repeat(np.arange(len(found)), [part.num_rows for part in found])
-    paths = np.unique([path for path, _ in files], return_inverse=True)[1][owners]
-    codes = keys.dictionary_encode().indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
-    first, last = np.minimum.reduceat(paths[order], starts), np.maximum.reduceat(paths[order], starts)
-    return sorted(set(owners[(first != last)[codes]].tolist()))
 
 
 def _distinct(keys: pa.Table) -> pa.Table:

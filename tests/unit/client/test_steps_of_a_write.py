@@ -22,6 +22,7 @@ START = ["start commit", "  roll back failed writes", "  create the instant", "l
 COMMIT = [
     "commit",
     "  reconcile with markers",
+    "  update index",
     "  check the table again",
     "  complete the instant",
     "  delete markers",
@@ -33,7 +34,6 @@ UPSERT = [
     "tag location (SIMPLE)",
     "build workload profile",
     "write buckets (1)",
-    "update index",
 ]
 
 

@@ -155,6 +155,9 @@ class BaseCommitActionExecutor(ABC):
             self._latest_base_files(sorted(paths)),
             self._write_context.merge_spec,
             self._write_context.schema,
+            base_path=self._write_context.base_path,
+            instant_time=self._write_context.instant_time,
+            pending_instants=self._table.pending_instants(),
         )
 
     def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> HoodieData:
@@ -165,7 +168,7 @@ class BaseCommitActionExecutor(ABC):
             step.count(records=sum(counts["count"].to_pylist()))
             self._refuse_rows_without_key(records, counts)
         indexed = attrs.evolve(self._indexed(counts), stays=True)
-        with self._metrics.step("tag location", str(self._config.index.index_type)) as step:
+        with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.files))
             if keys is not None:
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)

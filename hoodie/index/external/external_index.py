@@ -1,0 +1,387 @@
+"""An index that keeps key -> file group outside of the table: what is common to all stores.
+
+The store claims, the base files decide. A look-up asks the store which file groups may hold the keys, and looks the
+keys up in the latest base files of those. So nothing that a failed, rolled back or deleted write left in the store is
+believed. What could go wrong is a key that the store does not claim: before each look-up the latest base files of the
+table are compared with those that the store knows, and the keys of those it does not know (another writer's, or what a
+rollback or restore brought back) are claimed first.
+
+In Hudi the index in HBase has this role.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY, RECORD_KEY_META
+from hoodie.common.model.write_stat import NULL_COMMIT
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieException, HoodieIndexException, HoodieIOException
+from hoodie.index.external.location_store import KnownFile, KnownGroup, LocationStore, claimed_keys
+from hoodie.index.index import HoodieIndex, IndexedTable, Locations
+from hoodie.index.index_report import Decision
+from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import join, parent
+
+__all__ = ["HoodieExternalIndex", "StoreFactory"]
+
+logger = logging.getLogger(__name__)
+
+_Group = tuple[str, str]
+_GROUP_NUMBER = "group_number"
+LOUD_FILES = 1
+"""From how many files on catching up is a warning."""
+
+
+class StoreFactory(ABC):
+    """Opens the store; picklable, so that tasks can.
+
+    Attributes:
+        is_shared_by_tasks: Whether tasks on other machines reach the store; else the driver alone writes to it.
+    """
+
+    is_shared_by_tasks: bool = False
+
+    @abstractmethod
+    def open(self) -> LocationStore:
+        """A new connection."""
+
+
+class HoodieExternalIndex(HoodieIndex):
+    """Global index over a `LocationStore`; a subclass says which.
+
+    Args:
+        config: The writer's configuration.
+        update_partition_path: Whether a record whose key lives in another partition moves to its own.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, update_partition_path: bool = True) -> None:
+        super().__init__(config)
+        self._exact = HoodieGlobalSimpleIndex(config, update_partition_path)
+        self._is_created = False
+
+    @property
+    def is_global(self) -> bool:
+        return True
+
+    @abstractmethod
+    def store_factory(self) -> StoreFactory:
+        """How the store is opened."""
+
+    def decides_by_keys(self, table: IndexedTable) -> bool:
+        return self._exact.decides_by_keys(table)
+
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
+        with self._open() as store:
+            groups = self._catch_up(store, context, table)
+            _, numbers = store.find(claimed_keys(keys[RECORD_KEY]))
+        claimed = {groups[number] for number in np.unique(numbers).tolist() if number in groups}
+        return self._exact.find_locations(keys, context, self._narrowed(table, claimed))
+
+    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        with self._open() as store:
+            groups = self._catch_up(store, context, table)
+        found = records.select([RECORD_KEY]).map_partitions_with_index(
+            _FindGroups(self.store_factory()), pa.schema([(_GROUP_NUMBER, pa.int64())])
+        )
+        numbers = found.count_by([_GROUP_NUMBER])[_GROUP_NUMBER].to_pylist()
+        claimed = {groups[number] for number in numbers if number in groups}
+        return self._exact.tag_location(records, context, self._narrowed(table, claimed))
+
+    def update_location(
+        self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
+    ) -> None:
+        """Claim the keys of the new files, before the commit: whatever becomes of it, no key is missed."""
+        written = [status for status in statuses if status.stat.path is not None]
+        if not written:
+            return
+        with self._open() as store:
+            known = store.add_groups({(s.partition_path, s.file_id) for s in written}, table.instant_time)
+            files = [_claim_of(status, known[status.partition_path, status.file_id], table) for status in written]
+            self._claim(store, context, table, files)
+
+    def rollback_commit(self, instant_time: str) -> None:
+        """Forget the instant's claims. What cannot be forgotten now is at the next look-up."""
+        try:
+            with self._open() as store:
+                known = store.groups()
+                gone = [g for g in known if g.instant_time == instant_time or _added_by(g, instant_time)]
+                files = [(g.number, f.file_name) for g in known for f in g.files.values()]
+                names = {f.file_name for g in known for f in g.files.values() if f.instant_time == instant_time}
+                if gone:
+                    store.drop_groups([group.number for group in gone])
+                if names:
+                    store.forget_files([(number, name) for number, name in files if name in names])
+        except HoodieException as error:
+            logger.warning("the index did not forget %s now (%s): the next write has it do so", instant_time, error)
+
+    def _open(self) -> LocationStore:
+        store = self.store_factory().open()
+        if not self._is_created:
+            try:
+                store.create()
+            except BaseException:
+                store.close()
+                raise
+            self._is_created = True
+        return store
+
+    @staticmethod
+    def _narrowed(table: IndexedTable, claimed: set[_Group]) -> IndexedTable:
+        """The table with the base files of some file groups; the others are noted as judged."""
+        kept: dict[str, list[HoodieBaseFile]] = {}
+        for partition_path, base_file in table.files:
+            if (partition_path, base_file.file_id) in claimed:
+                kept.setdefault(partition_path, []).append(base_file)
+        others = [(path, file) for path, file in table.files if (path, file.file_id) not in claimed]
+        table.work.note_all(others, Decision.DATABASE)
+        return attrs.evolve(table, base_files=kept)
+
+    # --- being as the table is ------------------------------------------------------------------------------------
+
+    def _catch_up(self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable) -> dict[int, _Group]:
+        """Make the store know every latest base file, and forget what is not in the table any more.
+
+        Returns:
+            The file groups of the table by their number.
+        """
+        live = {(path, base_file.file_id): base_file for path, base_file in table.files}
+        known = {(group.partition_path, group.file_id): group for group in store.groups()}
+        gone = [group.number for key, group in known.items() if _is_gone(group, live.get(key), table)]
+        if gone:
+            logger.info(
+                "the index of %s drops %d file groups that were rolled back or replaced", table.base_path, len(gone)
+            )
+            store.drop_groups(gone)
+            known = {key: group for key, group in known.items() if group.number not in set(gone)}
+        missing = {
+            key: base_file
+            for key, base_file in live.items()
+            if key not in known or base_file.file_name not in known[key].files
+        }
+        if missing:
+            known = self._read_missing(store, context, table, missing, known)
+        self._forget_old(store, context, table, live, known)
+        return {known[key].number: key for key in live}
+
+    def _read_missing(
+        self,
+        store: LocationStore,
+        context: HoodieEngineContext,
+        table: IndexedTable,
+        missing: Mapping[_Group, HoodieBaseFile],
+        known: Mapping[_Group, KnownGroup],
+    ) -> dict[_Group, KnownGroup]:
+        """Claim the keys of latest base files that others wrote, or that came back."""
+        started = time.monotonic()
+        logger.warning(
+            "the index of %s does not know %d of its %d base files, which were written without it: it reads their keys "
+            "now", table.base_path, len(missing), len(table.files),
+        )  # fmt: skip
+        groups = store.add_groups(missing.keys(), table.instant_time)
+        claims = [
+            _Claim(
+                groups[key],
+                base_file.path,
+                KnownFile(base_file.file_name, base_file.instant_time, removed=key in known),
+                None,
+            )
+            for key, base_file in missing.items()
+        ]
+        for _ in range(2):
+            claims = self._claim(store, context, table, claims)
+            if not claims:
+                break
+            # Another writer took keys away meanwhile: once more, from what the group is now.
+            groups = store.add_groups(missing.keys(), table.instant_time)
+            claims = [
+                attrs.evolve(claim, group=groups[claim.group.partition_path, claim.group.file_id]) for claim in claims
+            ]
+        else:
+            raise HoodieIndexException(
+                f"the index of {table.base_path} cannot keep up: other writers change it at the same time. Nothing was "
+                "written; write again"
+            )
+        logger.warning("the index of %s knows all base files after %.1f s", table.base_path, time.monotonic() - started)
+        return {(group.partition_path, group.file_id): group for group in store.groups()}
+
+    def _claim(
+        self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable, claims: Sequence[_Claim]
+    ) -> list[_Claim]:
+        """Claim keys of files and know them; gives back those of groups that were changed meanwhile."""
+        factory = self.store_factory()
+        if factory.is_shared_by_tasks:
+            done = context.run_tasks(claims, _ClaimInTask(table.storage, factory))
+            return [claim for claim, is_known in zip(claims, done, strict=True) if not is_known]
+        refused = []
+        at_once = max(1, context.default_parallelism)
+        for start in range(0, len(claims), at_once):
+            wave = claims[start : start + at_once]
+            for claim, keys in zip(wave, context.run_tasks(wave, _ReadKeys(table.storage)), strict=True):
+                store.add_keys(claim.group.number, claimed_keys(keys))
+                if not store.know(claim.group, claim.file):
+                    refused.append(claim)
+        return refused
+
+    def _forget_old(
+        self,
+        store: LocationStore,
+        context: HoodieEngineContext,
+        table: IndexedTable,
+        live: Mapping[_Group, HoodieBaseFile],
+        known: Mapping[_Group, KnownGroup],
+    ) -> None:
+        """Take older versions of base files for unknown, and the keys away that the latest one does not have."""
+        old: list[tuple[int, str]] = []
+        for key, base_file in live.items():
+            group = known[key]
+            older = [f for f in group.files.values() if f.instant_time < base_file.instant_time]
+            if group.files[base_file.file_name].removed and older:
+                self._remove_deleted(store, table, group, base_file, older)
+            else:
+                old += [(group.number, file.file_name) for file in older]
+        if old:
+            store.forget_files(old)
+
+    @staticmethod
+    def _remove_deleted(
+        store: LocationStore,
+        table: IndexedTable,
+        group: KnownGroup,
+        base_file: HoodieBaseFile,
+        older: Sequence[KnownFile],
+    ) -> None:
+        """Keys that an older version has and the latest one has not; where it was cleaned already they stay claimed."""
+        now = _read_record_keys(table.storage, base_file.path)
+        removed: set[str] = set()
+        for file in older:
+            try:
+                before = _read_record_keys(table.storage, join(parent(base_file.path), file.file_name))
+            except HoodieIOException as error:
+                logger.debug("keys of %s are not compared: %s", file.file_name, error)
+                continue
+            removed.update(claimed_keys(before.filter(pc.invert(pc.is_in(before, value_set=now.combine_chunks())))))
+        store.remove_keys(group.number, sorted(removed), base_file.file_name)
+
+
+@attrs.frozen
+class _Claim:
+    """A base file whose keys are to be claimed.
+
+    Attributes:
+        group: Its file group, as it was before.
+        path: Full path of the file.
+        file: What is known afterwards.
+        only: The instant whose rows are enough, because the keys of the others are claimed; None for all rows, "" for
+            none.
+    """
+
+    group: KnownGroup
+    path: str
+    file: KnownFile
+    only: str | None
+
+
+def _claim_of(status: WriteStatus, group: KnownGroup, table: IndexedTable) -> _Claim:
+    stat = status.stat
+    path = join(table.base_path, str(stat.path))
+    before = None if stat.prev_commit == NULL_COMMIT else stat.prev_commit
+    is_known = before is not None and any(file.instant_time == before for file in group.files.values())
+    only = None
+    if is_known:
+        only = table.instant_time if stat.num_inserts else ""
+    file = KnownFile(
+        path.rsplit("/", 1)[-1],
+        table.instant_time,
+        added=only != "",
+        # Rows that failed to be merged are no deletes; what a writer of another version removed is found by reading.
+        removed=before is not None and (stat.num_deletes > 0 or not is_known),
+    )
+    return _Claim(group, path, file, only)
+
+
+def _added_by(group: KnownGroup, instant_time: str) -> bool:
+    return any(file.added and file.instant_time == instant_time for file in group.files.values())
+
+
+def _is_gone(group: KnownGroup, live: HoodieBaseFile | None, table: IndexedTable) -> bool:
+    """Whether a group is to be dropped, with its keys: it is not in the table, or has keys of a write that failed.
+
+    Writes that may still be completed are left alone: pending ones, and those that began after this one.
+    """
+    if not table.instant_time:
+        return False
+
+    def may_come(instant_time: str) -> bool:
+        return instant_time >= table.instant_time or instant_time in table.pending_instants
+
+    if live is None:
+        return not any(map(may_come, [group.instant_time, *(file.instant_time for file in group.files.values())]))
+    # Versions above the latest one: their instants were rolled back, or restored away.
+    return any(
+        file.added and file.instant_time > live.instant_time and not may_come(file.instant_time)
+        for file in group.files.values()
+    )
+
+
+@attrs.frozen
+class _ReadKeys:
+    """Task: keys of a base file."""
+
+    storage: HoodieStorage
+
+    def __call__(self, task: TaskIdentity, claim: _Claim) -> pa.Array:
+        if claim.only == "":
+            return pa.array([], pa.string())
+        if claim.only is None:
+            return _read_record_keys(self.storage, claim.path)
+        with HoodieParquetReader(self.storage, claim.path) as reader:
+            rows = reader.read_columns([RECORD_KEY_META, COMMIT_TIME_META])
+        return rows.filter(pc.equal(rows[COMMIT_TIME_META], claim.only))[RECORD_KEY_META].cast(pa.string())
+
+
+@attrs.frozen
+class _ClaimInTask:
+    """Task: claims the keys of a base file; whether it is known then."""
+
+    storage: HoodieStorage
+    factory: StoreFactory
+
+    def __call__(self, task: TaskIdentity, claim: _Claim) -> bool:
+        keys = claimed_keys(_ReadKeys(self.storage)(task, claim))
+        with self.factory.open() as store:
+            store.add_keys(claim.group.number, keys)
+            return store.know(claim.group, claim.file)
+
+
+@attrs.frozen
+class _FindGroups:
+    """Task: numbers of the groups that keys are claimed for, each once a batch."""
+
+    factory: StoreFactory
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with self.factory.open() as store:
+            for batch in batches:
+                _, numbers = store.find(claimed_keys(batch.column(RECORD_KEY)))
+                yield pa.record_batch([pa.array(np.unique(numbers))], names=[_GROUP_NUMBER])
+
+
+def _read_record_keys(storage: HoodieStorage, path: str) -> pa.ChunkedArray:
+    with HoodieParquetReader(storage, path) as reader:
+        return reader.read_record_keys()
