@@ -36,7 +36,7 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
     Hudi: org.apache.hudi.client.SparkRDDWriteClient.
     """
 
-    supported_indexes: ClassVar[frozenset[str]] = frozenset({"SIMPLE", "GLOBAL_SIMPLE"})
+    supported_indexes: ClassVar[frozenset[str]] = frozenset({"SIMPLE", "GLOBAL_SIMPLE", "BUCKET"})
 
     def __init__(
         self,

@@ -7,14 +7,13 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import boolean, choice, decimal, integer, property_field, text
+from hoodie.common.config.property import boolean, choice, column_names, decimal, integer, property_field, text
 
-__all__ = ["BloomFilterType", "HoodieIndexConfig", "IndexType"]
+__all__ = ["BloomFilterType", "BucketEngine", "BucketKeyRule", "HoodieIndexConfig", "IndexType"]
 
 _UNSUPPORTED_INDEXES = (
     "BLOOM",
     "GLOBAL_BLOOM",
-    "BUCKET",
     "HBASE",
     "FLINK_STATE",
     "RECORD_INDEX",
@@ -45,6 +44,29 @@ class IndexType(StrEnum):
     SIMPLE = "SIMPLE"
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
     INMEMORY = "INMEMORY"
+    BUCKET = "BUCKET"
+
+
+class BucketEngine(StrEnum):
+    """How the buckets of a partition are laid out.
+
+    Hudi: org.apache.hudi.index.HoodieIndex.BucketIndexEngineType.
+    """
+
+    SIMPLE = "SIMPLE"
+    CONSISTENT_HASHING = "CONSISTENT_HASHING"
+
+
+class BucketKeyRule(StrEnum):
+    """Whose bucket a record key gets for which Hudi's releases have different ones.
+
+    The bucket index takes keys apart at colons and commas, where several fields make a key (``id:7,day:3``). Keys of
+    one field that hold a colon themselves, and values that hold a comma, are taken apart differently by 0.15 and 1.x.
+    """
+
+    REFUSE = "REFUSE"
+    HUDI_0_15 = "0.15"
+    HUDI_1_X = "1.x"
 
 
 class BloomFilterType(StrEnum):
@@ -73,7 +95,7 @@ class HoodieIndexConfig:
         IndexType.SIMPLE,
         "How the location of a key is found. SIMPLE reads the keys of the touched partitions; GLOBAL_SIMPLE those of "
         "all partitions, and keeps a key unique in the whole table; INMEMORY keeps locations in this process and "
-        "forgets them when it ends (local client only).",
+        "forgets them when it ends (local client only); BUCKET computes the file group from the key.",
     )
     simple_index_update_partition_path: bool = property_field(
         "hoodie.simple.index.update.partition.path",
@@ -111,6 +133,33 @@ class HoodieIndexConfig:
         True,
         "What HoodieDatabaseIndex does with a record whose key is in another partition: with true it moves to its new "
         "partition, with false it is updated where it is.",
+        is_ours=True,
+    )
+    bucket_engine: BucketEngine = property_field(
+        "hoodie.index.bucket.engine",
+        choice(BucketEngine),
+        BucketEngine.SIMPLE,
+        "How BUCKET finds the bucket of a key: SIMPLE by a fixed number of buckets; CONSISTENT_HASHING by ranges of "
+        "hashes that can be split. As in Hudi, the latter is for MERGE_ON_READ tables.",
+    )
+    bucket_num_buckets: int = property_field(
+        "hoodie.bucket.index.num.buckets",
+        integer(minimum=1, maximum=99_999_999),
+        256,
+        "Buckets, and so file groups, of each partition with BUCKET. It cannot change for a table that has records.",
+    )
+    bucket_hash_fields: tuple[str, ...] = property_field(
+        "hoodie.bucket.index.hash.field",
+        column_names(),
+        (),
+        "Which of the record key fields BUCKET hashes; all of them where it is not given.",
+    )
+    bucket_key_rule: BucketKeyRule = property_field(
+        "hoodie.bucket.index.key.rule",
+        choice(BucketKeyRule),
+        BucketKeyRule.REFUSE,
+        "What BUCKET does with record keys that go to one bucket in Hudi 0.15 and to another in Hudi 1.x (keys of one "
+        "field that hold a colon; values of composite keys that hold a comma): REFUSE them, or follow 0.15 or 1.x.",
         is_ours=True,
     )
     bloom_num_entries: int = property_field(

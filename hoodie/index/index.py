@@ -37,6 +37,7 @@ __all__ = [
     "KeyLocations",
     "Locations",
     "append_locations",
+    "keys_by_partition_path",
     "match_keys",
     "tag_batch",
     "tag_with_locations",
@@ -59,6 +60,8 @@ class IndexedTable:
         base_path: The table's folder.
         instant_time: The instant that is written; "" where nothing is.
         pending_instants: Instants that were not completed when the write began, this one among them.
+        exact: Whether each key must be looked for, though the index could name its file group without.
+        record_key_fields: The table's.
         work: Where the index notes what it judged and read; it stays on the driver.
     """
 
@@ -70,6 +73,8 @@ class IndexedTable:
     base_path: str = ""
     instant_time: str = ""
     pending_instants: frozenset[str] = frozenset()
+    exact: bool = False
+    record_key_fields: tuple[str, ...] = ()
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
 
     @property
@@ -91,6 +96,18 @@ class HoodieIndex(ABC):
     @abstractmethod
     def is_global(self) -> bool:
         """Whether a record key is unique in the whole table; otherwise it is within its partition."""
+
+    @property
+    def places_records(self) -> bool:
+        """Whether the key alone says which file group a record belongs to, new records included (bucket indexes).
+
+        Then every operation asks the index, inserts too. Rows are tagged with the file group of their key: its current
+        instant time is null where it does not exist yet, and the row position is null, unless `IndexedTable.exact` was
+        asked for; what is in the file group the task finds out that writes it. File groups are not bounded in size.
+
+        Hudi: HoodieIndex.requiresTagging of inserts, and HoodieStorageLayout.determinesNumFileGroups.
+        """
+        return False
 
     def decides_by_keys(self, table: IndexedTable) -> bool:
         """Whether `find_locations` can answer; else whole records are needed, and `tag_location` is asked."""
@@ -220,7 +237,7 @@ def tag_batch(batch: pa.RecordBatch, locations: KeyLocations) -> pa.RecordBatch:
         locations: Where keys live.
     """
     rows, positions, files = [], [], []
-    for partition_path, row_numbers, keys in _keys_by_partition(batch):
+    for partition_path, row_numbers, keys in keys_by_partition_path(batch):
         table = locations.tables.get(partition_path)
         if table is None or table.num_rows == 0:
             rows.append(row_numbers)
@@ -286,7 +303,12 @@ def match_keys(keys: pa.Array, table_keys: pa.Array) -> tuple[np.ndarray, np.nda
     return rows, entries
 
 
-def _keys_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray, pa.Array]]:
+def keys_by_partition_path(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray, pa.Array]]:
+    """(partition path, row numbers, their record keys) of a batch.
+
+    Args:
+        batch: With record key and partition path.
+    """
     keys = batch.column(RECORD_KEY)
     partitions = batch.column(PARTITION_PATH).dictionary_encode()
     values = partitions.dictionary.to_pylist()

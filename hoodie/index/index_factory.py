@@ -11,6 +11,7 @@ from hoodie.common.util.class_loading import load_class
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
+from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
 from hoodie.index.index import HoodieIndex
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
@@ -23,6 +24,7 @@ _INDEXES: dict[IndexType, Callable[[HoodieWriteConfig], HoodieIndex]] = {
     IndexType.SIMPLE: HoodieSimpleIndex,
     IndexType.GLOBAL_SIMPLE: HoodieGlobalSimpleIndex,
     IndexType.INMEMORY: HoodieInMemoryHashIndex,
+    IndexType.BUCKET: HoodieSimpleBucketIndex,
 }
 
 

@@ -32,6 +32,8 @@ class WriteContext:
         schema: The user's columns as they are written, without meta columns.
         avro_schema: The writer schema with meta columns as Avro JSON, for the footer ``parquet.avro.schema``.
         merge_spec: How an incoming record and a stored one become one.
+        places_records: Whether the index says of each key which file group it belongs to: then a file group has all
+            records of its bucket, however many.
         storage_options: Options and credentials of the storage; never printed.
     """
 
@@ -43,6 +45,7 @@ class WriteContext:
     schema: pa.Schema
     avro_schema: str
     merge_spec: MergeSpec
+    places_records: bool = False
     storage_options: StorageOptions | None = attrs.field(default=None, repr=False)
 
     @property

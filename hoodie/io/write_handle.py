@@ -6,6 +6,7 @@ Hudi: org.apache.hudi.io.HoodieWriteHandle.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from types import TracebackType
 from typing import Self
@@ -299,6 +300,8 @@ class HoodieWriteHandle:
 
     @property
     def _full_bytes(self) -> int:
+        if self.context.places_records:
+            return sys.maxsize
         return int(FULL_SHARE * self.context.config.storage.parquet_max_file_size)
 
     def _append_new(self, stored: pa.RecordBatch, keys: pa.Array) -> None:

@@ -92,8 +92,14 @@ class HoodieTable:
             schema=schema,
             avro_schema=avro_schema_with_meta,
             merge_spec=self.merge_spec,
+            places_records=self.index.places_records,
             storage_options=self.storage_options,
         )
+
+    @property
+    def record_key_fields(self) -> tuple[str, ...]:
+        """The fields that make a record's key: the table's, or the writer's where the table does not say."""
+        return self.meta_client.table_config.record_key_fields or tuple(self.config.table.record_key_fields or ())
 
     @property
     def storage_options(self) -> StorageOptions | None:

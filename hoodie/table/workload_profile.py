@@ -23,12 +23,19 @@ class WorkloadStat:
     """Records of one partition.
 
     Attributes:
-        num_inserts: Records whose key is not in the table.
-        updates: Location to the number of records whose key lives there.
+        num_inserts: Records whose key is not in the table; those whose file group does not exist yet.
+        updates: Location to the number of records whose key lives there, or belongs there.
+        placed: Id of a file group that does not exist yet to the inserts that the index wants there.
     """
 
     num_inserts: int = 0
     updates: Mapping[HoodieRecordLocation, int] = attrs.field(factory=dict)
+    placed: Mapping[str, int] = attrs.field(factory=dict)
+
+    @property
+    def num_free(self) -> int:
+        """Inserts for which any file group will do."""
+        return self.num_inserts - sum(self.placed.values())
 
     @property
     def num_updates(self) -> int:
@@ -54,14 +61,16 @@ class WorkloadProfile:
 
         Args:
             operation: What is being done.
-            counts: Columns partition path, current file id, current instant time (both null for inserts) and ``count``.
-                Without the two location columns every row is an insert.
+            counts: Columns partition path, current file id, current instant time (both null for inserts, the latter
+                alone where the index names a new file group) and ``count``. Without the two location columns every row
+                is an insert.
         """
         names = counts.column_names
         located = CURRENT_FILE_ID in names
         nothing = [None] * counts.num_rows
         inserts: dict[str, int] = {}
         updates: dict[str, dict[HoodieRecordLocation, int]] = {}
+        placed: dict[str, dict[str, int]] = {}
         for partition_path, file_id, instant_time, count in zip(
             counts[PARTITION_PATH].to_pylist(),
             counts[CURRENT_FILE_ID].to_pylist() if located else nothing,
@@ -71,10 +80,14 @@ class WorkloadProfile:
         ):
             if file_id is None or instant_time is None:
                 inserts[partition_path] = inserts.get(partition_path, 0) + count
+                if file_id is not None:
+                    placed.setdefault(partition_path, {})[file_id] = count
             else:
                 updates.setdefault(partition_path, {})[HoodieRecordLocation(instant_time, file_id)] = count
         stats = {
-            partition_path: WorkloadStat(inserts.get(partition_path, 0), updates.get(partition_path, {}))
+            partition_path: WorkloadStat(
+                inserts.get(partition_path, 0), updates.get(partition_path, {}), placed.get(partition_path, {})
+            )
             for partition_path in sorted(inserts.keys() | updates.keys())
         }
         return cls(operation, stats)

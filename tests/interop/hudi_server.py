@@ -78,7 +78,27 @@ def sql(spark: SparkSession, command: dict[str, Any]) -> list[list[str]]:
     return [[str(value) for value in row] for row in spark.sql(command["text"]).collect()]
 
 
+def bucket_hashes(spark: SparkSession, command: dict[str, Any]) -> list[int]:
+    """Hash of each (hash fields, record key): the bucket among as many as there can be."""
+    identifier = spark.sparkContext._jvm.org.apache.hudi.index.bucket.BucketIdentifier
+    return [identifier.getBucketId(key, fields, 2**31 - 1) for fields, key in command["keys"]]
+
+
+def consistent_hashing(spark: SparkSession, command: dict[str, Any]) -> list[Any]:
+    """The first metadata of a partition as it is stored, and the node that each key goes to."""
+    hudi = spark.sparkContext._jvm.org.apache.hudi
+    answers = []
+    for partition_path, buckets in command["partitions"]:
+        metadata = hudi.common.model.HoodieConsistentHashingMetadata(partition_path, buckets)
+        identifier = hudi.index.bucket.ConsistentBucketIdentifier(metadata)
+        nodes = [identifier.getBucket(key, fields).getValue() for fields, key in command["keys"]]
+        answers.append([bytes(metadata.toBytes()).decode(), nodes])
+    return answers
+
+
 COMMANDS = {
+    "bucket_hashes": bucket_hashes,
+    "consistent_hashing": consistent_hashing,
     "write": write,
     "read": read,
     "set_table_properties": set_table_properties,

@@ -25,6 +25,7 @@ __all__ = [
     "BaseFileName",
     "LogFileName",
     "MarkerName",
+    "file_id_prefix",
     "is_data_file_name",
     "make_base_file_name",
     "make_file_id",
@@ -118,6 +119,17 @@ def make_file_id(prefix: str, number: int) -> str:
     if number < 0:
         raise ValueError(f"Cannot make a file id of prefix {prefix!r}: the number {number} is negative")
     return f"{prefix}-{number}"
+
+
+def file_id_prefix(file_id: str) -> str:
+    """The prefix of a file id that `make_file_id` made with number 0.
+
+    Raises:
+        ValueError: The id has another number, or none.
+    """
+    if not file_id.endswith("-0"):
+        raise ValueError(f"{file_id!r} is not the first file id of a prefix")
+    return file_id[:-2]
 
 
 def make_base_file_name(file_id: str, write_token: str, instant_time: str, extension: str = ".parquet") -> str:

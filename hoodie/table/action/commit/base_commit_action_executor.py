@@ -23,6 +23,7 @@ from hoodie.common.model.merge_spec import MergeSpec
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
+    CURRENT_INSTANT_TIME,
     PARTITION_PATH,
     RECORD_KEY,
     ROW_NUMBER,
@@ -60,6 +61,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+_PLACES = (PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME)
 SAMPLED_BAD_ROWS = 5
 """Rows that an error about keys shows."""
 
@@ -145,7 +147,7 @@ class BaseCommitActionExecutor(ABC):
                 return records.combine_by_key([RECORD_KEY], CombineByRecordKey(spec))
             return records.combine_by_key([RECORD_KEY, PARTITION_PATH], spec.combine_duplicates)
 
-    def _indexed(self, counts: pa.Table) -> IndexedTable:
+    def _indexed(self, counts: pa.Table, exact: bool = False) -> IndexedTable:
         """The files that the index looks into: those of the partitions that were counted, of all where it is global."""
         paths = set(counts[PARTITION_PATH].to_pylist())
         if self._table.index.is_global:
@@ -158,16 +160,51 @@ class BaseCommitActionExecutor(ABC):
             base_path=self._write_context.base_path,
             instant_time=self._write_context.instant_time,
             pending_instants=self._table.pending_instants(),
+            exact=exact,
+            record_key_fields=self._table.record_key_fields,
         )
 
-    def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> HoodieData:
-        """Numbered and persisted rows without those whose key is in the table, or a refusal of them."""
+    def _placed(self, records: HoodieData, counts: pa.Table) -> HoodieData:
+        """The records of an insert, with the file groups that they belong to where the index names these.
+
+        Args:
+            records: The rows.
+            counts: Their partition paths.
+        """
+        index = self._table.index
+        if not index.places_records:
+            return records
+        with self._metrics.step("tag location", self._config.index.index_name) as step:
+            indexed = self._indexed(counts)
+            step.count(files=len(indexed.files))
+            return index.tag_location(records, self._context, indexed)
+
+    def _write_inserts(self, records: HoodieData, by_key: bool = False) -> HoodieWriteMetadata:
+        """Write new records to buckets.
+
+        Args:
+            records: As `_placed` gives them, without deletes.
+            by_key: Whether each bucket is to be sorted by record key.
+        """
+        with self._metrics.step("build workload profile") as step:
+            places = [name for name in _PLACES if name in records.schema.names]
+            counts = records.count_by(places)
+            profile = WorkloadProfile.from_counts(self.operation, counts)
+            partitioner = self._partitioner(profile, records)
+            self._save_workload_profile(profile, partitioner)
+            step.count(records=sum(counts["count"].to_pylist()))
+        return HoodieWriteMetadata(self.operation, self._write_buckets(records, partitioner, by_key))
+
+    def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table]:
+        """Numbered and persisted rows without those whose key is in the table, or a refusal of them; and the count of
+        all by partition path.
+        """
         with self._metrics.step("read the input and its keys") as step:
             keys = collect_keys(records)
             counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
             step.count(records=sum(counts["count"].to_pylist()))
             self._refuse_rows_without_key(records, counts)
-        indexed = attrs.evolve(self._indexed(counts), stays=True)
+        indexed = attrs.evolve(self._indexed(counts, exact=True), stays=True)
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.files))
             if keys is not None:
@@ -185,7 +222,7 @@ class BaseCommitActionExecutor(ABC):
                 "written. Give hoodie.datasource.insert.dup.policy=drop to pass over them, none to add them again, or "
                 "upsert them"
             )
-        return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema)
+        return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts
 
     @staticmethod
     def _limited(records: HoodieData, parallelism: int) -> HoodieData:
@@ -201,19 +238,23 @@ class BaseCommitActionExecutor(ABC):
             record_size = self._config.compaction.copy_on_write_record_size_estimate
         return UpsertPartitioner(profile, self._config, self._table.latest_base_files(profile.stats), record_size)
 
-    def _write_buckets(self, records: HoodieData, partitioner: UpsertPartitioner) -> list[WriteStatus]:
+    def _write_buckets(
+        self, records: HoodieData, partitioner: UpsertPartitioner, by_key: bool = False
+    ) -> list[WriteStatus]:
         if not partitioner.num_buckets:
             return []
         with self._metrics.step("write buckets", str(partitioner.num_buckets)) as step:
             dealt = records.map_batches(partitioner.assigner(), records.schema.append(reserved_field(BUCKET)))
             routed = dealt.route(BUCKET, partitioner.num_buckets)
+            if by_key:
+                routed = routed.sort_within([RECORD_KEY])
             handler = CopyOnWriteBucketHandler(self._write_context, tuple(partitioner.buckets))
             statuses = self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
         return self._join_small_files(statuses)
 
     def _join_small_files(self, statuses: list[WriteStatus]) -> list[WriteStatus]:
         """Leave at most one small file a partition, where the size of records was not what was expected."""
-        if not plan_chains(statuses, self._config):
+        if self._table.index.places_records or not plan_chains(statuses, self._config):
             return statuses
         with self._metrics.step("join small files") as step:
             joined = join_small_files(statuses, self._write_context, self._context)

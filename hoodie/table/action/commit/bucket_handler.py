@@ -38,6 +38,16 @@ from hoodie.table.action.commit.record_preparer import failure_of
 __all__ = ["BulkInsertHandler", "CopyOnWriteBucketHandler"]
 
 
+_SAID = "__hoodie_said"
+"""Which rows of a prepped upsert said where they are."""
+_INSERTS = (
+    WriteOperationType.INSERT,
+    WriteOperationType.INSERT_PREPPED,
+    WriteOperationType.BULK_INSERT,
+    WriteOperationType.BULK_INSERT_PREPPED,
+)
+
+
 @attrs.frozen
 class CopyOnWriteBucketHandler:
     """Writes the rows of one bucket: UPDATE by a merge handle, INSERT by create handles.
@@ -79,17 +89,20 @@ class CopyOnWriteBucketHandler:
         assert bucket.base_file is not None
         incoming = pa.Table.from_batches(batches)
         handle_class = HoodieMergeHandle
-        if self.context.operation in (WriteOperationType.INSERT, WriteOperationType.INSERT_PREPPED):
+        if self.context.operation in _INSERTS:
             # Files of virtual keys hold no keys to find.
             if self.context.config.write.merge_allow_duplicate_on_inserts or self.context.has_virtual_keys:
                 handle_class = HoodieConcatHandle
             else:
                 incoming = self._find_positions(bucket, incoming)
-        if self.context.operation is WriteOperationType.UPSERT_PREPPED:
-            incoming = self._find_positions(bucket, incoming)
+        elif self.context.operation is WriteOperationType.UPSERT_PREPPED:
+            said = incoming[CURRENT_ROW_POSITION if self.context.places_records else CURRENT_FILE_ID].is_valid()
+            incoming = self._find_positions(bucket, incoming.append_column(_SAID, said))
             failure = _not_there(bucket, incoming)
             if failure is not None:
                 return [failure]
+        elif self.context.places_records:
+            incoming = self._find_positions(bucket, incoming)
         rows = RowCounter()
         with handle_class(self.context, bucket.partition_path, bucket.base_file, task, rows) as handle:
             overflow = handle.write(incoming)
@@ -100,17 +113,25 @@ class CopyOnWriteBucketHandler:
         return statuses
 
     def _find_positions(self, bucket: BucketInfo, incoming: pa.Table) -> pa.Table:
-        """Inserts whose key is in the small file after all become updates of it."""
+        """Rows with the positions of their keys in the file; a key that stands there twice makes two rows."""
         assert bucket.base_file is not None
+        incoming = incoming.select([name for name in incoming.column_names if name != CURRENT_ROW_POSITION])
         record_keys = incoming[RECORD_KEY].combine_chunks()
         keys = record_keys.unique()
         matches = HoodieKeyLookupHandle(self.context.storage, bucket.base_file.path).lookup(keys)
+        position = reserved_field(CURRENT_ROW_POSITION)
+        places = np.full(len(keys), -1, dtype=np.int64)
+        places[matches.key_indices] = matches.row_positions
+        if np.count_nonzero(places >= 0) == len(matches.row_positions):
+            if len(keys) < len(record_keys):
+                places = places[pc.index_in(record_keys, value_set=keys).to_numpy()]
+            return incoming.append_column(position, pa.array(places, mask=places < 0))
         # Every pair (incoming row, position): a key may stand several times on either side.
         pairs = pa.table({"key": pa.array(matches.key_indices, pa.int32()), "position": matches.row_positions})
         rows = pa.table({"key": pc.index_in(record_keys, value_set=keys), "row": np.arange(len(record_keys))})
         joined = rows.join(pairs, "key", join_type="left outer").sort_by("row")
         incoming = incoming.take(joined["row"].combine_chunks())
-        return incoming.append_column(reserved_field(CURRENT_ROW_POSITION), joined["position"].cast(pa.int64()))
+        return incoming.append_column(position, joined["position"].cast(pa.int64()))
 
 
 @attrs.frozen
@@ -152,7 +173,7 @@ class BulkInsertHandler:
 
 def _not_there(bucket: BucketInfo, incoming: pa.Table) -> TaskFailure | None:
     """A refusal of rows tagged with a file group that does not hold their keys."""
-    gone = pc.and_(incoming[CURRENT_FILE_ID].is_valid(), incoming[CURRENT_ROW_POSITION].is_null())
+    gone = pc.and_(incoming[_SAID], incoming[CURRENT_ROW_POSITION].is_null())
     if not pc.any(gone).as_py():
         return None
     keys = incoming.filter(gone)[RECORD_KEY]

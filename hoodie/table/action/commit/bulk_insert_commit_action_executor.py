@@ -14,6 +14,7 @@ from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import (
     DECIDING_COLUMNS,
     OPERATION,
+    PARTITION_PATH,
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
@@ -32,7 +33,7 @@ from hoodie.execution.bulkinsert.bulk_insert_partitioner import (
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
-from hoodie.table.action.commit.bucket_handler import BulkInsertHandler
+from hoodie.table.action.commit.bucket_handler import BulkInsertHandler, upserts_only
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
@@ -76,11 +77,14 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         records = self._limited(records, write.bulk_insert_shuffle_parallelism)
         policy = InsertDupPolicy.NONE if self.is_prepped else write.duplicates_of_inserts
         combines = write.combine_before_insert and not self.is_prepped
+        if self._table.index.places_records:
+            return self._insert_into_buckets(records, partitioner, policy, combines)
         kept: HoodieData | None = None
         try:
             if policy is not InsertDupPolicy.NONE:
                 kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
-                records = self._combine(self._without_stored(kept, policy), combines or policy is InsertDupPolicy.DROP)
+                new, _ = self._without_stored(kept, policy)
+                records = self._combine(new, combines or policy is InsertDupPolicy.DROP)
             elif combines:
                 records = self._combine(records.number_rows(ROW_NUMBER), True)
             with self._metrics.step("build workload profile"):
@@ -114,6 +118,35 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         finally:
             if kept is not None:
                 kept.unpersist()
+            for shared in self._shared:
+                shared.release()
+
+    def _insert_into_buckets(
+        self, records: HoodieData, partitioner: BulkInsertPartitioner, policy: InsertDupPolicy, combines: bool
+    ) -> HoodieWriteMetadata:
+        """Bring the records of each file group together: an index names these."""
+        if not isinstance(partitioner, NonSortPartitioner | PartitionSortPartitioner):
+            raise HoodieConfigException(
+                f"bulk_insert with hoodie.index.type={self._config.index.index_name} cannot spread records by "
+                f"{type(partitioner).__name__}: the index says which file group each record belongs to. Leave "
+                "hoodie.bulkinsert.sort.mode at NONE, or take PARTITION_SORT to sort each file by record key, and name "
+                "no hoodie.bulkinsert.user.defined.partitioner.class"
+            )
+        kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+        try:
+            if policy is InsertDupPolicy.NONE:
+                new = kept
+                with self._metrics.step("read the input and its keys") as step:
+                    counts = kept.count_by([PARTITION_PATH])
+                    step.count(records=sum(counts["count"].to_pylist()))
+                    self._refuse_rows_without_key(kept, counts)
+            else:
+                new, counts = self._without_stored(kept, policy)
+            new = self._combine(new, combines or policy is InsertDupPolicy.DROP)
+            placed = self._placed(new.map_batches(upserts_only, new.schema), counts)
+            return self._write_inserts(placed, by_key=isinstance(partitioner, PartitionSortPartitioner))
+        finally:
+            kept.unpersist()
             for shared in self._shared:
                 shared.release()
 

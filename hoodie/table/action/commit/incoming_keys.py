@@ -126,7 +126,7 @@ class WithoutRows:
 
 
 def without_deletes_of_nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A tagged batch without deletes whose key is not in the table."""
+    """A tagged batch without deletes whose key is not in the table, or whose file group does not exist."""
     is_upsert = pc.equal(batch.column(OPERATION), int(RecordOperation.UPSERT))
-    wanted = pc.or_(is_upsert, batch.column(CURRENT_FILE_ID).is_valid())
+    wanted = pc.or_(is_upsert, batch.column(CURRENT_INSTANT_TIME).is_valid())
     return batch if pc.all(wanted).as_py() is not False else batch.filter(wanted)

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import (
     DECIDING_COLUMNS,
-    OPERATION,
     PARTITION_PATH,
     ROW_NUMBER,
 )
-from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
+from hoodie.table.action.commit.bucket_handler import upserts_only
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
-from hoodie.table.workload_profile import WorkloadProfile
 
 __all__ = [
     "InsertCommitActionExecutor",
@@ -55,17 +51,10 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
                     self._refuse_rows_without_key(records, counts)
                 self._latest_base_files(counts[PARTITION_PATH].to_pylist())
             else:
-                new = self._without_stored(records, policy)
+                new, counts = self._without_stored(records, policy)
             combined = self._combine(new, combines)
-            combined = combined.map_batches(_without_deletes, combined.schema)
-            with self._metrics.step("build workload profile") as step:
-                counts = combined.count_by([PARTITION_PATH])
-                profile = WorkloadProfile.from_counts(self.operation, counts)
-                partitioner = self._partitioner(profile, combined)
-                self._save_workload_profile(profile, partitioner)
-                step.count(records=sum(counts["count"].to_pylist()))
-            statuses = self._write_buckets(combined, partitioner)
-            return HoodieWriteMetadata(self.operation, statuses)
+            combined = combined.map_batches(upserts_only, combined.schema)
+            return self._write_inserts(self._placed(combined, counts))
         finally:
             records.unpersist()
             for shared in self._shared:
@@ -80,8 +69,3 @@ class InsertPreppedCommitActionExecutor(InsertCommitActionExecutor):
 
     operation = WriteOperationType.INSERT_PREPPED
     is_prepped = True
-
-
-def _without_deletes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    wanted = pc.equal(batch.column(OPERATION), int(RecordOperation.UPSERT))
-    return batch if pc.all(wanted).as_py() is not False else batch.filter(wanted)

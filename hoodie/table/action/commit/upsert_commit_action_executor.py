@@ -5,7 +5,9 @@ Hudi: org.apache.hudi.table.action.commit.{SparkUpsertCommitActionExecutor, Spar
 
 from __future__ import annotations
 
+import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import (
@@ -16,6 +18,7 @@ from hoodie.common.model.record_columns import (
     PARTITION_PATH,
     RECORD_KEY,
     ROW_NUMBER,
+    reserved_field,
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.config.payload_config import MissingKeyPolicy
@@ -34,6 +37,9 @@ __all__ = [
     "UpsertCommitActionExecutor",
     "UpsertPreppedCommitActionExecutor",
 ]
+
+_SAID = ("__hoodie_said_instant_time", "__hoodie_said_file_id")
+"""Where records are that say so themselves, while the index is asked about all."""
 
 
 class UpsertCommitActionExecutor(BaseCommitActionExecutor):
@@ -54,7 +60,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
                 step.count(records=sum(counts["count"].to_pylist()))
                 self._refuse_rows_without_key(records, counts)
-            indexed = self._indexed(counts)
+            indexed = self._indexed(counts, exact=self._must_know_keys)
             if self._should_combine and keys is None:
                 combined = self._combine(records, True)
             elif self._should_combine and keys is not None and keys.has_duplicates(self._table.index.is_global):
@@ -79,6 +85,14 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             records.unpersist()
             for shared in self._shared:
                 shared.release()
+
+    @property
+    def _must_know_keys(self) -> bool:
+        """Whether a key that is not in the table fails the write."""
+        payload = self._config.payload
+        if not payload.partial_update or payload.missing_keys is not MissingKeyPolicy.FAIL:
+            return False
+        return self.operation is WriteOperationType.UPSERT
 
     def _drop_losers(self, records: HoodieData, keys: IncomingKeys) -> tuple[HoodieData, IncomingKeys]:
         """One row for each key, decided by the keys at hand."""
@@ -107,10 +121,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     def _refuse_missing_keys(self, tagged: HoodieData, located: pa.Table) -> None:
         """Fail a partial update that has keys which are not in the table, unless they may be inserted."""
-        payload = self._config.payload
-        if not payload.partial_update or payload.missing_keys is not MissingKeyPolicy.FAIL:
-            return
-        if self.operation is not WriteOperationType.UPSERT or not located[CURRENT_FILE_ID].null_count:
+        if not self._must_know_keys or not located[CURRENT_FILE_ID].null_count:
             return
         missing = missing_keys(tagged, self._table.index.is_global)
         count = missing.count()
@@ -155,14 +166,25 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
                 step.count(records=sum(counts["count"].to_pylist()))
                 self._refuse_rows_without_key(records, counts)
             self._refuse_unknown_file_groups(counts)
+            placed = records
+            if self._table.index.places_records:
+                placed, counts = self._place_new(records, counts)
             with self._metrics.step("build workload profile") as step:
                 profile = WorkloadProfile.from_counts(self.operation, counts)
-                partitioner = self._partitioner(profile, records)
+                partitioner = self._partitioner(profile, placed)
                 self._save_workload_profile(profile, partitioner)
                 step.count(records=sum(counts["count"].to_pylist()))
-            return HoodieWriteMetadata(self.operation, self._write_buckets(records, partitioner))
+            return HoodieWriteMetadata(self.operation, self._write_buckets(placed, partitioner))
         finally:
             records.unpersist()
+
+    def _place_new(self, records: HoodieData, counts: pa.Table) -> tuple[HoodieData, pa.Table]:
+        """Name the file groups of records that are new; the others are marked by a row position, found out later."""
+        said = records.map_batches(_set_aside, _said_schema(records.schema))
+        placed = self._placed(said, counts)
+        schema = records.schema.append(reserved_field(CURRENT_ROW_POSITION))
+        records = placed.map_batches(_SaidPlaces(tuple(schema.names)), schema)
+        return records, records.count_by([PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME])
 
     def _refuse_unknown_file_groups(self, counts: pa.Table) -> None:
         paths = counts[PARTITION_PATH].to_pylist()
@@ -176,3 +198,29 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
                 f"{unknown[0][1]} of partition '{unknown[0][0]}': it was changed since they were read. Read them "
                 "again, or use upsert"
             )
+
+
+def _said_schema(schema: pa.Schema) -> pa.Schema:
+    names = dict(zip((CURRENT_INSTANT_TIME, CURRENT_FILE_ID), _SAID, strict=True))
+    return pa.schema([field.with_name(names.get(field.name, field.name)) for field in schema])
+
+
+def _set_aside(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(batch.columns, schema=_said_schema(batch.schema))
+
+
+@attrs.frozen
+class _SaidPlaces:
+    """Rows with their place: what they said, then with position -1, or what the index says of new ones."""
+
+    columns: tuple[str, ...]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        said = batch.column(_SAID[1]).is_valid()
+        columns = {
+            CURRENT_INSTANT_TIME: pc.if_else(said, batch.column(_SAID[0]), batch.column(CURRENT_INSTANT_TIME)),
+            CURRENT_FILE_ID: pc.if_else(said, batch.column(_SAID[1]), batch.column(CURRENT_FILE_ID)),
+            CURRENT_ROW_POSITION: pc.if_else(said, pa.scalar(-1, pa.int64()), pa.scalar(None, pa.int64())),
+        }
+        arrays = [columns[name] if name in columns else batch.column(name) for name in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, names=self.columns)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.murmur_hash import hash_keys
-from hoodie.common.fs.file_names import new_file_id_prefix
+from hoodie.common.fs.file_names import file_id_prefix, new_file_id_prefix
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record import HoodieRecordLocation
@@ -77,7 +77,7 @@ def needs_record_size(profile: WorkloadProfile, config: HoodieWriteConfig) -> bo
     compaction = config.compaction
     if not compaction.copy_on_write_insert_auto_split:
         return False
-    most = max((stat.num_inserts for stat in profile.stats.values()), default=0)
+    most = max((stat.num_free for stat in profile.stats.values()), default=0)
     return most * compaction.copy_on_write_record_size_estimate > planned_file_size(config)
 
 
@@ -212,10 +212,14 @@ class UpsertPartitioner:
                 self._update_bucket(partition_path, location.file_id)
 
     def assign_inserts(self, profile: WorkloadProfile) -> None:
-        """Fill small files up to the maximum size, then open new file groups."""
+        """Open the file groups that the index wants; fill small files up to the maximum size, then open others."""
         for partition_path, stat in profile.stats.items():
-            if stat.num_inserts:
-                self._assign_inserts(partition_path, stat.num_inserts)
+            for file_id, count in stat.placed.items():
+                self._update_buckets[partition_path, file_id] = len(self.buckets)
+                self.buckets.append(BucketInfo(BucketType.INSERT, file_id_prefix(file_id), partition_path))
+                self._expected_bytes.append(count * self._record_size)
+            if stat.num_free:
+                self._assign_inserts(partition_path, stat.num_free)
 
     def _assign_inserts(self, partition_path: str, num_inserts: int) -> None:
         numbers: list[int] = []

@@ -1,0 +1,283 @@
+"""The bucket of a record key, and the file ids of buckets.
+
+A bucket is a number below the number of buckets; each partition has one file group for each bucket that has records.
+The number is made of the values of the hash fields in the record key::
+
+    region=north, key "trip-7"           hash of ["trip-7"]
+    key "day:2024-01-02,id:7", all fields  hash of ["2024-01-02", "7"]
+    the same, hash field id                hash of ["7"]
+
+Hudi's releases take a few keys apart in different ways; see `BucketKeyRule`.
+
+Hudi: org.apache.hudi.index.bucket.BucketIdentifier, and KeyGenUtils.extractRecordKeysByFields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.util.java_hash import hash_strings
+from hoodie.config.index_config import BucketKeyRule
+from hoodie.exception import HoodieKeyException
+
+__all__ = [
+    "BucketIdentifier",
+    "are_bucket_ids",
+    "bucket_of_file_id",
+    "new_bucket_file_ids",
+    "values_of_hudi_0",
+    "values_of_hudi_1",
+]
+
+NULL_VALUE = "__null__"
+EMPTY_VALUE = "__empty__"
+HASH_MASK = 0x7FFFFFFF
+DIGITS = 8
+"""Digits of a bucket's number at the start of a file id."""
+FEW_BUCKETS = 10_000
+MANY_BUCKETS = 1_000_000
+SHOWN_KEY = 60
+
+
+@attrs.frozen
+class BucketIdentifier:
+    """Computes buckets; a frozen value that crosses to tasks.
+
+    Attributes:
+        num_buckets: How many buckets a partition has.
+        key_fields: The table's record key fields, in their order.
+        hash_fields: Those of them that are hashed; the order does not matter.
+        rule: What to do with keys for which Hudi's releases have different buckets.
+
+    Hudi: org.apache.hudi.index.bucket.BucketIdentifier.
+    """
+
+    num_buckets: int
+    key_fields: tuple[str, ...]
+    hash_fields: tuple[str, ...]
+    rule: BucketKeyRule = BucketKeyRule.REFUSE
+
+    def bucket_ids(self, record_keys: pa.Array) -> np.ndarray:
+        """The bucket of each key, int32.
+
+        Args:
+            record_keys: Strings without nulls.
+
+        Raises:
+            HoodieKeyException: Releases of Hudi have different buckets for a key, and the rule is to refuse it.
+        """
+        return (self.hashes(record_keys) % np.uint32(self.num_buckets)).astype(np.int32)
+
+    def hashes(self, record_keys: pa.Array) -> np.ndarray:
+        """The hash of each key, uint32 below 2**31, whose remainder is the bucket; see `bucket_ids`."""
+        hashes = np.uint32(31) + hash_strings(record_keys)
+        has_colon = _contains(record_keys, ":")
+        if has_colon is not None:
+            rows = np.flatnonzero(has_colon)
+            keys = record_keys if len(rows) == len(record_keys) else record_keys.take(pa.array(rows))
+            hashes[rows] = self._hash_composite(keys, hashes[rows])
+        masked: np.ndarray = hashes & np.uint32(HASH_MASK)
+        return masked
+
+    def _hash_composite(self, keys: pa.Array, whole: np.ndarray) -> np.ndarray:
+        """Hashes of keys that all have a colon; ``whole`` are those of the keys as they stand."""
+        has_comma = _contains(keys, ",")
+        if has_comma is None:
+            return self._settle(keys, self._hash_single(keys), whole)
+        hashes = np.empty(len(keys), dtype=np.uint32)
+        single = np.flatnonzero(~has_comma)
+        if len(single):
+            some = keys.take(pa.array(single))
+            hashes[single] = self._settle(some, self._hash_single(some), whole[single])
+        rows = np.flatnonzero(has_comma)
+        keys = keys.take(pa.array(rows)) if len(single) else keys
+        hashes[rows] = self._hash_regular(keys)
+        return hashes
+
+    def _hash_single(self, keys: pa.Array) -> np.ndarray:
+        """Hudi 0.15, keys without a comma: the value of a hash field, or nothing."""
+        hashes = np.ones(len(keys), dtype=np.uint32)
+        for field in self.hash_fields:
+            rows = np.flatnonzero(_starts_with(keys, f"{field}:"))
+            if len(rows):
+                hashes[rows] = np.uint32(31) + _hash_values(keys.take(pa.array(rows)), len(field) + 1)
+        return hashes
+
+    def _hash_regular(self, keys: pa.Array) -> np.ndarray:
+        """Keys with commas and colons: ``field:value`` for each of the key fields, or something odd."""
+        count = len(self.key_fields)
+        parts = pc.split_pattern(keys, ",")
+        regular = pc.list_value_length(parts).to_numpy() == count
+        hashes = np.ones(len(keys), dtype=np.uint32)
+        if count > 1 and regular.any():
+            rows = np.flatnonzero(regular)
+            values = (parts if len(rows) == len(keys) else parts.take(pa.array(rows))).flatten()
+            columns = [values.take(pa.array(np.arange(place, len(values), count))) for place in range(count)]
+            named = np.ones(len(rows), dtype=np.bool_)
+            for field, column in zip(self.key_fields, columns, strict=True):
+                named &= _starts_with(column, f"{field}:")
+            for field, column in zip(self.key_fields, columns, strict=True):
+                if field in self.hash_fields:
+                    hashes[rows] = hashes[rows] * np.uint32(31) + _hash_values(column, len(field) + 1)
+            regular[rows[~named]] = False
+        odd = np.flatnonzero(~regular)
+        if len(odd):
+            some = keys.take(pa.array(odd))
+            old = _hash_lists([values_of_hudi_0(key, self.hash_fields) for key in some.to_pylist()])
+            new = [values_of_hudi_1(key, self.hash_fields) for key in some.to_pylist()]
+            unknown = np.array([values is None for values in new])
+            hashes[odd] = self._settle(some, old, _hash_lists([values or [] for values in new]), unknown)
+        return hashes
+
+    def _settle(
+        self, keys: pa.Array, old: np.ndarray, new: np.ndarray, unknown: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Hashes by the rule; ``unknown``: keys that Hudi 1.x cannot take apart."""
+        differ = (old & HASH_MASK) != (new & HASH_MASK)
+        if unknown is not None:
+            differ |= unknown
+        if self.rule is BucketKeyRule.HUDI_0_15 or not differ.any():
+            return old
+        refused = differ if self.rule is BucketKeyRule.REFUSE or unknown is None else unknown
+        if self.rule is BucketKeyRule.HUDI_1_X and not (unknown is not None and unknown.any()):
+            return new
+        first = keys[int(np.flatnonzero(refused)[0])].as_py()
+        shown = first if len(first) <= SHOWN_KEY else f"{first[:SHOWN_KEY]}..."
+        raise HoodieKeyException(
+            f"{int(refused.sum())} record keys, such as '{shown}', go to one bucket in Hudi 0.15 and to another in "
+            "Hudi 1.x: two such writers of a table would store them twice. Say whose buckets this table has by "
+            "hoodie.bucket.index.key.rule=0.15 or 1.x; no writer of the other kind may write it then"
+        )
+
+
+def bucket_of_file_id(file_id: str) -> int | None:
+    """The bucket whose file group has this id; None for an id that is of no bucket."""
+    digits = file_id[:DIGITS]
+    return int(digits) if len(digits) == DIGITS and digits.isascii() and digits.isdigit() else None
+
+
+def are_bucket_ids(file_ids: Sequence[str]) -> bool:
+    """Whether file ids are of buckets, by all appearances: random ids look so once in a million cases.
+
+    Args:
+        file_ids: Of one table, some or all.
+    """
+    buckets = [bucket_of_file_id(file_id) for file_id in file_ids]
+    largest = max((-1 if bucket is None else bucket for bucket in buckets), default=-1)
+    if not buckets or None in buckets:
+        return False
+    return largest < (FEW_BUCKETS if len(set(buckets)) == 1 else MANY_BUCKETS)
+
+
+def new_bucket_file_ids(buckets: np.ndarray, seed: str, partition_path: str) -> list[str]:
+    """File ids for the first file groups of buckets; the same whenever they are computed.
+
+    Args:
+        buckets: Their numbers.
+        seed: Of the write: random.
+        partition_path: The partition.
+    """
+    digest = hashlib.md5(f"{seed}{partition_path}".encode(), usedforsecurity=False).digest()
+    tail = str(uuid.UUID(bytes=digest, version=4))[DIGITS:]
+    return [f"{bucket:0{DIGITS}d}{tail}-0" for bucket in buckets]
+
+
+def values_of_hudi_0(record_key: str, hash_fields: Sequence[str]) -> list[str | None]:
+    """What Hudi 0.15 hashes of a record key.
+
+    Args:
+        record_key: The key.
+        hash_fields: Names of the hash fields.
+    """
+    if ":" not in record_key:
+        return [record_key]
+    parts = record_key.split(",")
+    while parts and not parts[-1]:
+        parts.pop()
+    values: list[str | None] = []
+    for part in parts:
+        field, colon, value = part.partition(":")
+        if not colon:
+            values.append(part)
+        elif field in hash_fields:
+            values.append(_value(value))
+    return values
+
+
+def values_of_hudi_1(record_key: str, hash_fields: Sequence[str]) -> list[str | None] | None:
+    """What Hudi 1.0.2 and later hash of a record key; None for a key that they cannot take apart.
+
+    A value ends at the last comma before the next colon that has a comma behind the field's own colon.
+
+    Args:
+        record_key: The key.
+        hash_fields: Names of the hash fields.
+    """
+    if "," not in record_key or ":" not in record_key:
+        return [record_key]
+    values: list[str | None] = []
+    start = 0
+    while start < len(record_key):
+        own = record_key.find(":", start)
+        if own < 0:
+            return None
+        end = len(record_key)
+        colon = following = record_key.find(":", own + 1)
+        while colon >= 0:
+            comma = record_key.rfind(",", own, colon)
+            if comma >= 0:
+                end = comma
+                break
+            colon = record_key.find(":", colon + 1)
+        if record_key[start:own] in hash_fields:
+            values.append(_value(record_key[own + 1 : end]))
+        elif following >= 0 and colon < 0:
+            return None
+        start = end + 1
+    return values or [record_key]
+
+
+def _value(text: str) -> str | None:
+    if text == NULL_VALUE:
+        return None
+    return "" if text == EMPTY_VALUE else text
+
+
+def _hash_lists(lists: Sequence[Sequence[str | None]]) -> np.ndarray:
+    """Java's ``List.hashCode`` of lists of strings."""
+    offsets = np.cumsum([0, *map(len, lists)])
+    hashes = hash_strings(pa.array([value for values in lists for value in values], pa.string()))
+    result = np.ones(len(lists), dtype=np.uint32)
+    for number in range(len(lists)):
+        outcome = 1
+        for place in range(offsets[number], offsets[number + 1]):
+            outcome = (outcome * 31 + int(hashes[place])) & 0xFFFFFFFF
+        result[number] = outcome
+    return result
+
+
+def _hash_values(named: pa.Array, start: int) -> np.ndarray:
+    """Hashes of values behind ``field:``; null and empty ones, which keys spell out, have 0."""
+    values = pc.utf8_slice_codeunits(named, start)
+    hashes = hash_strings(values)
+    spelled_out = pc.is_in(values, value_set=pa.array([NULL_VALUE, EMPTY_VALUE])).to_numpy(zero_copy_only=False)
+    hashes[spelled_out] = 0
+    return hashes
+
+
+def _contains(strings: pa.Array, character: str) -> np.ndarray | None:
+    """Which strings have an ASCII character; None when none has."""
+    found: np.ndarray = pc.match_substring(strings, character).to_numpy(zero_copy_only=False)
+    return found if found.any() else None
+
+
+def _starts_with(strings: pa.Array, start: str) -> np.ndarray:
+    found: np.ndarray = pc.starts_with(strings, start).to_numpy(zero_copy_only=False)
+    return found

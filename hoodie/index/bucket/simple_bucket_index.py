@@ -1,0 +1,183 @@
+"""The index that computes the file group of a key: a fixed number of buckets in each partition.
+
+Hudi: org.apache.hudi.index.bucket.{HoodieBucketIndex, HoodieSimpleBucketIndex}.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_INSTANT_TIME,
+    CURRENT_ROW_POSITION,
+    reserved_field,
+)
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.exception import HoodieIndexException
+from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id, new_bucket_file_ids
+from hoodie.index.index import HoodieIndex, IndexedTable, Locations, keys_by_partition_path, tag_with_locations
+from hoodie.index.index_report import Decision
+from hoodie.index.simple.simple_index import HoodieSimpleIndex
+
+__all__ = ["BucketLocations", "HoodieSimpleBucketIndex"]
+
+
+class HoodieSimpleBucketIndex(HoodieIndex):
+    """Computes the bucket of each key, and so its file group, without reading a file.
+
+    Of a key it says the file group, though the key may not be in it yet, and no row: the task that writes the file
+    group looks for its keys in it. A bucket without a file group gets one, whose id is known before it is written.
+
+    Hudi: org.apache.hudi.index.bucket.HoodieSimpleBucketIndex.
+    """
+
+    @property
+    def is_global(self) -> bool:
+        return False
+
+    @property
+    def places_records(self) -> bool:
+        return True
+
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
+        if table.exact:
+            return HoodieSimpleIndex(self._config).find_locations(keys, context, table)
+        return self.locations(table)
+
+    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        if table.exact:
+            return HoodieSimpleIndex(self._config).tag_location(records, context, table)
+        return tag_with_locations(records, context.share(self.locations(table)))
+
+    def identifier(self, key_fields: Sequence[str]) -> BucketIdentifier:
+        """Computes buckets as the configuration says.
+
+        Args:
+            key_fields: The table's record key fields.
+        """
+        index = self._config.index
+        hash_fields = index.bucket_hash_fields or tuple(key_fields)
+        return BucketIdentifier(index.bucket_num_buckets, tuple(key_fields), hash_fields, index.bucket_key_rule)
+
+    def locations(self, table: IndexedTable) -> BucketLocations:
+        """The file groups of all buckets; see `BucketLocations`.
+
+        Args:
+            table: The table's files.
+
+        Raises:
+            HoodieIndexException: The files are not those of buckets, of more buckets, or a bucket has two of them.
+        """
+        identifier = self.identifier(table.record_key_fields)
+        groups = {path: _bucket_files(path, files, identifier) for path, files in table.base_files.items() if files}
+        table.work.note_all(table.files, Decision.HASH)
+        return BucketLocations(identifier, groups, uuid.uuid4().hex)
+
+    def update_location(
+        self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
+    ) -> None:
+        """Nothing: the location of a key is computed."""
+
+    def rollback_commit(self, instant_time: str) -> None:
+        """Nothing: the location of a key is computed."""
+
+
+@attrs.frozen
+class _BucketFiles:
+    """The file groups of a partition: bucket ``numbers[i]``, ascending, is in group ``file_ids[i]``."""
+
+    numbers: np.ndarray
+    file_ids: tuple[str, ...]
+    instants: tuple[str, ...]
+
+
+@attrs.frozen
+class BucketLocations:
+    """Which file group each key belongs to; new file groups are named here, before they are written.
+
+    Attributes:
+        identifier: Computes buckets.
+        groups: Partition path to the file groups that exist.
+        seed: What the ids of new file groups are made of.
+    """
+
+    identifier: BucketIdentifier
+    groups: Mapping[str, _BucketFiles]
+    seed: str
+
+    def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the three CURRENT columns, one row for each of its rows.
+
+        Each row has a file id. Its instant is null where that file group does not exist yet. Positions are null.
+
+        Raises:
+            HoodieKeyException: Keys whose bucket is not sure.
+        """
+        count = batch.num_rows
+        file_numbers = np.zeros(count, dtype=np.int64)
+        file_ids: list[str] = []
+        instants: list[str | None] = []
+        for partition_path, rows, keys in keys_by_partition_path(batch):
+            buckets, places = np.unique(self.identifier.bucket_ids(keys), return_inverse=True)
+            file_numbers[rows] = places + len(file_ids)
+            ids = new_bucket_file_ids(buckets, self.seed, partition_path)
+            times: list[str | None] = [None] * len(ids)
+            group = self.groups.get(partition_path)
+            if group is not None:
+                at = np.minimum(np.searchsorted(group.numbers, buckets), len(group.numbers) - 1)
+                for place in np.flatnonzero(group.numbers[at] == buckets):
+                    ids[place], times[place] = group.file_ids[at[place]], group.instants[at[place]]
+            file_ids += ids
+            instants += times
+        taken = pa.array(file_numbers)
+        return _with_locations(
+            batch, pa.array(instants, pa.string()).take(taken), pa.array(file_ids, pa.string()).take(taken)
+        )
+
+
+def _with_locations(batch: pa.RecordBatch, instants: pa.Array, file_ids: pa.Array) -> pa.RecordBatch:
+    columns = {
+        CURRENT_INSTANT_TIME: instants,
+        CURRENT_FILE_ID: file_ids,
+        CURRENT_ROW_POSITION: pa.nulls(batch.num_rows, pa.int64()),
+    }
+    for name, column in columns.items():
+        batch = batch.append_column(reserved_field(name), column)
+    return batch
+
+
+def _bucket_files(partition_path: str, files: Sequence[HoodieBaseFile], identifier: BucketIdentifier) -> _BucketFiles:
+    """The files of a partition by bucket."""
+    by_bucket: dict[int, HoodieBaseFile] = {}
+    for base_file in files:
+        bucket = bucket_of_file_id(base_file.file_id)
+        if bucket is None or bucket >= identifier.num_buckets:
+            more = "is not that of a bucket" if bucket is None else f"is that of bucket {bucket}"
+            raise HoodieIndexException(
+                f"cannot write partition '{partition_path}' with hoodie.index.type=BUCKET and "
+                f"hoodie.bucket.index.num.buckets={identifier.num_buckets}: {base_file.path} is there, and its id "
+                f"{more}. Keys would be stored a second time; nothing was written. Use the index and the number of "
+                "buckets that the table was written with, or copy the table to a new one"
+            )
+        other = by_bucket.setdefault(bucket, base_file)
+        if other is not base_file:
+            raise HoodieIndexException(
+                f"partition '{partition_path}' has two file groups of bucket {bucket}: {other.path} and "
+                f"{base_file.path}; two writers made them. Keys may be stored twice; nothing was written. Roll back "
+                "the later of the two instants, or save the records of one file, delete it, and upsert them"
+            )
+    numbers = sorted(by_bucket)
+    return _BucketFiles(
+        np.array(numbers, dtype=np.int32),
+        tuple(by_bucket[number].file_id for number in numbers),
+        tuple(by_bucket[number].instant_time for number in numbers),
+    )
