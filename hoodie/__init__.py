@@ -39,6 +39,7 @@ from hoodie.exception import (
 )
 from hoodie.index.index import HoodieIndex
 from hoodie.metrics.progress import ProgressEvent
+from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.table_scan import read_table, scan_table
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ __all__ = [
     "MergeOutcome",
     "ProgressEvent",
     "SparkRDDWriteClient",
+    "UpsertPlan",
     "WriteOperationType",
     "WriteStatus",
     "read_table",

@@ -19,7 +19,7 @@ from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS, HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -50,6 +50,7 @@ from hoodie.table.action.commit.upsert_commit_action_executor import (
     UpsertCommitActionExecutor,
     UpsertPreppedCommitActionExecutor,
 )
+from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters
@@ -77,6 +78,8 @@ _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
     WriteOperationType.BULK_INSERT_PREPPED: exception.HoodieInsertException,
 }
 SHOWN_ERRORS = 3
+_NO_INSTANT = "0" * 17
+"""Stands for the instant of a write that is only thought of."""
 
 
 class BaseHoodieWriteClient:
@@ -266,7 +269,8 @@ class BaseHoodieWriteClient:
 
         Args:
             records: The rows; of several rows of one stored record the last counts. New ones are not looked up and not
-                combined: what has no file name is added.
+                combined: what has no file name is added; of several of one key that go into one existing file the last
+                counts, as in Hudi.
             instant_time: As of `upsert`.
 
         Raises:
@@ -310,6 +314,40 @@ class BaseHoodieWriteClient:
         if where is not None:
             keys = Where(where)
         return self._write(WriteOperationType.DELETE, keys, instant_time)
+
+    def explain_upsert(self, records: Any) -> UpsertPlan:
+        """Say what an upsert of these records would touch; nothing is written, and no instant is started.
+
+        The planner of `upsert` does it, on the table as it is now: the input is read, keys are combined and looked up
+        by the index, records are dealt to file groups. That costs what these steps cost; failed writes of others are
+        passed over, not rolled back.
+
+        Args:
+            records: As of `upsert`; an iterator is used up.
+
+        Returns:
+            File groups with their reasons, bytes to rewrite, new files and the index work; prints as a table.
+
+        Raises:
+            HoodieKeyException: As of `upsert`.
+            SchemaCompatibilityException, MissingSchemaFieldException: As of `upsert`.
+            HoodieNotSupportedException: The table needs a feature that hoodie does not have.
+        """
+        with self._metrics.operation("explain_upsert") as call:
+            self._measure(None)
+            self._config.write.check_single_writer()
+            with self._metrics.step("load the table"):
+                meta_client = load_table(self._config)
+                table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
+            operation = WriteOperationType.UPSERT
+            with self._metrics.step("prepare the input"):
+                given = WriteInput(table).prepare(operation, records)
+            schemas = given.schemas
+            write_context = table.write_context(_NO_INSTANT, operation, schemas.columns, schemas.avro_with_meta)
+            executor = UpsertCommitActionExecutor(table, write_context, given.key_generator)
+            plan = attrs.evolve(executor.explain(given.records), steps=self._metrics.steps)
+            call.summary = plan.summary
+        return plan
 
     def _write(
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
@@ -402,7 +440,7 @@ class BaseHoodieWriteClient:
                 that it must not be completed.
             HoodieWriteConflictException: Another writer committed meanwhile.
             HoodieUpsertException: (or its sister) records failed and ``allow_errors`` is not set.
-            HoodieConfigException: Extra metadata that is no text, or named ``schema``.
+            HoodieConfigException: Extra metadata that is no text, or named ``schema`` or ``latest_schema``.
         """
         if result.instant_time != instant_time:
             raise HoodieCommitException(
@@ -522,8 +560,8 @@ def _listeners(
 
 def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:
     for key, value in extra_metadata.items():
-        if key == SCHEMA_KEY or not isinstance(key, str) or not isinstance(value, str):
+        if key in RESERVED_METADATA_KEYS or not isinstance(key, str) or not isinstance(value, str):
+            own = " and ".join(f"'{name}'" for name in sorted(RESERVED_METADATA_KEYS))
             raise exception.HoodieConfigException(
-                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and '{SCHEMA_KEY}' is the "
-                "table's own"
+                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and {own} are the table's own"
             )

@@ -103,6 +103,8 @@ def write_table(
             "HoodieLocalWriteClient and then call its commit"
         )
     name = _operation(operation, config)
+    if name == "delete" and config.payload.partial_update:
+        logger.warning("hoodie.write.partial.update = true is about upserts: the delete removes whole records")
     try:
         HoodieTableMetaClient.load(base_path, storage_options, retry=config.retry.policy)
     except TableNotFoundException:

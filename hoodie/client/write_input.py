@@ -5,6 +5,7 @@ Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkS
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +73,8 @@ __all__ = [
     "check_same_columns",
 ]
 
+
+logger = logging.getLogger(__name__)
 
 PREPPED_OPERATIONS = frozenset(
     {
@@ -200,6 +203,8 @@ class WriteInput:
             )
 
     def _prepare_keys(self, keys: Any, key_generator: KeyGenerator) -> PreparedInput:
+        if self._config.payload.partial_update:
+            logger.debug("hoodie.write.partial.update = true is about upserts: the delete removes whole records")
         schemas = self._table_schemas()
         data = self._keys_to_data(keys, key_generator)
         has_keys = RECORD_KEY in data.schema.names

@@ -6,21 +6,25 @@ Hudi: org.apache.hudi.client.HoodieWriteResult.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 
 import attrs
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.model.write_status import RecordError, WriteStatus
+from hoodie.common.util.shown_table import MAX_ROWS, ShownTable, format_bytes
 from hoodie.metrics.metrics import StepDuration
 
 __all__ = ["HoodieWriteResult"]
 
+SHOWN_ERRORS = 3
+"""Failed records that are printed."""
+
 
 @attrs.frozen(repr=False)
 class HoodieWriteResult:
-    """The outcome of one write; iterates as its `WriteStatus`es, one for each written file.
+    """The outcome of one write; iterates as its `WriteStatus`es, one for each written file; prints as a table.
 
     Attributes:
         instant_time: The instant.
@@ -99,10 +103,38 @@ class HoodieWriteResult:
     def __repr__(self) -> str:
         return f"<HoodieWriteResult {self.summary}>"
 
+    def __str__(self) -> str:
+        return self._table.to_text()
+
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{escape(name)}</td><td>{value:,}</td></tr>" for name, value in self._figures())
-        state = "committed" if self.is_committed else "not committed"
-        return f"<table><caption>{self.operation.value} {self.instant_time}, {state}</caption>{rows}</table>"
+        return self._table.to_html()
+
+    @property
+    def _table(self) -> ShownTable:
+        largest = sorted(self.statuses, key=lambda s: (-s.stat.file_size_bytes, s.partition_path, s.file_id))
+        hidden = [status.stat for status in largest[MAX_ROWS:]]
+        inserted, updated = sum(stat.num_inserts for stat in hidden), sum(stat.num_update_writes for stat in hidden)
+        deleted, size = sum(stat.num_deletes for stat in hidden), sum(stat.file_size_bytes for stat in hidden)
+        return ShownTable(
+            title=(self.summary,),
+            header=("partition", "file group", "kind", "inserted", "updated", "deleted", "rows", "bytes"),
+            rows=[
+                (
+                    status.partition_path,
+                    status.file_id,
+                    "new" if status.stat.prev_commit == NULL_COMMIT else "rewritten",
+                    status.stat.num_inserts,
+                    status.stat.num_update_writes,
+                    status.stat.num_deletes,
+                    status.stat.num_writes,
+                    status.stat.file_size_bytes,
+                )
+                for status in largest[:MAX_ROWS]
+            ],
+            count=len(largest),
+            rest=f"{inserted:,} inserted, {updated:,} updated, {deleted:,} deleted, {format_bytes(size)}",
+            notes=tuple(f"failed: {error.record_key}: {error.reason}" for error in self.errors[:SHOWN_ERRORS]),
+        )
 
     def _figures(self) -> list[tuple[str, int]]:
         return [

@@ -104,7 +104,8 @@ class HoodiePayloadConfig:
         boolean(),
         False,
         "Upsert changes the columns that the input has, and columns of the table that it lacks keep their values. A "
-        "null in a column that the input has is written.",
+        "null in a column that the input has is written. It says nothing about the other operations: insert and "
+        "bulk_insert want all columns, and delete removes whole records, and passes over keys that are not there.",
         is_ours=True,
     )
     missing_keys: MissingKeyPolicy = property_field(

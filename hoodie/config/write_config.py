@@ -19,7 +19,7 @@ from hoodie.common.config.property import (
     to_property_value,
 )
 from hoodie.common.config.storage_config import HoodieStorageConfig
-from hoodie.common.model.commit_metadata import SCHEMA_KEY
+from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.index_config import HoodieIndexConfig
@@ -49,8 +49,6 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
 )
 _PREFIX = "hoodie."
 _METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
-_METADATA_OF_TABLES = frozenset({SCHEMA_KEY, "latest_schema"})
-"""Extra metadata of commits that readers take the table's schema from."""
 _DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
 _DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
 
@@ -234,7 +232,7 @@ def _wrong_extra_metadata(config: HoodieWriteConfig) -> list[str]:
     for key, value in config.extra_metadata.items():
         begins = f"{key} = {display_value(key, value)} begins with {_METADATA_PREFIX_KEY} = "
         begins += f"{config.write.commit_metadata_key_prefix!r}, so it would be stored in each commit"
-        if key in _METADATA_OF_TABLES:
+        if key in RESERVED_METADATA_KEYS:
             found.append(f"{begins}, where '{key}' is the table's own: {way_out}")
         elif is_sensitive(key):
             found.append(f"{begins} for all readers of the table to see, and by its name it is a secret: {way_out}")

@@ -154,7 +154,7 @@ class HoodieWriteOptions:
         boolean(),
         True,
         "With true, an insert that lands in an existing file is added though the file has its key; with false it "
-        "replaces that record.",
+        "replaces that record, and of several inserts of one key that land in one existing file the last counts.",
     )
     insert_shuffle_parallelism: int = _parallelism("hoodie.insert.shuffle.parallelism", "insert")
     upsert_shuffle_parallelism: int = _parallelism("hoodie.upsert.shuffle.parallelism", "upsert")

@@ -7,6 +7,17 @@ Hudi: org.apache.hudi.index.HoodieIndexUtils.tagGlobalLocationBackToRecords and 
     k1 in p1, ts 5    k1 in p2, ts 9    false                   update of k1 in p1
     k1 in p1, ts 5    k1 in p2, ts 3    either                  p1 meets the late row, and the table's rules decide
     k1 in p1          delete of k1      either                  delete of k1 in p1
+
+Inserts may have stored a key in several partitions. Where records move, these copies are one record, which is the
+newest of them (by the ordering value where the table's rules compare it, then by the instant that wrote the file): the
+incoming row meets that one, and the upsert leaves one record of the key. Where they do not move, every copy meets the
+incoming row in its place.
+
+    k1 in p1, ts 5    k1 in p3, ts 9    true                    deletes of k1 in p1 and p2, insert of k1 in p3
+      and p2, ts 7    k1 in p3, ts 6    true                    delete of k1 in p1; p2 meets the late row
+                      k1 in p1, ts 6    true                    the same: the record that was in p1 is an older one
+                      k1 in p1, ts 9    true                    update of k1 in p1, delete of k1 in p2
+                      k1 in p3, ts 6    false                   update of k1 in p1; p2 meets the late row
 """
 
 from __future__ import annotations
@@ -96,29 +107,58 @@ class PartitionMoves:
         moving = found & ~at_home & (operations == RecordOperation.UPSERT) & self.update_partition_path
         values = pa.Table.from_batches([batch])
         source = rows.copy()
+        deleted = np.zeros(len(rows), dtype=bool)
+        arrives = deleted
         if moving.any():
-            taken, merged = self._merge(batch, rows, locations, np.flatnonzero(moving))
-            # What does not win at one of its places goes to them as it is, for the merge there, and moves nothing.
-            moving &= ~_any_of_row(rows, moving & ~taken)
+            newest = self._newest(rows, locations, at_home, _any_of_row(rows, moving))
+            taken, merged = self._merge(batch, rows, locations, np.flatnonzero(newest & moving))
+            wins = _any_of_row(rows, taken)
+            # What does not win against the newest copy goes there as it is, for the merge there, and moves nothing.
+            stays = newest & moving & ~wins
+            deleted = (moving | _any_of_row(rows, stays)) & ~stays
+            arrives = _first_of_row(rows, wins & ~_any_of_row(rows, at_home))
             if merged is not None:
-                source[taken] = batch.num_rows + np.arange(len(merged))
+                source_of_row = np.arange(batch.num_rows)
+                source_of_row[rows[taken]] = batch.num_rows + np.arange(len(merged))
+                source[wins & (at_home | arrives)] = source_of_row[rows[wins & (at_home | arrives)]]
                 values = pa.concat_tables([values, merged]).combine_chunks()
-        arrives = _first_of_row(rows, moving & ~_any_of_row(rows, at_home))
         entries = np.concatenate([np.arange(len(rows)), np.flatnonzero(arrives)])
         is_arrival = np.arange(len(entries)) >= len(rows)
         order = np.argsort(rows[entries], kind="stable")
         entries, is_arrival = entries[order], is_arrival[order]
-        chosen = np.where(is_arrival, source[entries], rows[entries])
+        # Deletes write no row: they may carry any of their key.
+        chosen = np.where(is_arrival | at_home[entries], source[entries], rows[entries])
         written = _one_batch(values.take(pa.array(chosen)), batch.schema)
-        stays = (found & ~at_home)[entries] & ~is_arrival
-        paths = pc.if_else(pa.array(stays), current.take(pa.array(entries)), written.column(PARTITION_PATH))
-        operations = np.where(moving[entries] & ~is_arrival, int(RecordOperation.DELETE), operations[entries])
+        elsewhere = (found & ~at_home)[entries] & ~is_arrival
+        paths = pc.if_else(pa.array(elsewhere), current.take(pa.array(entries)), written.column(PARTITION_PATH))
+        operations = np.where(deleted[entries] & ~is_arrival, int(RecordOperation.DELETE), operations[entries])
         written = _replaced(written, PARTITION_PATH, paths)
         written = _replaced(written, OPERATION, pa.array(operations.astype(np.int8)))
         places = pa.array(entries, mask=is_arrival)
         for name in (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION):
             written = written.append_column(locations.schema.field(name), locations.column(name).take(places))
         return written
+
+    def _newest(
+        self, rows: np.ndarray, locations: pa.RecordBatch, at_home: np.ndarray, asked: np.ndarray
+    ) -> np.ndarray:
+        """One entry of each row that is asked about: the newest copy of its key."""
+        places = np.flatnonzero(asked)
+        newest = np.zeros(len(rows), dtype=bool)
+        if len(np.unique(rows[places])) == len(places):
+            newest[places] = True
+            return newest
+        entries = pa.array(places)
+        stored = pa.RecordBatch.from_arrays(
+            [locations.column(STORED_PREFIX + name).take(entries) for name in self.stored_columns],
+            names=list(self.stored_columns),
+        )
+        ordering = self.merge_spec.age_of_stored(stored, len(places))
+        instants = pc.rank(locations.column(CURRENT_INSTANT_TIME).take(entries), tiebreaker="min").to_numpy()
+        order = np.lexsort((at_home[places], instants, ordering, rows[places]))
+        last = np.append(np.diff(rows[places][order]) != 0, True)
+        newest[places[order[last]]] = True
+        return newest
 
     def _merge(
         self, batch: pa.RecordBatch, rows: np.ndarray, locations: pa.RecordBatch, places: np.ndarray

@@ -24,7 +24,7 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY_META,
     ROW_NUMBER,
 )
-from hoodie.common.model.write_operation_type import IOType, RecordOperation
+from hoodie.common.model.write_operation_type import IOType, RecordOperation, WriteOperationType
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 from hoodie.io.storage.parquet_footer import KeyRange
@@ -48,7 +48,8 @@ class HoodieMergeHandle(HoodieWriteHandle):
         a1 b1 c1   b2 d1      a1 b2 c1 d1
 
     The index says where an incoming record's key lives by the row's position in the old file, which never changes,
-    so no key is looked up again. A key that lives at two positions has two incoming rows, and both are merged.
+    so no key is looked up again. A key that lives at two positions has two incoming rows, and both are merged. Where
+    the input was not combined, the last of several rows of one key counts, whether the old file has the key or not.
 
     The old file is never changed. Memory: the bucket's incoming records and one batch of the old file's rows, and the
     row group that is being written.
@@ -147,7 +148,17 @@ class HoodieMergeHandle(HoodieWriteHandle):
             order = order[np.append(values[1:] != values[:-1], True)]
         updates = updates.combine_chunks().take(pa.array(order))
         inserts = incoming.filter(pc.invert(has_place))
+        if self._may_repeat_keys:
+            inserts = _last_of_each_key(inserts)
         return updates, inserts.filter(pc.equal(inserts[OPERATION], int(RecordOperation.UPSERT)))
+
+    @property
+    def _may_repeat_keys(self) -> bool:
+        """Whether several incoming rows may have one key: nothing has combined them."""
+        write = self.context.config.write
+        if self.context.operation is WriteOperationType.UPSERT:
+            return not write.combine_before_upsert
+        return self.context.operation is not WriteOperationType.INSERT or not write.combine_before_insert
 
     def _old_batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         """(position of the first row, rows) of the old file; the file name and partition path are not read."""
@@ -206,6 +217,19 @@ class HoodieConcatHandle(HoodieMergeHandle):
 
     def _updates_and_inserts(self, incoming: pa.Table) -> tuple[pa.Table, pa.Table]:
         return incoming.slice(0, 0), incoming
+
+
+def _last_of_each_key(rows: pa.Table) -> pa.Table:
+    """Of rows of one key the last, as in Hudi's map of incoming records."""
+    keys = rows[RECORD_KEY]
+    if pc.count_distinct(keys, mode="all").as_py() == rows.num_rows:
+        return rows
+    codes = keys.combine_chunks().dictionary_encode().indices.to_numpy()
+    number = rows[ROW_NUMBER].to_numpy() if ROW_NUMBER in rows.column_names else np.arange(rows.num_rows)
+    order = np.lexsort((number, codes))
+    codes = codes[order]
+    last = order[np.append(codes[1:] != codes[:-1], True)]
+    return rows.take(pa.array(np.sort(last)))
 
 
 class _Merge:

@@ -139,6 +139,11 @@ def test_inserts_into_small_files_add_or_replace_as_hudi_does(
     writes: list[Write] = [
         ("insert", options, [("a", "north", 5, 1.0), ("b", "north", 5, 1.0)]),
         ("insert", options, [("a", "north", 6, 2.0), ("b", "north", 4, 2.0), ("c", "north", 1, 2.0)]),
+        (
+            "insert",
+            options,
+            [("e", "north", 6, 3.0), ("e", "north", 4, 4.0), ("a", "north", 9, 3.0), ("a", "north", 8, 4.0)],
+        ),
         ("upsert", options, [("a", "north", 7, 3.0), ("d", "north", 1, 3.0)]),
     ]
     assert_same_outcome(hudi_0_15, tmp_path, DEFAULT_PAYLOAD, writes)
@@ -149,6 +154,7 @@ def test_input_that_is_not_combined_is_written_as_hudi_does(hudi_0_15: HudiProce
     writes: list[Write] = [
         ("upsert", plain, [("a", "north", 5, 1.0), ("a", "north", 6, 2.0), ("b", "north", 5, 1.0)]),
         ("upsert", plain, [("b", "north", 7, 2.0), ("b", "north", 6, 3.0)]),
+        ("upsert", plain, [("n", "north", 7, 2.0), ("n", "north", 6, 3.0), ("b", "north", 9, 4.0)]),
     ]
     assert_same_outcome(hudi_0_15, tmp_path, DEFAULT_PAYLOAD, writes)
 

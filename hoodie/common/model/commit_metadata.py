@@ -21,6 +21,7 @@ from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, Runtime
 from hoodie.exception import HoodieCorruptedDataException
 
 __all__ = [
+    "RESERVED_METADATA_KEYS",
     "SCHEMA_KEY",
     "FileGroupWorkload",
     "HoodieCommitMetadata",
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 SCHEMA_KEY = "schema"
 """Key in the extra metadata of the writer's Avro schema, without meta columns."""
+RESERVED_METADATA_KEYS = frozenset({SCHEMA_KEY, "latest_schema"})
+"""Keys in the extra metadata whose values Hudi reads as schemas: the writer's, and that of schema evolution on read."""
 
 _COUNTS = (
     ("numWrites", "num_writes"),

@@ -221,6 +221,24 @@ class MergeSpec:
             return [top_level_name(schema, self.ordering_field)] if self.ordering_field is not None else []
         return [name for name in (self.rules.sequence_column,) if name is not None]
 
+    def age_of_stored(self, stored: pa.RecordBatch, count: int) -> npt.NDArray[np.int64]:
+        """Numbers by which stored rows of one key are older or newer, where the rules compare ordering values.
+
+        Args:
+            stored: The columns that `stored_columns` names.
+            count: How many rows there are.
+
+        Returns:
+            Int64, larger for newer rows; all equal where ordering values decide nothing.
+        """
+        compares = self.rules.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL) and self.merger is None
+        if compares and self.ordering_field is not None:
+            values = column_at(stored, self.ordering_field)
+            if values is not None:
+                (numbers,) = sortable([values])
+                return numbers
+        return np.zeros(count, dtype=np.int64)
+
     def for_input(
         self, schema: pa.Schema, absent_columns: frozenset[str], default_values: Mapping[str, object]
     ) -> MergeSpec:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Generic, TypeVar, overload
 
 import attrs
+
+from hoodie.common.util.shown_table import ShownTable
 
 __all__ = ["FileSummary", "InstantSummary", "PartitionSummary", "SummaryTable"]
 
 _PRINTED_ROWS_LIMIT = 60
+_CELL_WIDTH_LIMIT = 200
 _RowT = TypeVar("_RowT", bound=attrs.AttrsInstance)
 
 
@@ -111,38 +113,17 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
         return iter(self._rows)
 
     def __repr__(self) -> str:
-        cells = [self._column_names, *self._cells()]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(self._column_names))]
-        is_number = [
-            any(isinstance(getattr(row, name), int) for row in self._rows[:_PRINTED_ROWS_LIMIT])
-            for name in self._column_names
-        ]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if right else cell.ljust(width)
-                for cell, width, right in zip(row, widths, is_number, strict=True)
-            ).rstrip()
-            for row in cells
-        ]
-        return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:], *self._rest()])
+        return self._shown.to_text()
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._column_names)
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self._cells())
-        rest = "".join(f"<p>{line}</p>" for line in self._rest())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+        return self._shown.to_html()
 
-    def _cells(self) -> list[tuple[str, ...]]:
-        return [
-            tuple(_text(getattr(row, name)) for name in self._column_names) for row in self._rows[:_PRINTED_ROWS_LIMIT]
-        ]
-
-    def _rest(self) -> list[str]:
-        hidden = len(self._rows) - _PRINTED_ROWS_LIMIT
-        return [f"... and {hidden:,} more rows"] if hidden > 0 else []
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    @property
+    def _shown(self) -> ShownTable:
+        return ShownTable(
+            self._column_names,
+            [[getattr(row, name) for name in self._column_names] for row in self._rows[:_PRINTED_ROWS_LIMIT]],
+            len(self._rows),
+            max_rows=_PRINTED_ROWS_LIMIT,
+            max_cell_width=_CELL_WIDTH_LIMIT,
+        )

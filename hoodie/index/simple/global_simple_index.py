@@ -54,8 +54,8 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
     A record whose key lives in another partition moves or stays by ``hoodie.simple.index.update.partition.path``; see
     `hoodie.index.global_tagging`. The cost grows with the table, not with what is touched.
 
-    Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex. Differs: a key that lives in its own partition and in
-    others as well is updated in its own and deleted in the others; Hudi would insert it once more.
+    Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex. Differs: copies of a key in several partitions become
+    one record where records move; Hudi would insert the incoming row once for each copy.
 
     Args:
         config: The writer's configuration.
@@ -83,10 +83,19 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
         if files and keys.num_rows:
             shared = context.share(_distinct(keys))
             try:
-                looked_up = context.run_tasks(files, _GlobalLookup(table.storage, shared, stored))
+                lookup = _GlobalLookup(table.storage, shared, stored)
+                looked_up = context.run_tasks(files, lookup)
+                found = [part for part, _ in looked_up]
+                # What lies in its own partition has no stored columns yet: to tell the newest copy they are needed.
+                again = _files_with_copies(found, files) if stored.names else []
+                if again:
+                    with_values = context.run_tasks(
+                        [files[number] for number in again], attrs.evolve(lookup, reads_all=True)
+                    )
+                    for number, (part, _) in zip(again, with_values, strict=True):
+                        found[number] = part
             finally:
                 shared.release()
-            found = [part for part, _ in looked_up]
             for _, look in looked_up:
                 table.work.note(look)
         numbered = [
@@ -164,11 +173,16 @@ class _StoredColumns:
 
 @attrs.frozen
 class _GlobalLookup:
-    """Task: which incoming keys a base file holds; ``key``, ``position`` and the stored columns of keys that move."""
+    """Task: which incoming keys a base file holds; ``key``, ``position`` and the stored columns of keys that move.
+
+    Attributes:
+        reads_all: Whether the stored columns are wanted of all keys.
+    """
 
     storage: HoodieStorage
     keys: Shared
     stored: _StoredColumns
+    reads_all: bool = False
 
     def __call__(self, task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Table, FileGroupLook]:
         partition_path, base_file = item
@@ -181,7 +195,7 @@ class _GlobalLookup:
         if not self.stored.names:
             return found, look
         homes = incoming[PARTITION_PATH].combine_chunks().take(indices).to_pylist()
-        if any(home != partition_path for home in homes):
+        if self.reads_all or any(home != partition_path for home in homes):
             with HoodieParquetReader(self.storage, base_file.path) as reader:
                 values = self.stored.read(reader).take(pa.array(matches.row_positions))
         else:
@@ -272,6 +286,20 @@ class _DecideOthers:
         whole = pa.Table.from_batches([part.cast(self.target) for part in parts], self.target).combine_chunks()
         batches = whole.to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.target)
+
+
+def _files_with_copies(found: Sequence[pa.Table], files: Sequence[tuple[str, HoodieBaseFile]]) -> list[int]:
+    """Numbers of the files with keys that were found in several partitions."""
+    keys = pa.concat_tables([part.select(["key"]) for part in found]).combine_chunks()["key"].combine_chunks()
+    if pc.count_distinct(keys).as_py() == len(keys):
+        return []
+    owners = np.repeat(np.arange(len(found)), [part.num_rows for part in found])
+    paths = np.unique([path for path, _ in files], return_inverse=True)[1][owners]
+    codes = keys.dictionary_encode().indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
+    first, last = np.minimum.reduceat(paths[order], starts), np.maximum.reduceat(paths[order], starts)
+    return sorted(set(owners[(first != last)[codes]].tolist()))
 
 
 def _distinct(keys: pa.Table) -> pa.Table:

@@ -293,3 +293,37 @@ def test_an_insert_into_a_file_that_has_the_key_replaces_or_adds(base_path: Path
     with client({"hoodie.merge.allow.duplicate.on.inserts": "false"}) as c:
         c.insert(rows(("a", "a", 10, 10.0)))
     assert [row[3] for row in read(base_path)] == [10.0, 10.0, 1.0]
+
+
+REPEATED = (("c", "a", 3, 3.0), ("c", "a", 2, 2.0), ("a", "a", 5, 5.0), ("a", "a", 4, 4.0))
+
+
+@pytest.mark.parametrize(
+    ("operation", "properties", "found"),
+    [
+        ("insert", {}, [1.0, 2.0, 3.0, 4.0, 5.0]),
+        ("insert", {"hoodie.merge.allow.duplicate.on.inserts": "false"}, [2.0, 4.0]),
+        (
+            "insert",
+            {"hoodie.merge.allow.duplicate.on.inserts": "false", "hoodie.combine.before.insert": "true"},
+            [3.0, 5.0],
+        ),
+        ("upsert", {"hoodie.combine.before.upsert": "false"}, [2.0, 4.0]),
+        ("upsert", {}, [3.0, 5.0]),
+    ],
+)
+def test_of_new_records_of_one_key_that_meet_an_existing_file_the_last_counts(
+    base_path: Path, client: MakeClient, operation: str, properties: dict[str, str], found: list[float]
+) -> None:
+    with client() as c:
+        c.insert(rows(STORED[0]))
+    with client(properties) as c:
+        result = getattr(c, operation)(rows(*REPEATED))
+    assert sorted(row[3] for row in read(base_path)) == found
+    assert len(result.statuses) == 1
+
+
+def test_of_new_records_of_one_key_in_a_new_file_all_are_stored(base_path: Path, client: MakeClient) -> None:
+    with client({"hoodie.merge.allow.duplicate.on.inserts": "false"}) as c:
+        c.insert(rows(*REPEATED))
+    assert sorted(row[3] for row in read(base_path)) == [2.0, 3.0, 4.0, 5.0]

@@ -483,7 +483,7 @@ def test_extra_metadata_cannot_replace_the_schema(base_path: Path, client: MakeC
     with client(auto_commit=False) as c:
         instant_time = c.start_commit()
         result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
-        for bad in ({"schema": "boom"}, {"x": 1}):
+        for bad in ({"schema": "boom"}, {"latest_schema": "{}"}, {"x": 1}):
             with pytest.raises(HoodieConfigException, match="extra metadata"):
                 c.commit(instant_time, result, extra_metadata=bad)
         assert c.commit(instant_time, result)

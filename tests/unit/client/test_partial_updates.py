@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,17 @@ def test_an_insert_is_no_partial_update(tmp_path: Path) -> None:
     base_path = create(tmp_path)
     with pytest.raises(MissingSchemaFieldException):
         hoodie.write_table([{"id": "d", "region": "x"}], base_path, operation="insert", properties=PARTIAL)
+
+
+def test_a_delete_is_no_partial_update_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    base_path = create(tmp_path)
+    keys = pa.table({"id": ["a", "nobody"], "region": ["x", "x"]})
+    with caplog.at_level(logging.DEBUG, "hoodie"):
+        result = hoodie.write_table(keys, base_path, operation="delete", properties=PARTIAL)
+    assert result.deleted_count == 1
+    assert read(base_path) == {key: stored(key) for key in "bc"}
+    said = [record.levelname for record in caplog.records if "hoodie.write.partial.update = true" in record.message]
+    assert said == ["WARNING", "DEBUG"]
 
 
 @pytest.mark.parametrize("payload", ["PartialUpdateAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload"])

@@ -135,6 +135,62 @@ def test_a_key_that_lives_in_several_partitions_ends_up_in_one(tmp_path: Path, w
     assert read(tmp_path / "t") == [("a", "y", 2, 2.0, "y"), ("b", "z", 2, 2.0, "z")]
 
 
+COPIES = (("a", "x", 5, 1.0), ("a", "y", 7, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("incoming", "left"),
+    [
+        (("a", "z", 9, 3.0), ("a", "z", 9, 3.0, "z")),
+        (("a", "z", 6, 3.0), (*COPIES[1], "y")),
+        (("a", "z", 4, 3.0), (*COPIES[1], "y")),
+        (("a", "x", 9, 3.0), ("a", "x", 9, 3.0, "x")),
+        (("a", "x", 6, 3.0), (*COPIES[1], "y")),
+        (("a", "y", 9, 3.0), ("a", "y", 9, 3.0, "y")),
+        (("a", "y", 6, 3.0), (*COPIES[1], "y")),
+    ],
+)
+def test_copies_of_a_key_are_one_record_which_is_the_newest(
+    tmp_path: Path, way: str, incoming: tuple[Any, ...], left: tuple[Any, ...]
+) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t") as client:
+        client.insert(rows(*COPIES, ("b", "x", 1, 1.0)))
+        client.upsert(rows(incoming))
+    assert read(tmp_path / "t") == [left, ("b", "x", 1, 1.0, "x")]
+
+
+def test_copies_are_told_apart_by_their_age_where_ordering_values_decide_nothing(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t", OVERWRITE_WITH_LATEST_PAYLOAD)
+    properties = {"hoodie.write.partial.update": "true"}
+    with make_client(tmp_path / "t", **{"hoodie.parquet.small.file.limit": 0}) as client:
+        client.insert(rows(("a", "y", 7, 1.0), ("b", "x", 7, 1.0)))
+        client.insert(rows(("a", "x", 5, 2.0), ("b", "y", 5, 2.0)))
+    with make_client(tmp_path / "t", **properties) as client:
+        client.upsert(pa.table({"id": ["a", "b"], "region": ["z", "z"], "ts": pa.array([1, 1], pa.int64())}))
+    assert read(tmp_path / "t") == [("a", "z", 1, 2.0, "z"), ("b", "z", 1, 2.0, "z")]
+
+
+def test_each_copy_meets_the_incoming_row_where_records_stay(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t", moves=False) as client:
+        client.insert(rows(*COPIES))
+        client.upsert(rows(("a", "z", 6, 3.0)))
+    assert read(tmp_path / "t") == [("a", "y", 7, 2.0, "y"), ("a", "z", 6, 3.0, "x")]
+
+
+def test_a_flagged_delete_meets_every_copy(tmp_path: Path, way: str) -> None:
+    make_table(tmp_path / "t")
+    flagged = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    gone = {"id": "a", "region": "z", "ts": 6, "fare": 1.0, "_hoodie_is_deleted": True}
+    with make_client(tmp_path / "t") as client:
+        client.insert(rows(*COPIES))
+        client.upsert(pa.Table.from_pylist([gone], flagged))
+        assert read(tmp_path / "t") == [(*COPIES[1], "y")]
+        client.upsert(pa.Table.from_pylist([{**gone, "ts": 7}], flagged))
+    assert read(tmp_path / "t") == []
+
+
 def test_the_ordering_value_may_be_of_a_younger_column(tmp_path: Path, way: str) -> None:
     make_table(tmp_path / "t")
     with make_client(tmp_path / "t", **{"hoodie.combine.before.upsert": "false"}) as client:

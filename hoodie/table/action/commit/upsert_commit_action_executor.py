@@ -5,16 +5,21 @@ Hudi: org.apache.hudi.table.action.commit.{SparkUpsertCommitActionExecutor, Spar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import (
+    BUCKET,
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
     CURRENT_ROW_POSITION,
     DECIDING_COLUMNS,
+    OPERATION,
     PARTITION_PATH,
     RECORD_KEY,
     ROW_NUMBER,
@@ -30,6 +35,8 @@ from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS, BaseCommitActionExecutor
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, WithoutRows, collect_keys, without_deletes_of_nothing
 from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
+from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
+from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.workload_profile import WorkloadProfile
 
@@ -42,6 +49,23 @@ _SAID = ("__hoodie_said_instant_time", "__hoodie_said_file_id")
 """Where records are that say so themselves, while the index is asked about all."""
 
 
+@attrs.frozen
+class _PlannedWrite:
+    """What is known before the first file is written.
+
+    Attributes:
+        num_records: Rows of the input.
+        records: Its rows, combined and tagged.
+        indexed: What the index looked into.
+        partitioner: Deals the rows out.
+    """
+
+    num_records: int
+    records: HoodieData
+    indexed: IndexedTable
+    partitioner: UpsertPartitioner
+
+
 class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     """Update records whose key is in the table, insert the others.
 
@@ -51,6 +75,43 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     operation = WriteOperationType.UPSERT
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        with self._planned(records, begins=True) as planned:
+            statuses = self._write_buckets(planned.records, planned.partitioner)
+            return HoodieWriteMetadata(self.operation, statuses)
+
+    def explain(self, records: HoodieData) -> UpsertPlan:
+        """Say what `execute` would write; nothing is written.
+
+        Args:
+            records: As of `execute`.
+
+        Raises:
+            HoodieKeyException: As of `execute`.
+        """
+        with self._planned(records, begins=False) as planned:
+            with self._metrics.step("count records of each file group"):
+                columns = [RECORD_KEY, PARTITION_PATH, OPERATION, CURRENT_FILE_ID]
+                rows = planned.records.select(columns)
+                dealt = rows.map_batches(planned.partitioner.assigner(), rows.schema.append(reserved_field(BUCKET)))
+                counts = dealt.count_by([BUCKET, CURRENT_FILE_ID, OPERATION])
+            report = planned.indexed.work.report()
+            return UpsertPlan(
+                base_path=self._table.meta_client.base_path,
+                index=self._config.index.index_name,
+                records=planned.num_records,
+                file_groups=plan_file_groups(planned.partitioner.buckets, counts, report),
+                index_report=report,
+                record_size=planned.partitioner.record_size,
+            )
+
+    @contextmanager
+    def _planned(self, records: HoodieData, begins: bool) -> Iterator[_PlannedWrite]:
+        """All that is decided before the first file is written; rows are held until the context is left.
+
+        Args:
+            records: As of `execute`.
+            begins: Whether the plan is saved, which makes the instant inflight.
+        """
         records = self._limited(records, self._parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         tagged: HoodieData | None = None
         combined: HoodieData = records
@@ -58,7 +119,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             with self._metrics.step("read the input and its keys") as step:
                 keys = collect_keys(records)
                 counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
-                step.count(records=sum(counts["count"].to_pylist()))
+                num_records = sum(counts["count"].to_pylist())
+                step.count(records=num_records)
                 self._refuse_rows_without_key(records, counts)
             indexed = self._indexed(counts, exact=self._must_know_keys)
             if self._should_combine and keys is None:
@@ -74,10 +136,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             with self._metrics.step("build workload profile") as step:
                 profile = WorkloadProfile.from_counts(self.operation, located)
                 partitioner = self._partitioner(profile, tagged)
-                self._save_workload_profile(profile, partitioner)
+                if begins:
+                    self._save_workload_profile(profile, partitioner)
                 step.count(records=sum(located["count"].to_pylist()))
-            statuses = self._write_buckets(tagged, partitioner)
-            return HoodieWriteMetadata(self.operation, statuses)
+            yield _PlannedWrite(num_records, tagged, indexed, partitioner)
         finally:
             if tagged is not None:
                 tagged.unpersist()

@@ -90,6 +90,20 @@ class _InsertBuckets:
 
 
 @attrs.frozen
+class _Codes:
+    """A column of text as codes: ``values[codes[row]]``, None for a null."""
+
+    codes: np.ndarray
+    values: list[str | None]
+
+    @classmethod
+    def of(cls, column: pa.Array) -> _Codes:
+        encoded = column.dictionary_encode()
+        values = encoded.dictionary.to_pylist()
+        return cls(pc.fill_null(encoded.indices, len(values)).to_numpy(), [*values, None])
+
+
+@attrs.frozen
 class BucketAssigner:
     """Gives each row of a batch its bucket; a pure function of the row, so a retried task deals alike.
 
@@ -107,31 +121,30 @@ class BucketAssigner:
         if batch.num_rows:
             located = CURRENT_FILE_ID in batch.schema.names
             partitions = batch.column(PARTITION_PATH).dictionary_encode()
+            files = _Codes.of(batch.column(CURRENT_FILE_ID)) if located else None
+            values = partitions.dictionary.to_pylist()
             codes = partitions.indices.to_numpy()
-            files = batch.column(CURRENT_FILE_ID).dictionary_encode() if located else None
-            for code, partition_path in enumerate(partitions.dictionary.to_pylist()):
-                rows = np.flatnonzero(codes == code) if len(partitions.dictionary) > 1 else np.arange(batch.num_rows)
+            order = np.argsort(codes, kind="stable") if len(values) > 1 else np.arange(batch.num_rows)
+            bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
+            for code, partition_path in enumerate(values):
+                rows = order[bounds[code] : bounds[code + 1]]
                 if files is not None:
                     rows = self._assign_updates(numbers, rows, partition_path, files)
                 if len(rows):
                     self._assign_inserts(numbers, rows, partition_path, batch.column(RECORD_KEY))
         return batch.append_column(reserved_field(BUCKET), pa.array(numbers))
 
-    def _assign_updates(
-        self, numbers: np.ndarray, rows: np.ndarray, partition_path: str, files: pa.DictionaryArray
-    ) -> np.ndarray:
+    def _assign_updates(self, numbers: np.ndarray, rows: np.ndarray, partition_path: str, files: _Codes) -> np.ndarray:
         """Fill in the rows with a location; the other rows are returned."""
-        bucket_of = np.array(
-            [self.update_buckets.get((partition_path, file_id), -1) for file_id in files.dictionary.to_pylist()] + [-2],
-            dtype=np.int32,
-        )
-        codes = pc.fill_null(files.indices, len(bucket_of) - 1).to_numpy()[rows]
-        found = bucket_of[codes]
-        if (found == -1).any():
-            file_id = files.dictionary[int(codes[found == -1][0])].as_py()
+        present, places = np.unique(files.codes[rows], return_inverse=True)
+        file_ids = [files.values[code] for code in present.tolist()]
+        bucket_of = [-2 if i is None else self.update_buckets.get((partition_path, i), -1) for i in file_ids]
+        if -1 in bucket_of:
             raise HoodieIndexException(
-                f"file group {file_id} of partition {partition_path!r} is not in the workload profile"
+                f"file group {file_ids[bucket_of.index(-1)]} of partition {partition_path!r} is not in the workload "
+                "profile"
             )
+        found = np.array(bucket_of, dtype=np.int32)[places]
         numbers[rows] = found
         without_location: np.ndarray = rows[found == -2]
         return without_location
@@ -166,6 +179,7 @@ class UpsertPartitioner:
 
     Attributes:
         buckets: What each bucket number does.
+        record_size: Average bytes of a record.
         inserts_into: Partition path to the inserts that go to the buckets of existing file groups, by location.
 
     Hudi: org.apache.hudi.table.action.commit.UpsertPartitioner. Differs: inserts are dealt by Murmur hash of the key,
@@ -181,7 +195,7 @@ class UpsertPartitioner:
         closed_file_ids: frozenset[str] = frozenset(),
     ) -> None:
         self._config = config
-        self._record_size = max(1, record_size)
+        self.record_size = max(1, record_size)
         self._closed_file_ids = closed_file_ids
         self._update_buckets: dict[tuple[str, str], int] = {}
         self._insert_buckets: dict[str, _InsertBuckets] = {}
@@ -217,7 +231,7 @@ class UpsertPartitioner:
             for file_id, count in stat.placed.items():
                 self._update_buckets[partition_path, file_id] = len(self.buckets)
                 self.buckets.append(BucketInfo(BucketType.INSERT, file_id_prefix(file_id), partition_path))
-                self._expected_bytes.append(count * self._record_size)
+                self._expected_bytes.append(count * self.record_size)
             if stat.num_free:
                 self._assign_inserts(partition_path, stat.num_free)
 
@@ -227,7 +241,7 @@ class UpsertPartitioner:
         left = num_inserts
         maximum = self._config.storage.parquet_max_file_size
         for small_file in self.small_files(partition_path):
-            room = min((maximum - small_file.size_bytes) // self._record_size, left)
+            room = min((maximum - small_file.size_bytes) // self.record_size, left)
             if room > 0:
                 numbers.append(self._update_bucket(partition_path, small_file.file_id))
                 counts.append(room)
@@ -243,13 +257,13 @@ class UpsertPartitioner:
             numbers.append(len(self.buckets))
             counts.append(count)
             self.buckets.append(BucketInfo(BucketType.INSERT, new_file_id_prefix(), partition_path))
-            self._expected_bytes.append(count * self._record_size)
+            self._expected_bytes.append(count * self.record_size)
         for number, count in zip(numbers[:filling], counts, strict=False):
             base_file = self.buckets[number].base_file
             assert base_file is not None
             location = HoodieRecordLocation(base_file.instant_time, base_file.file_id)
             self.inserts_into.setdefault(partition_path, {})[location] = count
-            self._expected_bytes[number] += count * self._record_size
+            self._expected_bytes[number] += count * self.record_size
         weights = np.cumsum(np.array(counts, dtype=np.float64) / num_inserts)
         self._insert_buckets[partition_path] = _InsertBuckets(np.array(numbers, dtype=np.int32), weights)
 
@@ -289,7 +303,7 @@ class UpsertPartitioner:
 
     def _records_per_new_bucket(self) -> int:
         if self._splits_by_size:
-            return max(1, math.ceil(planned_file_size(self._config) / self._record_size))
+            return max(1, math.ceil(planned_file_size(self._config) / self.record_size))
         return max(1, self._config.compaction.copy_on_write_insert_split_size)
 
     def _update_bucket(self, partition_path: str, file_id: str) -> int:

@@ -1,0 +1,160 @@
+"""Tables for people: as aligned text, and as HTML for notebooks. Long ones are cut, and say by how much."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from html import escape
+
+import attrs
+
+__all__ = ["MAX_CELL_WIDTH", "MAX_ROWS", "ShownTable", "format_bytes", "plural"]
+
+MAX_ROWS = 20
+"""Rows that are shown of a longer table."""
+MAX_CELL_WIDTH = 48
+"""Columns of a terminal that one cell takes at most."""
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@attrs.frozen
+class ShownTable:
+    """Something to print.
+
+    Attributes:
+        header: Names of the columns.
+        rows: Text; integers, which are shown with separators and stand on the right; or None, shown as a hyphen. The
+            rows that matter most come first.
+        count: Rows that there are; ``rows`` may hold those only that are shown.
+        title: Lines above the table.
+        rest: Stands in the line below a cut table, such as the sums of what is not shown.
+        notes: Lines below.
+        max_rows: Rows that are shown.
+        max_cell_width: Columns of a terminal that one cell takes at most.
+    """
+
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[str | int | None]]
+    count: int
+    title: tuple[str, ...] = ()
+    rest: str = ""
+    notes: tuple[str, ...] = ()
+    max_rows: int = MAX_ROWS
+    max_cell_width: int = MAX_CELL_WIDTH
+
+    def to_text(self) -> str:
+        """The table for a terminal."""
+        lines = [*map(_visible, self.title)]
+        grid = [list(self.header), *([self._cell(value) for value in row] for row in self._shown)]
+        if self.rows or not self.title:
+            widths = [max(map(_width, column)) for column in zip(*grid, strict=True)]
+            grid.insert(1, ["-" * width for width in widths])
+            if self.title:
+                lines.append("")
+            for row in grid:
+                cells = (_pad(*cell) for cell in zip(row, widths, self._numeric, strict=True))
+                lines.append("  ".join(cells).rstrip())
+            if self._cut:
+                lines.append(_visible(self._cut))
+        if self.notes:
+            lines += ["", *map(_visible, self.notes)]
+        return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """The table for a notebook; all text is escaped."""
+        parts = [f"<div>{escape(_visible(line))}</div>" for line in self.title]
+        if self.rows or not self.title:
+            head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
+            parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
+            for row in self._shown:
+                parts.append("<tr>" + "".join(map(self._html_cell, row, self._numeric)) + "</tr>")
+            parts.append("</tbody></table>")
+            if self._cut:
+                parts.append(f"<div>{escape(_visible(self._cut))}</div>")
+        parts += [f"<div>{escape(_visible(line))}</div>" for line in self.notes]
+        return "".join(parts)
+
+    @property
+    def _shown(self) -> Sequence[Sequence[str | int | None]]:
+        return self.rows[: self.max_rows]
+
+    @property
+    def _numeric(self) -> list[bool]:
+        return [any(isinstance(row[number], int) for row in self._shown) for number in range(len(self.header))]
+
+    @property
+    def _cut(self) -> str:
+        more = self.count - len(self._shown)
+        return f"... and {more:,} more rows" + (f": {self.rest}" if self.rest else "") if more > 0 else ""
+
+    def _cell(self, value: str | int | None) -> str:
+        if value is None:
+            return "-"
+        return f"{value:,}" if isinstance(value, int) else _shortened(_visible(value), self.max_cell_width)
+
+    def _html_cell(self, value: str | int | None, right: bool) -> str:
+        shown = self._cell(value)
+        title = f' title="{escape(_visible(value))}"' if isinstance(value, str) and shown != _visible(value) else ""
+        style = ' style="text-align:right"' if right else ""
+        return f"<td{style}{title}>{escape(shown)}</td>"
+
+
+def format_bytes(count: int) -> str:
+    """A size as people read it: ``12.3 MiB``.
+
+    Args:
+        count: Bytes.
+    """
+    value = float(count)
+    for unit in _UNITS[:-1]:
+        if value < 1024:
+            return f"{count:,} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:,.1f} {_UNITS[-1]}"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and what was counted: ``1 file``, ``2,000 files``.
+
+    Args:
+        count: How many.
+        noun: Of one; an ``s`` makes it many.
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _visible(text: str) -> str:
+    """The text with characters that would move the cursor or change the direction of writing spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _shortened(text: str, width: int) -> str:
+    """The text, its middle left out where it is too wide."""
+    if _width(text) <= width:
+        return text
+    half = (width - 1) // 2
+    start, end = 0, len(text)
+    taken = 0
+    while taken + _width(text[start]) <= half:
+        taken += _width(text[start])
+        start += 1
+    taken = 0
+    while taken + _width(text[end - 1]) <= half:
+        end -= 1
+        taken += _width(text[end])
+    return f"{text[:start]}…{text[end:]}"
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal that the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if right else text + space

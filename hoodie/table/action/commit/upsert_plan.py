@@ -1,0 +1,237 @@
+"""What an upsert would do, known before a byte is written.
+
+Hudi has nothing like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, OPERATION
+from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.shown_table import MAX_ROWS, ShownTable, format_bytes, plural
+from hoodie.index.index_report import Decision, FileGroupLook, IndexReport
+from hoodie.metrics.metrics import StepDuration
+from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
+
+__all__ = ["NEW_FILE_GROUP", "SMALL_FILE", "PlannedFileGroup", "UpsertPlan", "plan_file_groups"]
+
+SMALL_FILE = "small file"
+"""Reason of a file group that holds none of the keys, and is filled up with new records."""
+NEW_FILE_GROUP = "new"
+"""Reason of a file group that does not exist yet."""
+
+
+@attrs.frozen
+class PlannedFileGroup:
+    """One file group that the upsert would write.
+
+    Attributes:
+        partition_path: Its partition.
+        file_id: Its id; of a new one the beginning of an id (an upsert makes other ones).
+        is_new: Whether it does not exist yet.
+        reason: Why it is touched: what settled that it holds incoming keys (`hoodie.index.index_report.Decision`),
+            ``small file`` or ``new``.
+        updates: Records whose key it holds; those among them that arrive late change nothing.
+        deletes: Records that ask for a delete and whose key it holds; those that move to another partition included.
+        inserts: Records that are new in it.
+        bytes_to_rewrite: Size of its base file, which is read and written again; 0 for a new one.
+    """
+
+    partition_path: str
+    file_id: str
+    is_new: bool
+    reason: str
+    updates: int
+    deletes: int
+    inserts: int
+    bytes_to_rewrite: int
+
+
+@attrs.frozen(repr=False)
+class UpsertPlan:
+    """What an upsert of some records would touch; prints as a table.
+
+    It is made by the planner that the upsert uses, on the table as it is now. What is known only while files are
+    written is not in it: a file group that overflows opens another one, and new files that come out too small are
+    joined.
+
+    Attributes:
+        base_path: The table.
+        index: The index that was asked, such as ``BLOOM``.
+        records: Records given.
+        file_groups: What would be written, that which rewrites most first.
+        index_report: What the index judged and read to find the keys; the upsert does that work again.
+        record_size: Bytes that a new record is expected to take.
+        steps: The steps of the planning and what they took.
+    """
+
+    base_path: str
+    index: str
+    records: int
+    file_groups: tuple[PlannedFileGroup, ...]
+    index_report: IndexReport
+    record_size: int
+    steps: tuple[StepDuration, ...] = ()
+
+    @property
+    def rewritten(self) -> tuple[PlannedFileGroup, ...]:
+        """File groups whose base file is written again."""
+        return tuple(group for group in self.file_groups if not group.is_new)
+
+    @property
+    def new(self) -> tuple[PlannedFileGroup, ...]:
+        """File groups that are started."""
+        return tuple(group for group in self.file_groups if group.is_new)
+
+    @property
+    def bytes_to_rewrite(self) -> int:
+        """Sizes of the base files that are read and written again."""
+        return sum(group.bytes_to_rewrite for group in self.file_groups)
+
+    @property
+    def bytes_to_add(self) -> int:
+        """What the new records are expected to take."""
+        return self.inserts * self.record_size
+
+    @property
+    def updates(self) -> int:
+        """Records whose key is in the table; one that lives twice counts twice."""
+        return sum(group.updates for group in self.file_groups)
+
+    @property
+    def deletes(self) -> int:
+        """Stored records that are to be deleted."""
+        return sum(group.deletes for group in self.file_groups)
+
+    @property
+    def inserts(self) -> int:
+        """Records that are new."""
+        return sum(group.inserts for group in self.file_groups)
+
+    @property
+    def untouched(self) -> tuple[FileGroupLook, ...]:
+        """File groups that the index judged and that stay as they are; ``decided_by`` says what settled it."""
+        written = {(group.partition_path, group.file_id) for group in self.file_groups}
+        looks = self.index_report.file_groups
+        return tuple(look for look in looks if (look.partition_path, look.file_id) not in written)
+
+    @property
+    def summary(self) -> str:
+        """The plan in a line."""
+        rewritten, new = len(self.rewritten), len(self.new)
+        if not rewritten and not new:
+            return f"upsert of {plural(self.records, 'record')} would write no file"
+        parts = []
+        if rewritten:
+            parts.append(f"rewrite {plural(rewritten, 'file group')} ({format_bytes(self.bytes_to_rewrite)})")
+        if new:
+            parts.append(f"start {plural(new, 'file group')}")
+        return f"upsert of {plural(self.records, 'record')} would {' and '.join(parts)}"
+
+    def __repr__(self) -> str:
+        return self._table.to_text()
+
+    def _repr_html_(self) -> str:
+        return self._table.to_html()
+
+    @property
+    def _table(self) -> ShownTable:
+        shown, hidden = self.file_groups[:MAX_ROWS], self.file_groups[MAX_ROWS:]
+        rest = ", ".join(
+            f"{sum(getattr(group, name) for group in hidden):,} {name}" for name in ("updates", "deletes", "inserts")
+        )
+        rewritten = format_bytes(sum(group.bytes_to_rewrite for group in hidden))
+        kinds = ((self.updates, "update"), (self.deletes, "delete"), (self.inserts, "insert"))
+        figures = ", ".join(plural(count, noun) for count, noun in kinds)
+        return ShownTable(
+            title=(self.summary, f"{figures} into {self.base_path}, index {self.index}"),
+            header=("partition", "file group", "reason", "updates", "deletes", "inserts", "rewritten bytes"),
+            rows=[
+                (
+                    group.partition_path,
+                    "(new)" if group.is_new else group.file_id,
+                    group.reason,
+                    group.updates,
+                    group.deletes,
+                    group.inserts,
+                    group.bytes_to_rewrite,
+                )
+                for group in shown
+            ],
+            count=len(self.file_groups),
+            rest=f"{rest}, {rewritten} rewritten",
+            notes=self._notes(),
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        report = self.index_report
+        notes = []
+        untouched = self.untouched
+        if untouched:
+            by = ", ".join(f"{count:,} by {reason}" for reason, count in IndexReport(untouched).decided.items())
+            stay = "stays as it is" if len(untouched) == 1 else "stay as they are"
+            notes.append(f"{plural(len(untouched), 'file group')} of those looked at {stay}: {by}")
+        work = [f"{plural(len(report.file_groups), 'file group')} judged" if report.file_groups else "none"]
+        if report.footers_read:
+            work.append(plural(report.footers_read, "footer") + " read")
+        if report.filters_read:
+            work.append(plural(report.filters_read, "bloom filter") + " read")
+        if report.files_read:
+            work.append(f"keys of {plural(report.files_read, 'file')} read")
+        if report.row_groups_skipped:
+            read = report.row_groups_read
+            work.append(f"{plural(read, 'row group')} of {read + report.row_groups_skipped:,}")
+        notes.append(f"index work: {', '.join(work)}")
+        return tuple(notes)
+
+
+def plan_file_groups(
+    buckets: Iterable[BucketInfo], counts: pa.Table, report: IndexReport
+) -> tuple[PlannedFileGroup, ...]:
+    """The file groups that buckets write, that which rewrites most first.
+
+    Args:
+        buckets: Of the partitioner, by number.
+        counts: Rows that were dealt to them: bucket, current file id, operation and ``count``.
+        report: Of the index.
+    """
+    looks = {(look.partition_path, look.file_id): look for look in report.file_groups}
+    updates: dict[int, int] = {}
+    deletes: dict[int, int] = {}
+    inserts: dict[int, int] = {}
+    for number, file_id, operation, count in zip(
+        *(counts[name].to_pylist() for name in (BUCKET, CURRENT_FILE_ID, OPERATION, "count")), strict=True
+    ):
+        is_delete = operation != RecordOperation.UPSERT
+        kind = inserts if file_id is None else deletes if is_delete else updates
+        kind[number] = kind.get(number, 0) + count
+    groups = []
+    for number, bucket in enumerate(buckets):
+        is_new = bucket.bucket_type is BucketType.INSERT
+        found = updates.get(number, 0) + deletes.get(number, 0)
+        groups.append(
+            PlannedFileGroup(
+                partition_path=bucket.partition_path,
+                file_id=bucket.file_id,
+                is_new=is_new,
+                reason=_reason(bucket, found, looks),
+                updates=updates.get(number, 0),
+                deletes=deletes.get(number, 0),
+                inserts=inserts.get(number, 0),
+                bytes_to_rewrite=bucket.base_file.size_bytes if bucket.base_file is not None else 0,
+            )
+        )
+    return tuple(sorted(groups, key=lambda g: (-g.bytes_to_rewrite, -g.inserts, g.partition_path, g.file_id)))
+
+
+def _reason(bucket: BucketInfo, found: int, looks: Mapping[tuple[str, str], FileGroupLook]) -> str:
+    look = looks.get((bucket.partition_path, bucket.file_id))
+    if look is not None and (found or look.decided_by == Decision.HASH):
+        return look.decided_by
+    if bucket.bucket_type is BucketType.INSERT:
+        return NEW_FILE_GROUP
+    return "index" if found else SMALL_FILE
