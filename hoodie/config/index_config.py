@@ -12,8 +12,6 @@ from hoodie.common.config.property import boolean, choice, column_names, decimal
 __all__ = ["BloomFilterType", "BucketEngine", "BucketKeyRule", "HoodieIndexConfig", "IndexType"]
 
 _UNSUPPORTED_INDEXES = (
-    "BLOOM",
-    "GLOBAL_BLOOM",
     "HBASE",
     "FLINK_STATE",
     "RECORD_INDEX",
@@ -43,6 +41,8 @@ class IndexType(StrEnum):
 
     SIMPLE = "SIMPLE"
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
+    BLOOM = "BLOOM"
+    GLOBAL_BLOOM = "GLOBAL_BLOOM"
     INMEMORY = "INMEMORY"
     BUCKET = "BUCKET"
 
@@ -94,8 +94,9 @@ class HoodieIndexConfig:
         ),
         IndexType.SIMPLE,
         "How the location of a key is found. SIMPLE reads the keys of the touched partitions; GLOBAL_SIMPLE those of "
-        "all partitions, and keeps a key unique in the whole table; INMEMORY keeps locations in this process and "
-        "forgets them when it ends (local client only); BUCKET computes the file group from the key.",
+        "all partitions, and keeps a key unique in the whole table; BLOOM and GLOBAL_BLOOM do the same, but read keys "
+        "only of files whose key range and bloom filter can hold incoming keys; INMEMORY keeps locations in this "
+        "process and forgets them when it ends (local client only); BUCKET computes the file group from the key.",
     )
     simple_index_update_partition_path: bool = property_field(
         "hoodie.simple.index.update.partition.path",
@@ -161,6 +162,54 @@ class HoodieIndexConfig:
         "What BUCKET does with record keys that go to one bucket in Hudi 0.15 and to another in Hudi 1.x (keys of one "
         "field that hold a colon; values of composite keys that hold a comma): REFUSE them, or follow 0.15 or 1.x.",
         is_ours=True,
+    )
+    bloom_prune_by_ranges: bool = property_field(
+        "hoodie.bloom.index.prune.by.ranges",
+        boolean(),
+        True,
+        "Whether BLOOM and GLOBAL_BLOOM pass over files by the smallest and largest key of their footers. With false no "
+        "footer is read for that; worth it only where keys are random.",
+    )
+    bloom_use_treebased_filter: bool = property_field(
+        "hoodie.bloom.index.use.treebased.filter",
+        boolean(),
+        True,
+        "How incoming keys are compared with key ranges: with true by a search in sorted keys, with false every key "
+        "with every range. The answer is the same.",
+    )
+    bloom_use_caching: bool = property_field(
+        "hoodie.bloom.index.use.caching",
+        boolean(),
+        True,
+        "Whether a client keeps the key ranges that it read from footers for its later writes (64 MiB of them at most; "
+        "base files never change).",
+    )
+    bloom_bucketized_checking: bool = property_field(
+        "hoodie.bloom.index.bucketized.checking",
+        boolean(),
+        True,
+        "Whether the comparisons of keys with files are dealt to tasks by their number, several files to a task or "
+        "several tasks to a file; with false each file is a task.",
+    )
+    bloom_keys_per_bucket: int = property_field(
+        "hoodie.bloom.index.keys.per.bucket",
+        integer(minimum=1, maximum=2**31 - 1),
+        10_000_000,
+        "With hoodie.bloom.index.bucketized.checking: most keys of one file that one task compares.",
+    )
+    bloom_parallelism: int = property_field(
+        "hoodie.bloom.index.parallelism",
+        integer(minimum=0, maximum=2**31 - 1),
+        0,
+        "With hoodie.bloom.index.bucketized.checking: tasks that the comparisons are dealt to; 0 lets the engine's "
+        "cores decide.",
+    )
+    bloom_update_partition_path: bool = property_field(
+        "hoodie.bloom.index.update.partition.path",
+        boolean(),
+        True,
+        "What GLOBAL_BLOOM does with a record whose key is in another partition: with true it moves to its new "
+        "partition, with false it is updated where it is.",
     )
     bloom_num_entries: int = property_field(
         "hoodie.index.bloom.num_entries",

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,10 +23,25 @@ from hoodie.io.storage.column_adaptation import adapt_column
 from hoodie.io.storage.parquet_footer import Footer, parse_footer
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieParquetReader", "read_footer"]
+__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer"]
 
 _BUFFER_BYTES = 1 << 20
 """A column of a row group is read in steps of this size instead of whole."""
+
+
+@attrs.frozen
+class RowGroupKeys:
+    """What the statistics of a row group say of its record keys.
+
+    Attributes:
+        rows: Rows of the row group.
+        min_key: UTF-8; no key has smaller bytes. None when the statistics do not tell (keys that are very long).
+        max_key: Likewise, the other end.
+    """
+
+    rows: int
+    min_key: bytes | None
+    max_key: bytes | None
 
 
 class HoodieParquetReader:
@@ -151,14 +167,51 @@ class HoodieParquetReader:
         with self._translated():
             return self._opened.read(columns=list(columns)).select(list(columns))
 
-    def read_record_keys(self) -> pa.ChunkedArray:
+    def row_group_keys(self) -> list[RowGroupKeys]:
+        """What is known of the record keys of each row group.
+
+        Statistics may be cut short: the smallest key then stands lower, the largest higher, as Parquet demands.
+
+        Raises:
+            MissingSchemaFieldException: There is no column of record keys.
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        metadata = self._opened.metadata
+        groups = []
+        with self._translated():
+            column = self._record_key_column()
+            for number in range(metadata.num_row_groups):
+                group = metadata.row_group(number)
+                statistics = group.column(column).statistics
+                known = statistics is not None and statistics.has_min_max
+                low, high = (statistics.min_raw, statistics.max_raw) if known else (None, None)
+                groups.append(RowGroupKeys(group.num_rows, low, high))
+        return groups
+
+    def _record_key_column(self) -> int:
+        schema = self._opened.metadata.schema
+        for number in range(len(schema)):
+            if schema.column(number).path == RECORD_KEY_META:
+                return number
+        raise MissingSchemaFieldException(
+            f"reading {self._path}: it has no column {RECORD_KEY_META}; it is not a base file of a Hudi table"
+        )
+
+    def read_record_keys(self, row_groups: Sequence[int] | None = None) -> pa.ChunkedArray:
         """The record keys (string) in the order of the rows; nulls when the table has no meta fields.
+
+        Args:
+            row_groups: Numbers of the row groups to read, growing; None for all.
 
         Raises:
             MissingSchemaFieldException: There is no such column: it is not a base file of a Hudi table.
             HoodieCorruptedDataException: The file is damaged.
         """
-        keys = self.read_columns([RECORD_KEY_META]).column(0)
+        if row_groups is None:
+            keys = self.read_columns([RECORD_KEY_META]).column(0)
+        else:
+            with self._translated():
+                keys = self._opened.read_row_groups(list(row_groups), columns=[RECORD_KEY_META]).column(0)
         return keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
 
     def iter_batches(
