@@ -36,7 +36,9 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
     Hudi: org.apache.hudi.client.SparkRDDWriteClient.
     """
 
-    supported_indexes: ClassVar[frozenset[str]] = frozenset({"SIMPLE", "GLOBAL_SIMPLE", "BUCKET"})
+    supported_indexes: ClassVar[frozenset[str]] = frozenset(
+        {"SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"}
+    )
 
     def __init__(
         self,

@@ -167,8 +167,8 @@ class HoodieIndexConfig:
         "hoodie.bloom.index.prune.by.ranges",
         boolean(),
         True,
-        "Whether BLOOM and GLOBAL_BLOOM pass over files by the smallest and largest key of their footers. With false no "
-        "footer is read for that; worth it only where keys are random.",
+        "Whether BLOOM and GLOBAL_BLOOM pass over files by the smallest and largest key of their footers. With false "
+        "no footer is read for that; worth it only where keys are random.",
     )
     bloom_use_treebased_filter: bool = property_field(
         "hoodie.bloom.index.use.treebased.filter",

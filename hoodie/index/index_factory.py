@@ -11,6 +11,8 @@ from hoodie.common.util.class_loading import load_class
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
+from hoodie.index.bloom.bloom_index import HoodieBloomIndex
+from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
 from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
 from hoodie.index.index import HoodieIndex
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
@@ -23,6 +25,8 @@ _CLASS_KEY = "hoodie.index.class"
 _INDEXES: dict[IndexType, Callable[[HoodieWriteConfig], HoodieIndex]] = {
     IndexType.SIMPLE: HoodieSimpleIndex,
     IndexType.GLOBAL_SIMPLE: HoodieGlobalSimpleIndex,
+    IndexType.BLOOM: HoodieBloomIndex,
+    IndexType.GLOBAL_BLOOM: HoodieGlobalBloomIndex,
     IndexType.INMEMORY: HoodieInMemoryHashIndex,
     IndexType.BUCKET: HoodieSimpleBucketIndex,
 }

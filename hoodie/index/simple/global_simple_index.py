@@ -41,7 +41,7 @@ from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.keygen.base_key_generator import field_column
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieGlobalSimpleIndex"]
+__all__ = ["HoodieGlobalSimpleIndex", "StoredColumns", "files_with_copies"]
 
 _DECIDED = "__hoodie_decided"
 BATCH_ROWS = 1 << 16
@@ -78,32 +78,59 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
         files = table.files
         moves = self._moves(table)
-        stored = _StoredColumns(moves.stored_columns, table.schema)
-        found: list[pa.Table] = []
-        if files and keys.num_rows:
-            shared = context.share(_distinct(keys))
-            try:
-                lookup = _GlobalLookup(table.storage, shared, stored)
-                looked_up = context.run_tasks(files, lookup)
-                found = [part for part, _ in looked_up]
-                # What lies in its own partition has no stored columns yet: to tell the newest copy they are needed.
-                again = _files_with_copies(found, files) if stored.names else []
-                if again:
-                    with_values = context.run_tasks(
-                        [files[number] for number in again], attrs.evolve(lookup, reads_all=True)
-                    )
-                    for number, (part, _) in zip(again, with_values, strict=True):
-                        found[number] = part
-            finally:
-                shared.release()
-            for _, look in looked_up:
-                table.work.note(look)
+        stored = StoredColumns(moves.stored_columns, table.schema)
+        found = self._find(_distinct(keys), context, table, stored) if files and keys.num_rows else []
         numbered = [
             part.add_column(1, "file", pa.array(np.full(part.num_rows, number, dtype=np.int32)))
             for number, part in enumerate(found)
         ]
         schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
         return GlobalKeyLocations(pa.concat_tables([schema.empty_table(), *numbered]).combine_chunks(), files, moves)
+
+    def _find(
+        self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable, stored: StoredColumns
+    ) -> list[pa.Table]:
+        """For each file what it holds: ``key``, ``position`` and the stored columns, null for keys that do not move.
+
+        Args:
+            keys: Distinct record keys, and the partition path that they come with; null where they come with several.
+            context: The engine.
+            table: The table's files.
+            stored: The stored columns.
+        """
+        files = table.files
+        shared = context.share(keys)
+        try:
+            lookup = _GlobalLookup(table.storage, shared, stored)
+            looked_up = context.run_tasks(files, lookup)
+            found = [part for part, _ in looked_up]
+            # What lies in its own partition has no stored columns yet: to tell the newest copy they are needed.
+            again = files_with_copies(found, files) if stored.names else []
+            if again:
+                with_values = context.run_tasks(
+                    [files[number] for number in again], attrs.evolve(lookup, reads_all=True)
+                )
+                for number, (part, _) in zip(again, with_values, strict=True):
+                    found[number] = part
+        finally:
+            shared.release()
+        for _, look in looked_up:
+            table.work.note(look)
+        return found
+
+    def _files_to_join(
+        self, records: HoodieData, keys: pa.Table | None, context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[tuple[str, HoodieBaseFile]]:
+        """The files whose keys are joined with the records, where keys alone do not decide.
+
+        Args:
+            records: With record key and partition path.
+            keys: Their distinct record keys, None where they are too many.
+            context: The engine.
+            table: The table's files; judgements are noted there.
+        """
+        table.work.note_all(table.files, Decision.KEY_CHECK)
+        return table.files
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         """As of `HoodieIndex`; partition paths and operations are as they are to be written."""
@@ -112,17 +139,18 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
         if not table.files or (keys is not None and self.decides_by_keys(table)):
             known = keys if keys is not None else pa.schema([reserved_field(name) for name in columns]).empty_table()
             return tag_with_locations(records, context.share(self.find_locations(known, context, table)))
-        return self._join(records, context, table, None if keys is None else context.share(_distinct(keys)))
+        return self._join(records, context, table, None if keys is None else _distinct(keys))
 
     def _join(
-        self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, keys: Shared | None
+        self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, keys: pa.Table | None
     ) -> HoodieData:
-        """Join with the stored keys: all of them, or those that are among shared ones."""
-        table.work.note_all(table.files, Decision.KEY_CHECK)
+        """Join with the stored keys: all of them, or those that are among the given ones."""
+        files = self._files_to_join(records, keys, context, table)
+        shared = None if keys is None else context.share(keys)
         moves = self._moves(table)
         columns = tuple(records.schema.names)
-        locations = _StoredLocations(table.storage, _StoredColumns(moves.stored_columns, table.schema), keys)
-        joined = records.join(context.generate(table.files, locations, locations.schema), [RECORD_KEY], "left")
+        locations = _StoredLocations(table.storage, StoredColumns(moves.stored_columns, table.schema), shared)
+        joined = records.join(context.generate(files, locations, locations.schema), [RECORD_KEY], "left")
         # All locations of a key must meet: those of keys that have several are brought together, and decided there.
         decide = DecideGroups(moves, columns)
         flagged = joined.map_batches(_flag, joined.schema.append(pa.field(_DECIDED, pa.bool_())))
@@ -144,7 +172,7 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
 
 
 @attrs.frozen
-class _StoredColumns:
+class StoredColumns:
     """Columns of stored records that a merge wants; a dotted name leads into structs."""
 
     names: tuple[str, ...]
@@ -181,7 +209,7 @@ class _GlobalLookup:
 
     storage: HoodieStorage
     keys: Shared
-    stored: _StoredColumns
+    stored: StoredColumns
     reads_all: bool = False
 
     def __call__(self, task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Table, FileGroupLook]:
@@ -210,7 +238,7 @@ class _StoredLocations:
     """Task: keys of one base file with their locations and stored columns: all, or those among shared ones."""
 
     storage: HoodieStorage
-    stored: _StoredColumns
+    stored: StoredColumns
     keys: Shared | None
 
     @property
@@ -288,8 +316,13 @@ class _DecideOthers:
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.target)
 
 
-def _files_with_copies(found: Sequence[pa.Table], files: Sequence[tuple[str, HoodieBaseFile]]) -> list[int]:
-    """Numbers of the files with keys that were found in several partitions."""
+def files_with_copies(found: Sequence[pa.Table], files: Sequence[tuple[str, HoodieBaseFile]]) -> list[int]:
+    """Numbers of the files with keys that were found in several partitions.
+
+    Args:
+        found: For each file the keys that it holds, as ``key``.
+        files: (partition path, base file).
+    """
     keys = pa.concat_tables([part.select(["key"]) for part in found]).combine_chunks()["key"].combine_chunks()
     if pc.count_distinct(keys).as_py() == len(keys):
         return []

@@ -30,7 +30,7 @@ from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle, KeyMatches
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieSimpleIndex"]
+__all__ = ["HoodieSimpleIndex", "StoredKeys", "gather_locations", "key_check", "keys_by_partition"]
 
 SHARED_KEY_BYTES = 64 << 20
 """Arrow bytes of incoming keys up to which every task gets them all; beyond, the lookup is a join by the engine."""
@@ -78,7 +78,7 @@ class HoodieSimpleIndex(HoodieIndex):
         files: Sequence[tuple[str, HoodieBaseFile]],
     ) -> HoodieData:
         schema = with_location_columns(pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)]))
-        stored = context.generate(files, _StoredKeys(storage), schema)
+        stored = context.generate(files, StoredKeys(storage), schema)
         return records.join(stored, [RECORD_KEY, PARTITION_PATH], "left")
 
     def update_location(
@@ -172,7 +172,7 @@ class _Lookup:
 
 
 @attrs.frozen
-class _StoredKeys:
+class StoredKeys:
     """Task: all keys of one base file with their locations."""
 
     storage: HoodieStorage

@@ -1,4 +1,4 @@
-"""GLOBAL_SIMPLE: a key is unique in the whole table, and moves or stays."""
+"""GLOBAL_SIMPLE and GLOBAL_BLOOM: a key is unique in the whole table, and moves or stays."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ from hoodie.table.action.commit import incoming_keys
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 Rows = list[tuple[Any, ...]]
 Run = Callable[..., Rows]
+INDEX: dict[str, str] = {}
+"""The index of a test, and the name in its options."""
+
+
+@pytest.fixture(params=["GLOBAL_SIMPLE", "GLOBAL_BLOOM"], autouse=True)
+def index(request: pytest.FixtureRequest) -> None:
+    INDEX.update(type=request.param, option=request.param.removeprefix("GLOBAL_").lower())
 
 
 def rows(*entries: tuple[Any, ...]) -> pa.Table:
@@ -39,8 +46,8 @@ def make_table(path: Path, payload: str = DEFAULT_PAYLOAD, **properties: str) ->
 
 def make_client(path: Path, moves: bool = True, **properties: Any) -> HoodieLocalWriteClient:
     given_properties = {
-        "hoodie.index.type": "GLOBAL_SIMPLE",
-        "hoodie.simple.index.update.partition.path": moves,
+        "hoodie.index.type": INDEX["type"],
+        f"hoodie.{INDEX['option']}.index.update.partition.path": moves,
         **properties,
     }
     return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), given_properties))

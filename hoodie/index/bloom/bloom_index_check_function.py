@@ -1,0 +1,207 @@
+"""Compare keys with one base file: with its bloom filter first, then with its keys.
+
+Hudi: org.apache.hudi.index.bloom.HoodieBloomIndexCheckFunction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.engine.engine_context import Shared
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
+from hoodie.index.bloom.index_file_filter import KeySlices
+from hoodie.index.bloom.sorted_keys import SortedKeys
+from hoodie.index.index_report import Decision
+from hoodie.io.storage.parquet_reader import HoodieParquetReader, RowGroupKeys
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["CheckFiles", "CheckedFile", "FileToCheck", "check_keys", "open_filter"]
+
+_SAMPLE = 1024
+"""Keys that a filter is asked about first, where it would be asked about many more."""
+_WORTHLESS_SHARE = 1 / 32
+"""A filter that knows this share of a sample saves nothing: the keys are compared, all of them."""
+
+
+@attrs.frozen
+class FileToCheck:
+    """A task's work at one file.
+
+    Attributes:
+        number: Of the file, among those that the index judges.
+        path: Full path.
+        group: Names the keys that its candidates are among.
+        slices: The candidates.
+    """
+
+    number: int
+    path: str
+    group: str
+    slices: KeySlices
+
+
+@attrs.frozen(eq=False)
+class CheckedFile:
+    """What comparing keys with a file came to.
+
+    Attributes:
+        number: As of `FileToCheck`.
+        keys: Keys that the file holds (string); one that stands in it twice comes twice.
+        positions: int64, their rows in the file.
+        decided_by: What settled it.
+        compared: Keys that were compared in that step.
+        row_groups: Row groups of the file.
+        row_groups_read: Of them those whose keys were read.
+        has_filter: Whether a bloom filter was read.
+        problem: Why the filter could not be used, if it could not.
+    """
+
+    number: int
+    keys: pa.Array
+    positions: np.ndarray
+    decided_by: Decision
+    compared: int
+    row_groups: int
+    row_groups_read: int
+    has_filter: bool
+    problem: str | None
+
+
+@attrs.frozen
+class CheckFiles:
+    """Task: which of shared keys some base files hold.
+
+    Attributes:
+        storage: Where the files are.
+        keys: Of a mapping from group to `SortedKeys`' array.
+    """
+
+    storage: HoodieStorage
+    keys: Shared
+
+    def __call__(self, task: TaskIdentity, files: Sequence[FileToCheck]) -> list[CheckedFile]:
+        groups = self.keys.value
+        return [self._check(file, groups[file.group]) for file in files]
+
+    def _check(self, file: FileToCheck, keys: pa.Array) -> CheckedFile:
+        parts = [keys.slice(start, end - start) for start, end in file.slices]
+        candidates = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        with HoodieParquetReader(self.storage, file.path) as reader:
+            bloom_filter, problem = open_filter(reader)
+            has_filter = bloom_filter is not None
+            if bloom_filter is not None:
+                possible = may_contain(bloom_filter, candidates)
+                if not len(possible):
+                    return _nothing(file, Decision.FILTER, len(candidates), reader, has_filter, problem)
+                candidates = candidates if len(possible) == len(candidates) else candidates.take(pa.array(possible))
+            return check_keys(reader, file.number, candidates, has_filter, problem)
+
+
+def open_filter(reader: HoodieParquetReader) -> tuple[BloomFilter | None, str | None]:
+    """The bloom filter of a file, or why it cannot be used; neither where the footer has none.
+
+    Args:
+        reader: Of the file, open.
+    """
+    try:
+        return reader.footer().bloom_filter, None
+    except (HoodieCorruptedDataException, HoodieNotSupportedException) as error:
+        return None, str(error)
+
+
+def may_contain(bloom_filter: BloomFilter, keys: pa.Array) -> np.ndarray:
+    """Which keys a filter does not exclude; of many keys all of them, when it excludes too few to be of use.
+
+    Args:
+        bloom_filter: The filter.
+        keys: string.
+
+    Returns:
+        Indices of the keys, growing.
+    """
+    try:
+        if len(keys) > 4 * _SAMPLE:
+            sample = keys.take(pa.array(np.arange(0, len(keys), len(keys) // _SAMPLE)))
+            if bloom_filter.might_contain(sample).mean() > _WORTHLESS_SHARE:
+                return np.arange(len(keys))
+        return np.flatnonzero(bloom_filter.might_contain(keys))
+    except HoodieKeyException:
+        return np.arange(len(keys))
+
+
+def check_keys(
+    reader: HoodieParquetReader, number: int, keys: pa.Array, has_filter: bool = False, problem: str | None = None
+) -> CheckedFile:
+    """Compare keys with those of a file, in row groups whose statistics do not exclude them all.
+
+    Args:
+        reader: Of the file, open.
+        number: Of the file.
+        keys: Distinct, sorted by UTF-8 bytes.
+        has_filter: As of `CheckedFile`.
+        problem: As of `CheckedFile`.
+
+    Raises:
+        HoodieCorruptedDataException: The file cannot be read.
+    """
+    groups = reader.row_group_keys()
+    wanted = row_groups_for(SortedKeys(keys), groups)
+    if not wanted:
+        return CheckedFile(number, keys[:0], _NO_ROWS, Decision.RANGE, len(keys), len(groups), 0, has_filter, problem)
+    stored = reader.read_record_keys(None if len(wanted) == len(groups) else wanted)
+    found = pc.index_in(stored, value_set=keys)
+    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
+    if len(wanted) < len(groups):
+        positions = _rows_of_file(positions, groups, wanted)
+    held = keys.take(found.drop_null())
+    return CheckedFile(
+        number, held, positions, Decision.KEY_CHECK, len(keys), len(groups), len(wanted), has_filter, problem
+    )
+
+
+def row_groups_for(keys: SortedKeys, groups: Sequence[RowGroupKeys]) -> list[int]:
+    """The numbers of the row groups that can hold one of the keys.
+
+    Args:
+        keys: The keys.
+        groups: What is known of each row group.
+    """
+    known = [n for n, group in enumerate(groups) if group.min_key is not None and group.max_key is not None]
+    starts = keys.before([groups[n].min_key or b"" for n in known], with_equal=False)
+    ends = keys.before([groups[n].max_key or b"" for n in known], with_equal=True)
+    excluded = {n for n, start, end in zip(known, starts.tolist(), ends.tolist(), strict=True) if start >= end}
+    return [n for n, group in enumerate(groups) if group.rows and n not in excluded]
+
+
+_NO_ROWS = np.zeros(0, dtype=np.int64)
+
+
+def _nothing(
+    file: FileToCheck,
+    decided_by: Decision,
+    compared: int,
+    reader: HoodieParquetReader,
+    has_filter: bool,
+    problem: str | None,
+) -> CheckedFile:
+    none = pa.array([], pa.string())
+    groups = reader.num_row_groups
+    return CheckedFile(file.number, none, _NO_ROWS, decided_by, compared, groups, 0, has_filter, problem)
+
+
+def _rows_of_file(positions: np.ndarray, groups: Sequence[RowGroupKeys], read: Sequence[int]) -> np.ndarray:
+    """Rows among the groups that were read, as rows of the file."""
+    rows = np.array([group.rows for group in groups], dtype=np.int64)
+    firsts = np.cumsum(rows) - rows
+    ends = np.cumsum(rows[list(read)])
+    part = np.searchsorted(ends, positions, side="right")
+    moved: np.ndarray = positions + (firsts[list(read)] - (ends - rows[list(read)]))[part]
+    return moved

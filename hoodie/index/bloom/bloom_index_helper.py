@@ -1,0 +1,303 @@
+"""Find keys in base files by key ranges, bloom filters and keys: what the indexes BLOOM and GLOBAL_BLOOM share.
+
+Hudi: org.apache.hudi.index.bloom.{BaseHoodieBloomIndexHelper, SparkHoodieBloomIndexHelper}.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.config.index_config import HoodieIndexConfig
+from hoodie.index.bloom.bloom_index_check_function import CheckedFile, CheckFiles, FileToCheck
+from hoodie.index.bloom.index_file_filter import KeySlices, count_keys, create_index_file_filter
+from hoodie.index.bloom.key_exchange import (
+    CandidateCounts,
+    FileCandidates,
+    count_candidates,
+    deal_files,
+    exchange_keys,
+)
+from hoodie.index.bloom.key_ranges import BloomIndexFileInfo, KeyRangeCache, ReadFileInfos
+from hoodie.index.bloom.sorted_keys import SortedKeys
+from hoodie.index.index import IndexedTable
+from hoodie.index.index_report import Decision, FileGroupLook
+
+__all__ = ["BloomIndexHelper", "KeySearch"]
+
+logger = logging.getLogger(__name__)
+
+FOOTERS_PER_TASK = 64
+TASKS_PER_CORE = 4
+FILE_COST = 20_000
+"""Opening a file costs about what comparing this many keys costs."""
+_LOGGED_FILES = 10_000
+"""Files that were complained about are remembered up to this number."""
+
+
+@attrs.frozen(eq=False)
+class KeySearch:
+    """What is known of a search for keys that stay in tasks.
+
+    Attributes:
+        files: Numbers of the files that can hold keys.
+        counts: How many keys each of all files can hold, and the incoming rows.
+        stored_rows: Rows of the files that can hold keys; 0 where footers were not asked.
+        candidates: Says which keys each file can hold.
+    """
+
+    files: list[int]
+    counts: CandidateCounts
+    stored_rows: int
+    candidates: FileCandidates
+
+    @property
+    def comparisons(self) -> int:
+        """How many keys there are to be compared, each as often as files can hold it."""
+        return int(self.counts.keys.sum())
+
+
+class BloomIndexHelper:
+    """Finds keys; keeps what it read of footers, for the life of a client.
+
+    Args:
+        config: The writer's options.
+
+    Hudi: org.apache.hudi.index.bloom.SparkHoodieBloomIndexHelper. Differs: one for all engines.
+    """
+
+    def __init__(self, config: HoodieIndexConfig) -> None:
+        self._config = config
+        self._cache = KeyRangeCache() if config.bloom_use_caching else None
+        self._logged: set[str] = set()
+
+    @property
+    def cache(self) -> KeyRangeCache | None:
+        """The key ranges that are kept; None when none are."""
+        return self._cache
+
+    def file_infos(
+        self, files: Sequence[tuple[str, HoodieBaseFile]], context: HoodieEngineContext, table: IndexedTable
+    ) -> list[BloomIndexFileInfo]:
+        """What the footers of files say, read where it is not known.
+
+        Args:
+            files: (partition path, base file).
+            context: The engine.
+            table: Their table; what is read is noted there.
+        """
+        paths = [base_file.path for _, base_file in files]
+        infos = {path: self._cache.get(path) if self._cache is not None else None for path in paths}
+        missing = [path for path, info in infos.items() if info is None]
+        if missing:
+            per_task = max(1, min(FOOTERS_PER_TASK, len(missing) // (TASKS_PER_CORE * context.default_parallelism)))
+            tasks = [missing[start : start + per_task] for start in range(0, len(missing), per_task)]
+            parts = context.run_tasks(tasks, ReadFileInfos(table.storage))
+            read = dict(zip(missing, (info for part in parts for info in part), strict=True))
+            table.work.note_reads(footers=len(missing))
+            infos.update(read)
+            if self._cache is not None:
+                for path, info in read.items():
+                    self._cache.put(path, info)
+        return [known for path in paths if (known := infos[path]) is not None]
+
+    def candidates(
+        self,
+        files: Sequence[tuple[str, HoodieBaseFile]],
+        groups: Sequence[str],
+        keys: Mapping[str, SortedKeys],
+        context: HoodieEngineContext,
+        table: IndexedTable,
+    ) -> list[KeySlices]:
+        """For each file the keys that it can hold by its range.
+
+        Args:
+            files: (partition path, base file).
+            groups: For each file the name of the keys that are looked for in it.
+            keys: The keys by that name.
+            context: The engine.
+            table: Their table.
+        """
+        if not self._config.bloom_prune_by_ranges:
+            return [((0, len(keys[group])),) if group in keys else () for group in groups]
+        wanted = [number for number, group in enumerate(groups) if group in keys]
+        infos = self.file_infos([files[number] for number in wanted], context, table)
+        by_group: dict[str, list[tuple[int, BloomIndexFileInfo]]] = {}
+        for number, info in zip(wanted, infos, strict=True):
+            by_group.setdefault(groups[number], []).append((number, info))
+        file_filter = create_index_file_filter(self._config.bloom_use_treebased_filter)
+        candidates: list[KeySlices] = [()] * len(files)
+        for group, members in by_group.items():
+            found = file_filter.candidates(keys[group], [info for _, info in members])
+            for (number, _), slices in zip(members, found, strict=True):
+                candidates[number] = slices
+        return candidates
+
+    def find(
+        self,
+        files: Sequence[tuple[str, HoodieBaseFile]],
+        groups: Sequence[str],
+        keys: Mapping[str, pa.Array],
+        context: HoodieEngineContext,
+        table: IndexedTable,
+    ) -> list[tuple[pa.Array, np.ndarray]]:
+        """For each file the keys that it holds and their rows; every file is noted on ``table.work``.
+
+        Args:
+            files: (partition path, base file).
+            groups: For each file the name of the keys that are looked for in it.
+            keys: The keys by that name (string).
+            context: The engine.
+            table: Their table.
+        """
+        in_order = {group: SortedKeys.of(some) for group, some in keys.items()}
+        candidates = self.candidates(files, groups, in_order, context, table)
+        nothing = pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
+        found = [nothing] * len(files)
+        pieces = []
+        for number, (slices, group) in enumerate(zip(candidates, groups, strict=True)):
+            path, base_file = files[number]
+            if slices:
+                pieces += [FileToCheck(number, base_file.path, group, part) for part in self._parts(slices)]
+            else:
+                compared = len(in_order[group]) if group in in_order else 0
+                table.work.note(FileGroupLook(path, base_file.file_id, Decision.RANGE, compared, 0))
+        if not pieces:
+            return found
+        shared = context.share({group: some.keys for group, some in in_order.items()})
+        try:
+            tasks = self._dealt(pieces, context.default_parallelism)
+            checked = [file for part in context.run_tasks(tasks, CheckFiles(table.storage, shared)) for file in part]
+        finally:
+            shared.release()
+        by_file: dict[int, list[CheckedFile]] = {}
+        for file in checked:
+            by_file.setdefault(file.number, []).append(file)
+        for number, parts in by_file.items():
+            found[number] = self._gathered(files[number], parts, table)
+        return found
+
+    def search(
+        self,
+        files: Sequence[tuple[str, HoodieBaseFile]],
+        records: HoodieData,
+        context: HoodieEngineContext,
+        table: IndexedTable,
+        is_global: bool,
+    ) -> KeySearch:
+        """Count which files can hold keys that do not fit in the driver's memory; every file is noted.
+
+        Args:
+            files: (partition path, base file).
+            records: With record key and partition path.
+            context: The engine.
+            table: Their table.
+            is_global: Whether keys are looked for in all files; else in those of their partition.
+        """
+        known: list[BloomIndexFileInfo] | list[None] = [None] * len(files)
+        if self._config.bloom_prune_by_ranges:
+            known = self.file_infos(files, context, table)
+        groups = ["" if is_global else partition_path for partition_path, _ in files]
+        shared = context.share(list(zip(groups, known, strict=True)))
+        candidates = FileCandidates(shared, is_global, self._config.bloom_use_treebased_filter)
+        counts = count_candidates(records, candidates, len(files))
+        chosen = np.flatnonzero(counts.keys).tolist()
+        for number, (partition_path, base_file) in enumerate(files):
+            count = int(counts.keys[number])
+            decided_by, found = (Decision.KEY_CHECK, None) if count else (Decision.RANGE, 0)
+            table.work.note(FileGroupLook(partition_path, base_file.file_id, decided_by, count, found))
+        stored_rows = sum(info.rows for number in chosen if (info := known[number]) is not None)
+        return KeySearch(chosen, counts, stored_rows, candidates)
+
+    def exchange(
+        self,
+        search: KeySearch,
+        files: Sequence[tuple[str, HoodieBaseFile]],
+        records: HoodieData,
+        context: HoodieEngineContext,
+        table: IndexedTable,
+    ) -> HoodieData:
+        """Locations of keys that do not fit in the driver's memory, found by tasks; see `exchange_keys`.
+
+        Args:
+            search: For these files and records.
+            files: (partition path, base file).
+            records: With record key and partition path.
+            context: The engine.
+            table: Their table.
+        """
+        config = self._config
+        limit = config.bloom_keys_per_bucket if config.bloom_bucketized_checking else None
+        wanted = config.bloom_parallelism or max(records.num_partitions, TASKS_PER_CORE * context.default_parallelism)
+        num_tasks = max(1, wanted if limit is not None else len(search.files))
+        tasks = deal_files(search.counts.keys, limit, num_tasks, FILE_COST)
+        return exchange_keys(records, files, search.candidates, tasks, num_tasks, context, table.storage)
+
+    def _gathered(
+        self, file: tuple[str, HoodieBaseFile], parts: Sequence[CheckedFile], table: IndexedTable
+    ) -> tuple[pa.Array, np.ndarray]:
+        """What the tasks of one file found."""
+        partition_path, base_file = file
+        decisions = {part.decided_by for part in parts}
+        decided_by = next(d for d in (Decision.KEY_CHECK, Decision.FILTER, Decision.RANGE) if d in decisions)
+        table.work.note(
+            FileGroupLook(
+                partition_path,
+                base_file.file_id,
+                decided_by,
+                sum(part.compared for part in parts if part.decided_by is decided_by),
+                sum(len(part.keys) for part in parts),
+                max(part.row_groups for part in parts),
+                max(part.row_groups_read for part in parts),
+            )
+        )
+        table.work.note_reads(filters=sum(part.has_filter for part in parts))
+        self._log_problems(part.problem for part in parts)
+        if len(parts) == 1:
+            return parts[0].keys, parts[0].positions
+        keys = pa.concat_arrays([part.keys for part in parts])
+        return keys, np.concatenate([part.positions for part in parts])
+
+    def _parts(self, slices: KeySlices) -> list[KeySlices]:
+        """The keys of one file, in as many parts as tasks are to compare them."""
+        limit = self._config.bloom_keys_per_bucket
+        if not self._config.bloom_bucketized_checking or count_keys(slices) <= limit:
+            return [slices]
+        pieces = [(low, min(low + limit, end)) for start, end in slices for low in range(start, end, limit)]
+        parts: list[list[tuple[int, int]]] = [[]]
+        room = limit
+        for start, end in pieces:
+            if parts[-1] and end - start > room:
+                parts.append([])
+                room = limit
+            parts[-1].append((start, end))
+            room -= end - start
+        return [tuple(part) for part in parts]
+
+    def _dealt(self, pieces: Sequence[FileToCheck], cores: int) -> list[list[FileToCheck]]:
+        """Tasks of about the same cost: the dearest first, each to the task that has least so far."""
+        if not self._config.bloom_bucketized_checking:
+            return [[piece] for piece in pieces]
+        count = min(len(pieces), self._config.bloom_parallelism or TASKS_PER_CORE * cores)
+        loads = [(0, number) for number in range(count)]
+        tasks: list[list[FileToCheck]] = [[] for _ in range(count)]
+        for piece in sorted(pieces, key=lambda piece: (-count_keys(piece.slices), piece.number)):
+            load, number = heapq.heappop(loads)
+            tasks[number].append(piece)
+            heapq.heappush(loads, (load + FILE_COST + count_keys(piece.slices), number))
+        return tasks
+
+    def _log_problems(self, problems: Iterable[str | None]) -> None:
+        """Complain of each damaged filter once."""
+        for problem in problems:
+            if problem is not None and problem not in self._logged and len(self._logged) < _LOGGED_FILES:
+                self._logged.add(problem)
+                logger.warning("%s; its keys are compared without the filter", problem)

@@ -1,0 +1,143 @@
+"""The smallest and largest keys of base files and of their row groups: read once, and kept.
+
+Hudi: org.apache.hudi.index.bloom.BloomIndexFileInfo.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import attrs
+
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.storage.parquet_reader import HoodieParquetReader, RowGroupKeys
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["BloomIndexFileInfo", "KeyRangeCache", "ReadFileInfos"]
+
+logger = logging.getLogger(__name__)
+
+CACHE_BYTES = 64 << 20
+"""Memory that the ranges of a cache take, about: those of some 50,000 files with short keys."""
+_OBJECT_BYTES = 150
+"""Of a range, without its keys."""
+
+
+@attrs.frozen
+class BloomIndexFileInfo:
+    """What the footer of a base file says of its keys.
+
+    Attributes:
+        min_key: UTF-8; no key is smaller in the order of the file's writer (Java's, or that of UTF-8 bytes). None when
+            the footer does not tell.
+        max_key: Likewise, the other end.
+        row_groups: What the statistics of each row group say.
+
+    Hudi: org.apache.hudi.index.bloom.BloomIndexFileInfo. Differs: knows row groups.
+    """
+
+    min_key: bytes | None
+    max_key: bytes | None
+    row_groups: tuple[RowGroupKeys, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes, about."""
+        ends = [(self.min_key, self.max_key), *((group.min_key, group.max_key) for group in self.row_groups)]
+        return sum(_OBJECT_BYTES + len(low or b"") + len(high or b"") for low, high in ends)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the file."""
+        return sum(group.rows for group in self.row_groups)
+
+    @classmethod
+    def read(cls, storage: HoodieStorage, path: str) -> BloomIndexFileInfo:
+        """Read the footer of a base file.
+
+        Args:
+            storage: Where it is.
+            path: Full path of the file.
+
+        Raises:
+            HoodieIOException: The file is missing.
+            HoodieCorruptedDataException: It is not a whole Parquet file.
+        """
+        with HoodieParquetReader(storage, path) as reader:
+            row_groups = tuple(reader.row_group_keys())
+            try:
+                footer = reader.footer()
+            except HoodieCorruptedDataException as error:
+                logger.warning("%s; its keys are looked for without range and filter", error)
+                return cls(None, None, row_groups)
+        if footer.min_record_key is None or footer.max_record_key is None:
+            return cls(None, None, row_groups)
+        return cls(footer.min_record_key.encode(), footer.max_record_key.encode(), row_groups)
+
+
+@attrs.frozen
+class ReadFileInfos:
+    """Task: what the footers of some base files say."""
+
+    storage: HoodieStorage
+
+    def __call__(self, task: TaskIdentity, paths: Sequence[str]) -> list[BloomIndexFileInfo]:
+        return [BloomIndexFileInfo.read(self.storage, path) for path in paths]
+
+
+class KeyRangeCache:
+    """What footers say, by the path of the file; base files never change. For several threads.
+
+    Args:
+        max_bytes: Memory that it takes at most, about; what was asked for longest ago goes first.
+    """
+
+    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._infos: OrderedDict[str, BloomIndexFileInfo] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Files that are known."""
+        return len(self._infos)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes, about."""
+        return self._bytes
+
+    def get(self, path: str) -> BloomIndexFileInfo | None:
+        """What is known of a file.
+
+        Args:
+            path: Full path.
+        """
+        with self._lock:
+            info = self._infos.get(path)
+            if info is not None:
+                self._infos.move_to_end(path)
+            return info
+
+    def put(self, path: str, info: BloomIndexFileInfo) -> None:
+        """Keep what was read.
+
+        Args:
+            path: Full path.
+            info: Of that file.
+        """
+        with self._lock:
+            known = self._infos.pop(path, None)
+            self._bytes += _size(path, info) - (_size(path, known) if known is not None else 0)
+            self._infos[path] = info
+            while self._bytes > self._max_bytes and self._infos:
+                oldest, gone = self._infos.popitem(last=False)
+                self._bytes -= _size(oldest, gone)
+
+
+def _size(path: str, info: BloomIndexFileInfo) -> int:
+    return len(path) + info.nbytes
