@@ -152,7 +152,7 @@ def test_all_problems_are_told_at_once() -> None:
             "/tables/trips",
             {
                 "hoodie.auto.commit": "yes",
-                "hoodie.index.type": "HBASE",
+                "hoodie.index.type": "FLINK_STATE",
                 "hoodie.index.bloom.fpp": "2",
                 "hoodie.parquet.max.file.sise": "1",
                 "hoodie.table.cdc.enabled": "true",
@@ -165,8 +165,8 @@ def test_all_problems_are_told_at_once() -> None:
         "Configuration of the table at '/tables/trips', 7 problems:\n"
         "  - hoodie.clean.parallelism = None: must be text, a number, a boolean or a list of texts, not NoneType\n"
         "  - hoodie.auto.commit = 'yes': must be true or false\n"
-        "  - hoodie.index.type = 'HBASE': Hudi has it, hoodie does not support it yet; "
-        "supported: SIMPLE, GLOBAL_SIMPLE, BLOOM, GLOBAL_BLOOM, INMEMORY or BUCKET\n"
+        "  - hoodie.index.type = 'FLINK_STATE': Hudi has it, hoodie does not support it yet; "
+        f"supported: {', '.join(indexes[:-1])} or {indexes[-1]}\n"
         "  - hoodie.index.bloom.fpp = '2': must be a number above 0, below 1\n"
         "  - hoodie.parquet.max.file.sise = '1': Hudi has no such property; nearest: hoodie.parquet.max.file.size\n"
         "  - hoodie.table.cdc.enabled = 'true': not supported yet; change data capture is not written: give false\n"
