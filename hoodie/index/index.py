@@ -62,6 +62,8 @@ class IndexedTable:
         pending_instants: Instants that were not completed when the write began, this one among them.
         exact: Whether each key must be looked for, though the index could name its file group without.
         record_key_fields: The table's.
+        reads_only: Whether nothing may be written, not even to a store of the index's own: an upsert is being planned,
+            and may never be done.
         work: Where the index notes what it judged and read; it stays on the driver.
     """
 
@@ -75,6 +77,7 @@ class IndexedTable:
     pending_instants: frozenset[str] = frozenset()
     exact: bool = False
     record_key_fields: tuple[str, ...] = ()
+    reads_only: bool = False
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
 
     @property

@@ -122,7 +122,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 num_records = sum(counts["count"].to_pylist())
                 step.count(records=num_records)
                 self._refuse_rows_without_key(records, counts)
-            indexed = self._indexed(counts, exact=self._must_know_keys)
+            indexed = attrs.evolve(self._indexed(counts, exact=self._must_know_keys), reads_only=not begins)
             if self._should_combine and keys is None:
                 combined = self._combine(records, True)
             elif self._should_combine and keys is not None and keys.has_duplicates(self._table.index.is_global):

@@ -5,6 +5,7 @@ Hudi has nothing like it.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -25,6 +26,9 @@ NEW_FILE_GROUP = "new"
 """Reason of a file group that does not exist yet."""
 
 
+_KINDS = ("updates", "deletes", "inserts", "updates_or_inserts")
+
+
 @attrs.frozen
 class PlannedFileGroup:
     """One file group that the upsert would write.
@@ -38,6 +42,8 @@ class PlannedFileGroup:
         updates: Records whose key it holds; those among them that arrive late change nothing.
         deletes: Records that ask for a delete and whose key it holds; those that move to another partition included.
         inserts: Records that are new in it.
+        updates_or_inserts: Records that are one or the other: the index knows the file group of a key (``hash``), and
+            not whether the key is there.
         bytes_to_rewrite: Size of its base file, which is read and written again; 0 for a new one.
     """
 
@@ -48,6 +54,7 @@ class PlannedFileGroup:
     updates: int
     deletes: int
     inserts: int
+    updates_or_inserts: int
     bytes_to_rewrite: int
 
 
@@ -94,7 +101,7 @@ class UpsertPlan:
 
     @property
     def bytes_to_add(self) -> int:
-        """What the new records are expected to take."""
+        """What the new records are expected to take; with ``hash`` they are not known, and not counted."""
         return self.inserts * self.record_size
 
     @property
@@ -111,6 +118,11 @@ class UpsertPlan:
     def inserts(self) -> int:
         """Records that are new."""
         return sum(group.inserts for group in self.file_groups)
+
+    @property
+    def updates_or_inserts(self) -> int:
+        """Records of which only the write tells whether their keys are in the table."""
+        return sum(group.updates_or_inserts for group in self.file_groups)
 
     @property
     def untouched(self) -> tuple[FileGroupLook, ...]:
@@ -140,30 +152,26 @@ class UpsertPlan:
 
     @property
     def _table(self) -> ShownTable:
+        kinds = [kind for kind in _KINDS if kind != "updates_or_inserts" or self.updates_or_inserts]
         shown, hidden = self.file_groups[:MAX_ROWS], self.file_groups[MAX_ROWS:]
-        rest = ", ".join(
-            f"{sum(getattr(group, name) for group in hidden):,} {name}" for name in ("updates", "deletes", "inserts")
-        )
+        rest = [f"{sum(getattr(group, kind) for group in hidden):,} {_title(kind)}" for kind in kinds]
         rewritten = format_bytes(sum(group.bytes_to_rewrite for group in hidden))
-        kinds = ((self.updates, "update"), (self.deletes, "delete"), (self.inserts, "insert"))
-        figures = ", ".join(plural(count, noun) for count, noun in kinds)
+        figures = ", ".join(f"{getattr(self, kind):,} {_title(kind)}" for kind in kinds)
         return ShownTable(
             title=(self.summary, f"{figures} into {self.base_path}, index {self.index}"),
-            header=("partition", "file group", "reason", "updates", "deletes", "inserts", "rewritten bytes"),
+            header=("partition", "file group", "reason", *map(_title, kinds), "rewritten bytes"),
             rows=[
                 (
                     group.partition_path,
                     "(new)" if group.is_new else group.file_id,
                     group.reason,
-                    group.updates,
-                    group.deletes,
-                    group.inserts,
+                    *(getattr(group, kind) for kind in kinds),
                     group.bytes_to_rewrite,
                 )
                 for group in shown
             ],
             count=len(self.file_groups),
-            rest=f"{rest}, {rewritten} rewritten",
+            rest=", ".join([*rest, f"{rewritten} rewritten"]),
             notes=self._notes(),
         )
 
@@ -200,38 +208,43 @@ def plan_file_groups(
         report: Of the index.
     """
     looks = {(look.partition_path, look.file_id): look for look in report.file_groups}
-    updates: dict[int, int] = {}
-    deletes: dict[int, int] = {}
-    inserts: dict[int, int] = {}
-    for number, file_id, operation, count in zip(
-        *(counts[name].to_pylist() for name in (BUCKET, CURRENT_FILE_ID, OPERATION, "count")), strict=True
-    ):
-        is_delete = operation != RecordOperation.UPSERT
-        kind = inserts if file_id is None else deletes if is_delete else updates
-        kind[number] = kind.get(number, 0) + count
-    groups = []
-    for number, bucket in enumerate(buckets):
-        is_new = bucket.bucket_type is BucketType.INSERT
-        found = updates.get(number, 0) + deletes.get(number, 0)
-        groups.append(
-            PlannedFileGroup(
-                partition_path=bucket.partition_path,
-                file_id=bucket.file_id,
-                is_new=is_new,
-                reason=_reason(bucket, found, looks),
-                updates=updates.get(number, 0),
-                deletes=deletes.get(number, 0),
-                inserts=inserts.get(number, 0),
-                bytes_to_rewrite=bucket.base_file.size_bytes if bucket.base_file is not None else 0,
-            )
+    columns = (counts[name].to_pylist() for name in (BUCKET, CURRENT_FILE_ID, OPERATION, "count"))
+    dealt: dict[int, Counter[str]] = defaultdict(Counter)
+    buckets = tuple(buckets)
+    for number, file_id, operation, count in zip(*columns, strict=True):
+        bucket = buckets[number]
+        look = looks.get((bucket.partition_path, bucket.file_id))
+        if file_id is None or bucket.bucket_type is BucketType.INSERT:
+            kind = "inserts"
+        elif operation != RecordOperation.UPSERT:
+            kind = "deletes"
+        else:
+            is_hash = look is not None and look.decided_by == Decision.HASH and look.found is None
+            kind = "updates_or_inserts" if is_hash else "updates"
+        dealt[number][kind] += count
+    groups = [
+        PlannedFileGroup(
+            partition_path=bucket.partition_path,
+            file_id=bucket.file_id,
+            is_new=bucket.bucket_type is BucketType.INSERT,
+            reason=_reason(bucket, dealt[number], looks),
+            bytes_to_rewrite=bucket.base_file.size_bytes if bucket.base_file is not None else 0,
+            **{kind: dealt[number][kind] for kind in _KINDS},
         )
+        for number, bucket in enumerate(buckets)
+    ]
     return tuple(sorted(groups, key=lambda g: (-g.bytes_to_rewrite, -g.inserts, g.partition_path, g.file_id)))
 
 
-def _reason(bucket: BucketInfo, found: int, looks: Mapping[tuple[str, str], FileGroupLook]) -> str:
+def _reason(bucket: BucketInfo, dealt: Counter[str], looks: Mapping[tuple[str, str], FileGroupLook]) -> str:
+    found = sum(dealt[kind] for kind in _KINDS if kind != "inserts")
     look = looks.get((bucket.partition_path, bucket.file_id))
     if look is not None and (found or look.decided_by == Decision.HASH):
         return look.decided_by
     if bucket.bucket_type is BucketType.INSERT:
         return NEW_FILE_GROUP
     return "index" if found else SMALL_FILE
+
+
+def _title(kind: str) -> str:
+    return kind.replace("_", " ")
