@@ -37,6 +37,7 @@ INDEXES: dict[str, dict[str, Any]] = {
     "SIMPLE": {"hoodie.index.type": "SIMPLE"},
     "GLOBAL_SIMPLE": {"hoodie.index.type": "GLOBAL_SIMPLE"},
     "INMEMORY": {"hoodie.index.type": "INMEMORY"},
+    "DATABASE": {"hoodie.index.class": "hoodie.index.external.database_index.HoodieDatabaseIndex"},
 }
 """A name for each index and each of its ways of working, with its properties."""
 GLOBAL = {"GLOBAL_SIMPLE", "GLOBAL_BLOOM", "DATABASE"}
@@ -146,7 +147,7 @@ def check_plan(plan: UpsertPlan, result: HoodieWriteResult, sizes: dict[tuple[st
 class IndexContract:
     """Subclasses give an engine."""
 
-    examples = 5
+    examples = 6
 
     @contextmanager
     def client(self, path: str, properties: dict[str, Any]) -> Iterator[BaseHoodieWriteClient]:

@@ -87,20 +87,22 @@ class HoodieExternalIndex(HoodieIndex):
         return self._exact.decides_by_keys(table)
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
-        with self._open() as store:
-            groups = self._catch_up(store, context, table)
-            _, numbers = store.find(claimed_keys(keys[RECORD_KEY]))
-        claimed = {groups[number] for number in np.unique(numbers).tolist() if number in groups}
+        with self._open(table.reads_only) as store:
+            groups, claimed = self._known_groups(store, context, table)
+            if groups:
+                _, numbers = store.find(claimed_keys(keys[RECORD_KEY]))
+                claimed |= {groups[number] for number in np.unique(numbers).tolist() if number in groups}
         return self._exact.find_locations(keys, context, self._narrowed(table, claimed))
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        with self._open() as store:
-            groups = self._catch_up(store, context, table)
-        found = records.select([RECORD_KEY]).map_partitions_with_index(
-            _FindGroups(self.store_factory()), pa.schema([(_GROUP_NUMBER, pa.int64())])
-        )
-        numbers = found.count_by([_GROUP_NUMBER])[_GROUP_NUMBER].to_pylist()
-        claimed = {groups[number] for number in numbers if number in groups}
+        with self._open(table.reads_only) as store:
+            groups, claimed = self._known_groups(store, context, table)
+        if groups:
+            found = records.select([RECORD_KEY]).map_partitions_with_index(
+                _FindGroups(self.store_factory()), pa.schema([(_GROUP_NUMBER, pa.int64())])
+            )
+            numbers = found.count_by([_GROUP_NUMBER])[_GROUP_NUMBER].to_pylist()
+            claimed |= {groups[number] for number in numbers if number in groups}
         return self._exact.tag_location(records, context, self._narrowed(table, claimed))
 
     def update_location(
@@ -130,9 +132,9 @@ class HoodieExternalIndex(HoodieIndex):
         except HoodieException as error:
             logger.warning("the index did not forget %s now (%s): the next write has it do so", instant_time, error)
 
-    def _open(self) -> LocationStore:
+    def _open(self, reads_only: bool = False) -> LocationStore:
         store = self.store_factory().open()
-        if not self._is_created:
+        if not self._is_created and not reads_only:
             try:
                 store.create()
             except BaseException:
@@ -151,6 +153,20 @@ class HoodieExternalIndex(HoodieIndex):
         others = [(path, file) for path, file in table.files if (path, file.file_id) not in claimed]
         table.work.note_all(others, Decision.DATABASE)
         return attrs.evolve(table, base_files=kept)
+
+    def _known_groups(
+        self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable
+    ) -> tuple[dict[int, _Group], set[_Group]]:
+        """The file groups of the table that the store knows, by their number, and those that it does not.
+
+        Unless nothing may be written the store knows them all afterwards.
+        """
+        if not table.reads_only:
+            return self._catch_up(store, context, table), set()
+        live = {(path, base_file.file_id): base_file for path, base_file in table.files}
+        known = {(g.partition_path, g.file_id): g for g in store.groups()} if store.exists() else {}
+        unknown = {key for key, file in live.items() if key not in known or file.file_name not in known[key].files}
+        return {known[key].number: key for key in live if key in known}, unknown
 
     # --- being as the table is ------------------------------------------------------------------------------------
 

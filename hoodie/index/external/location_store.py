@@ -89,6 +89,10 @@ class LocationStore(ABC):
         """Make what the store needs, where it is not there yet."""
 
     @abstractmethod
+    def exists(self) -> bool:
+        """Whether `create` was called once; makes nothing."""
+
+    @abstractmethod
     def groups(self) -> list[KnownGroup]:
         """All file groups."""
 

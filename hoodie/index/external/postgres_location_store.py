@@ -54,8 +54,7 @@ class PostgresLocationStore(LocationStore):
 
     def create(self) -> None:
         with self._transaction() as connection:
-            found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (self._keys,)).fetchone()[0]
-            if found:
+            if self._is_there(connection):
                 return
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATE_LOCK,))
             connection.execute(
@@ -72,6 +71,13 @@ class PostgresLocationStore(LocationStore):
                 f'CREATE TABLE IF NOT EXISTS {self._keys} (record_key text COLLATE "C" NOT NULL, '
                 "group_number bigint NOT NULL, PRIMARY KEY (record_key, group_number))"
             )
+
+    def exists(self) -> bool:
+        with self._transaction() as connection:
+            return self._is_there(connection)
+
+    def _is_there(self, connection: Any) -> bool:
+        return bool(connection.execute("SELECT to_regclass(%s) IS NOT NULL", (self._keys,)).fetchone()[0])
 
     def groups(self) -> list[KnownGroup]:
         with self._transaction() as connection:

@@ -59,6 +59,13 @@ class SqliteLocationStore(LocationStore):
                 "PRIMARY KEY (record_key, group_number)) WITHOUT ROWID"
             )
 
+    def exists(self) -> bool:
+        if not os.path.exists(self._path):
+            return False
+        with self._transaction("DEFERRED") as connection:
+            found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (self._keys,)).fetchone()
+        return found is not None
+
     def groups(self) -> list[KnownGroup]:
         with self._transaction("DEFERRED") as connection:
             files: dict[int, dict[str, KnownFile]] = {}
