@@ -1,0 +1,337 @@
+"""What an upsert costs as the table, the input and the cores grow, and what planning costs on 10,000 files.
+
+    python -m benchmarks.scaling [--parts table,input,cores,files] [--runs 5] [--unit-rows 200000] [--json FILE]
+
+Every figure is of a process of its own: its seconds are those of the upsert alone (a fresh client, so caches are cold),
+its peak memory (``VmHWM``) that of the whole process.
+
+table   a table of 1, 4 and 16 units (each four base files, keys that grow with time, one partition), and a constant
+        upsert with BLOOM: half of it updates of the newest keys, half new keys. A client's second upsert is shown as
+        well: it knows the key ranges of old files.
+input   one table, and 1, 2, 4, 8 times as many rows to upsert, spread over all of its files.
+cores   a bulk insert and an upsert on one core and on two, by ``taskset``.
+files   ``explain_upsert`` on a table of 10,000 base files in 100 partitions, made of hard links: it lists all of them
+        (an index that is global), and asks the key ranges of all. Hard links are in the page cache: the figure is that
+        of the program, not of a disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.measure import copy, describe_machine, trips
+from benchmarks.memory import peak_bytes
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+
+PARTS = ("table", "input", "cores", "files")
+TABLE_FACTORS = (1, 4, 16)
+INPUT_FACTORS = (1, 2, 4, 8)
+FILES_OF_UNIT = 4
+MOST_TIME, MOST_MEMORY, LEAST_SPEEDUP = 1.15, 1.10, 1.7
+MOST_PLANNING_SECONDS, MOST_PLANNING_BYTES = 3.0, 300 << 20
+
+
+def rows(first: int, count: int, seed: int, ordering_value: int = 1) -> pa.Table:
+    """Trips of one partition whose keys grow: ``000000000042``."""
+    table = trips(count, seed, ordering_value, partitions=False)
+    numbers = np.char.zfill(np.arange(first, first + count).astype(str), 12)
+    return table.set_column(0, "uuid", pa.array(numbers))
+
+
+def client(path: str, index: str = "BLOOM", **more: Any) -> HoodieLocalWriteClient:
+    """A client; properties by keyword, underscores for dots."""
+    properties = {"hoodie.index.type": index, "hoodie.parquet.small.file.limit": 0}
+    properties |= {"hoodie." + name.replace("_", "."): value for name, value in more.items()}
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
+
+
+def make_table(path: str) -> None:
+    """An empty table of trips."""
+    HoodieTableMetaClient.init_table(
+        path, table_name="trips", record_key_fields=["uuid"], partition_fields=["partitionpath"],
+        ordering_fields=["ts"],
+    )  # fmt: skip
+
+
+def grow(path: str, first: int, count: int) -> None:
+    """Add rows, in `FILES_OF_UNIT` files: one commit each, as a table grows."""
+    each = count // FILES_OF_UNIT
+    for number in range(FILES_OF_UNIT):
+        with client(path) as writer:
+            writer.insert(rows(first + number * each, each, seed=first + number))
+
+
+# --- what is measured: each of these runs in a process of its own ---------------------------------------------------
+
+
+def run_upserts(path: str, index: str, *inputs: str) -> dict[str, Any]:
+    """Upserts one after the other by one client."""
+    tables = [pq.read_table(name) for name in inputs]
+    seconds, steps = [], []
+    with client(path, index) as writer:
+        for table in tables:
+            started = time.perf_counter()
+            result = writer.upsert(table)
+            seconds.append(time.perf_counter() - started)
+            steps.append({step.title: round(step.seconds, 4) for step in result.steps})
+    return {"seconds": seconds, "peak": peak_bytes("self"), "steps": steps}
+
+
+def run_bulk_insert(path: str, records: str) -> dict[str, Any]:
+    """A bulk insert into a new table."""
+    table = pq.read_table(records)
+    shutil.rmtree(path, ignore_errors=True)
+    make_table(path)
+    started = time.perf_counter()
+    with client(path) as writer:
+        writer.bulk_insert(table)
+    return {"seconds": [time.perf_counter() - started], "peak": peak_bytes("self")}
+
+
+def run_plan(path: str, index: str, records: str) -> dict[str, Any]:
+    """Plan an upsert: a first and a second time by one client."""
+    table = pq.read_table(records)
+    idle = peak_bytes("self")
+    seconds, steps = [], []
+    with client(path, index) as planner:
+        for _ in range(2):
+            started = time.perf_counter()
+            plan = planner.explain_upsert(table)
+            seconds.append(time.perf_counter() - started)
+            steps.append({step.title: round(step.seconds, 4) for step in plan.steps})
+    report = plan.index_report
+    return {
+        "seconds": seconds, "peak": peak_bytes("self"), "idle": idle, "steps": steps,
+        "file_groups": len(report.file_groups), "read": report.files_read,
+    }  # fmt: skip
+
+
+CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
+    "upserts": run_upserts,
+    "bulk_insert": run_bulk_insert,
+    "plan": run_plan,
+}
+
+
+def measured(
+    child: list[str], runs: int, prepare: Callable[[], object], cores: str | None = None
+) -> list[dict[str, Any]]:
+    """What a child process says, several times."""
+    pinned = ["taskset", "-c", cores] if cores is not None else []
+    found = []
+    for _ in range(runs):
+        prepare()
+        command = [*pinned, sys.executable, "-m", "benchmarks.scaling", "--child", *child]
+        output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        found.append(json.loads(output.splitlines()[-1]))
+    return found
+
+
+def middle(runs: list[dict[str, Any]], number: int = 0) -> dict[str, Any]:
+    """Median and spread of the seconds of a run's call, and of its memory."""
+    seconds = sorted(run["seconds"][number] for run in runs)
+    peaks = sorted(run["peak"] for run in runs)
+    return {
+        "seconds": statistics.median(seconds),
+        "spread": [seconds[0], seconds[-1]],
+        "peak_mb": round(statistics.median(peaks) / (1 << 20), 1),
+        "peak_spread_mb": [round(peaks[0] / (1 << 20), 1), round(peaks[-1] / (1 << 20), 1)],
+        "steps": next((run["steps"][number] for run in runs if "steps" in run), {}),
+    }
+
+
+def line(name: str, figure: dict[str, Any], remark: str = "") -> None:
+    """Print a figure."""
+    low, high = figure["spread"]
+    print(
+        f"  {name:<34} {figure['seconds']:7.3f} s ({low:.3f} - {high:.3f})  {figure['peak_mb']:7.1f} MB  {remark}",
+        flush=True,
+    )
+
+
+def verdict(holds: bool) -> str:
+    """For a person who reads the lines."""
+    return "ok" if holds else "MISSED"
+
+
+# --- the parts ------------------------------------------------------------------------------------------------------
+
+
+def part_table(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
+    """(a) A constant upsert into a table of 1, 4, 16 units."""
+    print(f"table: upsert of {unit_rows // 10:,} rows (half new) into n x {unit_rows:,} rows, BLOOM, growing keys")
+    growing, run = f"{folder}/growing", f"{folder}/run"
+    make_table(growing)
+    half = unit_rows // 20
+    figures: dict[str, Any] = {}
+    for unit in range(max(TABLE_FACTORS)):
+        grow(growing, unit * unit_rows, unit_rows)
+        factor = unit + 1
+        if factor not in TABLE_FACTORS:
+            continue
+        end = factor * unit_rows
+        names = []
+        for number in range(2):
+            # The newest keys again, and keys that nobody has: the second upsert goes on where the first one ended.
+            start = end - half + number * half
+            names.append(f"{folder}/upsert_{factor}_{number}.parquet")
+            pq.write_table(rows(start, 2 * half, seed=5 + number, ordering_value=1_000_000 + number), names[-1])
+        found = measured(["upserts", run, "BLOOM", *names], runs, lambda: copy(growing, run))
+        for number, name in enumerate(("first", "second")):
+            figure = figures[f"{factor}x {name}"] = middle(found, number)
+            base = figures[f"{TABLE_FACTORS[0]}x {name}"]
+            figure["time_ratio"] = round(figure["seconds"] / base["seconds"], 3)
+            figure["memory_ratio"] = round(figure["peak_mb"] / base["peak_mb"], 3)
+            holds = figure["time_ratio"] <= MOST_TIME and figure["memory_ratio"] <= MOST_MEMORY
+            ratios = f"time {figure['time_ratio']:.2f} x, memory {figure['memory_ratio']:.2f} x  {verdict(holds)}"
+            line(f"{factor:>2} x ({factor * FILES_OF_UNIT} files), {name} upsert", figure, ratios)
+    return figures
+
+
+def part_input(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
+    """(b) More and more rows into one table."""
+    count = 4 * unit_rows
+    print(f"input: upsert of n x {unit_rows // 4:,} rows (half new) into {count:,} rows, SIMPLE")
+    path, run = f"{folder}/fixed", f"{folder}/fixed_run"
+    make_table(path)
+    stored = trips(count, seed=3)
+    with client(path, "SIMPLE") as writer:
+        writer.bulk_insert(stored)
+    figures: dict[str, Any] = {}
+    rng = np.random.default_rng(4)
+    for factor in INPUT_FACTORS:
+        half = factor * unit_rows // 8
+        updates = stored.take(pa.array(np.sort(rng.choice(count, half, replace=False))))
+        name = f"{folder}/input_{factor}.parquet"
+        pq.write_table(pa.concat_tables([updates, trips(half, seed=100 + factor)]), name)
+        found = measured(["upserts", run, "SIMPLE", name], runs, lambda: copy(path, run))
+        figure = figures[f"{factor}x"] = middle(found)
+        figure["time_ratio"] = round(figure["seconds"] / figures["1x"]["seconds"], 3)
+        holds = figure["time_ratio"] <= factor * MOST_TIME
+        line(f"{factor} x", figure, f"time {figure['time_ratio']:.2f} x  {verdict(holds)}")
+    return figures
+
+
+def part_cores(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
+    """(c) One core and two."""
+    count = 4 * unit_rows
+    print(f"cores: bulk insert of {count:,} rows, and an upsert of {count // 10:,} (half new), SIMPLE")
+    path, run, stored_name, input_name = (f"{folder}/{n}" for n in ("cores", "cores_run", "s.parquet", "i.parquet"))
+    stored = trips(count, seed=3)
+    pq.write_table(stored, stored_name)
+    pq.write_table(pa.concat_tables([stored.slice(0, count // 20), trips(count // 20, seed=9)]), input_name)
+    run_bulk_insert(path, stored_name)
+    figures: dict[str, Any] = {}
+    for name, child, prepare in (
+        ("bulk insert", ["bulk_insert", run, stored_name], lambda: None),
+        ("upsert", ["upserts", run, "SIMPLE", input_name], lambda: copy(path, run)),
+    ):
+        one = figures[f"{name} 1"] = middle(measured(child, runs, prepare, "0"))
+        two = figures[f"{name} 2"] = middle(measured(child, runs, prepare, "0,1"))
+        speedup = two["speedup"] = round(one["seconds"] / two["seconds"], 3)
+        line(f"{name}, one core", one)
+        line(f"{name}, two cores", two, f"{speedup:.2f} times as fast  {verdict(speedup >= LEAST_SPEEDUP)}")
+    return figures
+
+
+def make_many_files(path: str, partitions: int, files: int) -> None:
+    """A table whose base files are hard links of one real file for each partition.
+
+    All of a partition's files say the same keys, which is the worst that a look-up can meet; their key ranges are those
+    of that file. Names and commit metadata are as a writer makes them.
+    """
+    make_table(path)
+    each = 1_000
+    tables = []
+    for number in range(partitions):
+        table = rows(number * each, each, seed=number)
+        tables.append(table.set_column(1, "partitionpath", pa.array([f"day={number:05}"] * each)))
+    with client(path) as writer:
+        writer.bulk_insert(pa.concat_tables(tables))
+    for number in range(partitions):
+        folder = f"{path}/day={number:05}"
+        name = next(entry for entry in os.listdir(folder) if entry.endswith(".parquet"))
+        _, rest = name.split("_", 1)
+        for _ in range(files - 1):
+            os.link(f"{folder}/{name}", f"{folder}/{uuid.uuid4()}-0_{rest}")
+
+
+def part_files(folder: str, runs: int, partitions: int = 100, files: int = 100) -> dict[str, Any]:
+    """(d) Planning on many files."""
+    count = partitions * files
+    print(f"files: explain_upsert of 1,000 new rows of all partitions, {count:,} base files in {partitions} partitions")
+    path, name = f"{folder}/many", f"{folder}/many.parquet"
+    make_many_files(path, partitions, files)
+    records = rows(10**9, 1_000, seed=1)
+    days = [f"day={number % partitions:05}" for number in range(1_000)]
+    pq.write_table(records.set_column(1, "partitionpath", pa.array(days)), name)
+    figures: dict[str, Any] = {}
+    for index in ("BLOOM", "GLOBAL_BLOOM"):
+        found = measured(["plan", path, index, name], runs, lambda: None)
+        for number, which in enumerate(("first", "second")):
+            figure = figures[f"{index} {which}"] = middle(found, number)
+            above = figure["above_idle_mb"] = round(
+                statistics.median(run["peak"] - run["idle"] for run in found) / (1 << 20), 1
+            )
+            figure["file_groups"], figure["read"] = found[0]["file_groups"], found[0]["read"]
+            holds = figure["seconds"] <= MOST_PLANNING_SECONDS and above <= MOST_PLANNING_BYTES >> 20
+            remark = f"{above:.0f} MB above idle, keys of {figure['read']} files read  {verdict(holds)}"
+            line(f"{index}, {which} plan", figure, remark)
+            for title, seconds in figure["steps"].items():
+                if seconds >= 0.05:
+                    print(f"      {seconds:7.3f} s  {title}")
+    return figures
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--unit-rows", type=int, default=200_000)
+    parser.add_argument("--folder", help="where tables are made; a temporary folder by default")
+    parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        kind, *rest = arguments.child
+        print(json.dumps(CHILDREN[kind](*rest)))
+        return
+    machine = describe_machine("pyarrow", "numpy")
+    print(machine)
+    runs, unit_rows = arguments.runs, arguments.unit_rows
+    figures: dict[str, Any] = {"machine": machine, "runs": runs, "unit_rows": unit_rows}
+    for part in arguments.parts.split(","):
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            if part == "table":
+                figures[part] = part_table(folder, unit_rows, runs)
+            elif part == "input":
+                figures[part] = part_input(folder, unit_rows, runs)
+            elif part == "cores":
+                figures[part] = part_cores(folder, unit_rows, runs)
+            elif part == "files":
+                figures[part] = part_files(folder, runs)
+            else:
+                parser.error(f"--parts: {part!r} is none of {', '.join(PARTS)}")
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(figures, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
