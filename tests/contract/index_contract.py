@@ -37,6 +37,7 @@ INDEXES: dict[str, dict[str, Any]] = {
     "SIMPLE": {"hoodie.index.type": "SIMPLE"},
     "GLOBAL_SIMPLE": {"hoodie.index.type": "GLOBAL_SIMPLE"},
     "INMEMORY": {"hoodie.index.type": "INMEMORY"},
+    "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 3},
     "DATABASE": {"hoodie.index.class": "hoodie.index.external.database_index.HoodieDatabaseIndex"},
 }
 """A name for each index and each of its ways of working, with its properties."""
