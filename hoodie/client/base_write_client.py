@@ -32,6 +32,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
 )
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
+from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
@@ -201,6 +202,8 @@ class BaseHoodieWriteClient:
         """The table, checked and cleared of failed writes."""
         self._config.write.check_single_writer()
         meta_client = load_table(self._config)
+        keys = meta_client.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
+        check_layout(self._index, meta_client, keys)
         with self._metrics.step("roll back failed writes"):
             rolled_back = RollbackService(meta_client, self._config, self._metrics).rollback_failed_writes()
             for instant_time in rolled_back:
@@ -381,7 +384,7 @@ class BaseHoodieWriteClient:
             if started_here or (table is not None and table.has_begun):
                 self._try_rollback(instant_time, error)
             raise
-        result = self._result(instant_time, metadata, schemas)
+        result = self._result(instant_time, metadata, schemas, self._index.commit_metadata(table.record_key_fields))
         if not self._config.write.auto_commit:
             return result
         try:
@@ -395,13 +398,19 @@ class BaseHoodieWriteClient:
                 self.post_commit(instant_time)
         return attrs.evolve(result, is_committed=is_committed, steps=self._metrics.steps)
 
-    def _result(self, instant_time: str, metadata: HoodieWriteMetadata, schemas: WriteSchemas) -> HoodieWriteResult:
+    def _result(
+        self,
+        instant_time: str,
+        metadata: HoodieWriteMetadata,
+        schemas: WriteSchemas,
+        index_metadata: Mapping[str, str],
+    ) -> HoodieWriteResult:
         stats: dict[str, list[HoodieWriteStat]] = {}
         for status in metadata.statuses:
             stats.setdefault(status.partition_path, []).append(status.stat)
         commit_metadata = HoodieCommitMetadata(
             partition_to_write_stats={path: tuple(group) for path, group in sorted(stats.items())},
-            extra_metadata={"schema": schemas.avro, **self._config.extra_metadata},
+            extra_metadata={"schema": schemas.avro, **index_metadata, **self._config.extra_metadata},
             operation_type=metadata.operation,
         )
         return HoodieWriteResult(

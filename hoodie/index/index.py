@@ -112,6 +112,14 @@ class HoodieIndex(ABC):
         """
         return False
 
+    def commit_metadata(self, record_key_fields: Sequence[str]) -> Mapping[str, str]:
+        """What the extra metadata of a commit says of the index: what writers to come must do alike.
+
+        Args:
+            record_key_fields: The table's.
+        """
+        return {}
+
     def decides_by_keys(self, table: IndexedTable) -> bool:
         """Whether `find_locations` can answer; else whole records are needed, and `tag_location` is asked."""
         return True

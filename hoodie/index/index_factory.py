@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hoodie.common.util.class_loading import load_class
-from hoodie.config.index_config import IndexType
+from hoodie.config.index_config import BucketEngine, IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
@@ -22,13 +22,24 @@ from hoodie.index.simple.simple_index import HoodieSimpleIndex
 __all__ = ["create_index"]
 
 _CLASS_KEY = "hoodie.index.class"
+
+
+def _create_bucket_index(config: HoodieWriteConfig) -> HoodieIndex:
+    if config.index.bucket_engine is BucketEngine.CONSISTENT_HASHING:
+        raise HoodieConfigException(
+            "hoodie.index.bucket.engine = CONSISTENT_HASHING: it is for MERGE_ON_READ tables only, as in Hudi, and "
+            "hoodie writes COPY_ON_WRITE tables; leave it out (SIMPLE)"
+        )
+    return HoodieSimpleBucketIndex(config)
+
+
 _INDEXES: dict[IndexType, Callable[[HoodieWriteConfig], HoodieIndex]] = {
     IndexType.SIMPLE: HoodieSimpleIndex,
     IndexType.GLOBAL_SIMPLE: HoodieGlobalSimpleIndex,
     IndexType.BLOOM: HoodieBloomIndex,
     IndexType.GLOBAL_BLOOM: HoodieGlobalBloomIndex,
     IndexType.INMEMORY: HoodieInMemoryHashIndex,
-    IndexType.BUCKET: HoodieSimpleBucketIndex,
+    IndexType.BUCKET: _create_bucket_index,
 }
 
 

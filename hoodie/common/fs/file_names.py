@@ -43,6 +43,8 @@ LOG_FILE_EXTENSION = ".log"
 MARKER_IO_TYPES = ("CREATE", "MERGE", "APPEND")
 """What can stand behind ``.marker.``; the values of `hoodie.common.model.write_operation_type.IOType`."""
 
+_BUCKET_DIGITS = 8
+"""File ids of the bucket index begin with so many digits."""
 _MARKER_INFIX = ".marker."
 _CDC_SUFFIX = ".cdc"
 _NAME_PART = re.compile(r"[A-Za-z0-9-]+")
@@ -110,8 +112,11 @@ class MarkerName:
 
 
 def new_file_id_prefix() -> str:
-    """A fresh random prefix of file ids: a version 4 UUID in lower case."""
-    return str(uuid.uuid4())
+    """A fresh random prefix of file ids: a version 4 UUID in lower case, which is not the prefix of a bucket's id."""
+    while True:
+        prefix = str(uuid.uuid4())
+        if not prefix[:_BUCKET_DIGITS].isdigit():
+            return prefix
 
 
 def make_file_id(prefix: str, number: int) -> str:

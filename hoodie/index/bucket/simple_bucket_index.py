@@ -48,15 +48,25 @@ class HoodieSimpleBucketIndex(HoodieIndex):
     def places_records(self) -> bool:
         return True
 
+    def commit_metadata(self, record_key_fields: Sequence[str]) -> Mapping[str, str]:
+        identifier = self.identifier(record_key_fields)
+        return {
+            "hoodie.index.type": "BUCKET",
+            "hoodie.index.bucket.engine": "SIMPLE",
+            "hoodie.bucket.index.num.buckets": str(identifier.num_buckets),
+            "hoodie.bucket.index.hash.field": ",".join(identifier.hash_fields),
+            "hoodie.bucket.index.key.rule": identifier.rule.value,
+        }
+
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
-        if table.exact:
-            return HoodieSimpleIndex(self._config).find_locations(keys, context, table)
-        return self.locations(table)
+        locations = self.locations(table)
+        return HoodieSimpleIndex(self._config).find_locations(keys, context, table) if table.exact else locations
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        locations = self.locations(table)
         if table.exact:
             return HoodieSimpleIndex(self._config).tag_location(records, context, table)
-        return tag_with_locations(records, context.share(self.locations(table)))
+        return tag_with_locations(records, context.share(locations))
 
     def identifier(self, key_fields: Sequence[str]) -> BucketIdentifier:
         """Computes buckets as the configuration says.

@@ -1,0 +1,160 @@
+"""Refuse an index that contradicts how the files of a table were laid out, before anything is written.
+
+A table of version 6 says nowhere that it has buckets, nor how many. Two things tell: hoodie stores the layout in the
+extra metadata of each commit that it makes with a bucket index (`HoodieIndex.commit_metadata`), and the ids of file
+groups begin with the number of their bucket. Where real Hudi wrote last, some keys of its files are hashed: each must
+be in its bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.record_columns import RECORD_KEY_META
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.index_config import BucketKeyRule
+from hoodie.exception import HoodieConfigException, HoodieIndexException
+from hoodie.index.bucket.bucket_identifier import BucketIdentifier, are_bucket_ids, bucket_of_file_id
+from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
+from hoodie.index.index import HoodieIndex
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.storage.storage_path import join
+
+__all__ = ["check_layout"]
+
+SAMPLED_FILES = 4
+SAMPLED_KEYS = 1000
+ENOUGH_KEYS = 64
+"""Keys after which no further file is opened: none of another layout has all of them in the right bucket."""
+_TYPE = "hoodie.index.type"
+_BUCKETS = "hoodie.bucket.index.num.buckets"
+_FIELDS = "hoodie.bucket.index.hash.field"
+_RULE = "hoodie.bucket.index.key.rule"
+_WAY_OUT = "Give the index options that the table was written with, or copy the table to a new one; nothing was written"
+
+
+def check_layout(index: HoodieIndex, meta_client: HoodieTableMetaClient, record_key_fields: Sequence[str]) -> None:
+    """Refuse an index for which keys of the table would get a second place.
+
+    Costs a look at the newest commit that wrote files, and at most `SAMPLED_FILES` of them where real Hudi wrote them.
+
+    Args:
+        index: Of the writer.
+        meta_client: The table.
+        record_key_fields: The table's.
+
+    Raises:
+        HoodieIndexException: The table has buckets and the index none, or the other way round, or other buckets.
+        HoodieConfigException: Hash fields that are no record key fields.
+    """
+    identifier = index.identifier(record_key_fields) if isinstance(index, HoodieSimpleBucketIndex) else None
+    if identifier is not None:
+        _check_hash_fields(identifier)
+    newest = next(_commits_with_files(meta_client), None)
+    if newest is None:
+        return
+    table = f"the table at {meta_client.base_path}"
+    stored = newest.extra_metadata
+    stats = list(newest.write_stats)
+    if identifier is None:
+        if not index.places_records and (
+            stored.get(_TYPE) == "BUCKET" or are_bucket_ids([str(stat.file_id) for stat in stats])
+        ):
+            buckets = f" ({_BUCKETS}={stored[_BUCKETS]})" if _BUCKETS in stored else ""
+            raise HoodieIndexException(
+                f"{table} was written with hoodie.index.type=BUCKET{buckets}, and this writer has another index: "
+                "its new records would be in file groups where a writer of buckets never looks, and be stored twice. "
+                f"{_WAY_OUT}"
+            )
+        return
+    _check_file_ids(stats, identifier, table)
+    if stored.get(_TYPE) == "BUCKET":
+        _check_stored_layout(stored, identifier, table)
+    elif meta_client.table_config.populate_meta_fields:
+        _check_keys(stats, identifier, meta_client)
+
+
+def _check_hash_fields(identifier: BucketIdentifier) -> None:
+    strange = [field for field in identifier.hash_fields if field not in identifier.key_fields]
+    if strange:
+        raise HoodieConfigException(
+            f"{_FIELDS} = {','.join(identifier.hash_fields)}: {', '.join(strange)} is no record key field; the record "
+            f"key fields are {','.join(identifier.key_fields)}, and what is hashed must be some or all of them"
+        )
+
+
+def _commits_with_files(meta_client: HoodieTableMetaClient) -> Iterator[HoodieCommitMetadata]:
+    """Metadata of the completed commits that wrote files, the newest first."""
+    timeline = meta_client.active_timeline
+    for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):
+        metadata = timeline.read_commit_metadata(instant)
+        if any(True for _ in metadata.write_stats):
+            yield metadata
+
+
+def _check_file_ids(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, table: str) -> None:
+    for stat in stats:
+        bucket = bucket_of_file_id(str(stat.file_id))
+        if bucket is None:
+            raise HoodieIndexException(
+                f"{table} was not written with hoodie.index.type=BUCKET: the file id {stat.file_id} is of no bucket. "
+                f"Its keys would be stored a second time. {_WAY_OUT}"
+            )
+        if bucket >= identifier.num_buckets:
+            raise HoodieIndexException(
+                f"{table} has more buckets than {_BUCKETS}={identifier.num_buckets}: the file id {stat.file_id} is "
+                f"that of bucket {bucket}. Its keys would be stored a second time. {_WAY_OUT}"
+            )
+
+
+def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier, table: str) -> None:
+    """Compare with what the newest commit says."""
+    found = {
+        _BUCKETS: (stored.get(_BUCKETS, ""), str(identifier.num_buckets)),
+        _FIELDS: (
+            ",".join(sorted(stored.get(_FIELDS, "").split(","))),
+            ",".join(sorted(identifier.hash_fields)),
+        ),
+        _RULE: (stored.get(_RULE, ""), identifier.rule.value),
+    }
+    if found[_RULE][0] in ("", BucketKeyRule.REFUSE.value):
+        # No key is there that releases of Hudi would have in different buckets: from now on any rule will do.
+        del found[_RULE]
+    differ = {name: values for name, values in found.items() if values[0] != values[1]}
+    if differ:
+        lines = "; ".join(f"{name} is {theirs} there and {ours} here" for name, (theirs, ours) in differ.items())
+        raise HoodieIndexException(
+            f"{table} has other buckets than this writer: {lines}. Its keys would be stored a second time. {_WAY_OUT}"
+        )
+
+
+def _check_keys(
+    stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, meta_client: HoodieTableMetaClient
+) -> None:
+    """Hash keys of a few files: each must be in its bucket."""
+    seen = 0
+    schema = pa.schema([(RECORD_KEY_META, pa.string())])
+    files = [stat for stat in stats if stat.num_writes and str(stat.path).endswith(".parquet")]
+    # Those with the most rows say most.
+    for stat in sorted(files, key=lambda stat: -stat.num_writes)[:SAMPLED_FILES]:
+        path = join(meta_client.base_path, str(stat.path))
+        with HoodieParquetReader(meta_client.storage, path) as reader:
+            batches = reader.iter_batches([RECORD_KEY_META], schema, batch_rows=SAMPLED_KEYS)
+            keys = next(batches, pa.RecordBatch.from_pylist([], schema=schema)).column(0).drop_null()
+        buckets = identifier.bucket_ids(keys)
+        wrong = buckets != bucket_of_file_id(str(stat.file_id))
+        if wrong.any():
+            first = int(wrong.argmax())
+            raise HoodieIndexException(
+                f"the table at {meta_client.base_path} has other buckets than this writer: the key "
+                f"'{keys[first].as_py()}' is in {path}, but with {_BUCKETS}={identifier.num_buckets}, "
+                f"{_FIELDS}={','.join(identifier.hash_fields)} and {_RULE}={identifier.rule.value} it belongs to "
+                f"bucket {buckets[first]}. It would be stored a second time. {_WAY_OUT}"
+            )
+        seen += len(keys)
+        if seen >= ENOUGH_KEYS:
+            return

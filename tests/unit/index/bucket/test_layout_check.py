@@ -1,0 +1,123 @@
+"""An index that contradicts the layout of a table is refused before anything is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoodie import HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.fs.file_names import new_file_id_prefix
+from hoodie.exception import HoodieConfigException, HoodieIndexException
+from hoodie.index.index_factory import create_index
+from tests.unit.index.bucket.test_simple_bucket_index import BUCKETS, make_table, read, write
+
+RECORDS = {(f"k{number}", "north"): number for number in range(50)}
+COUNT = "hoodie__bucket__index__num__buckets"
+SIMPLE = {"hoodie__index__type": "SIMPLE"}
+
+
+def files_below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def forget_layout(base_path: Path) -> None:
+    """Leave what real Hudi would have written: nothing in the extra metadata of commits."""
+    for file in (base_path / ".hoodie").glob("*.commit"):
+        content = json.loads(file.read_text())
+        metadata = content["extraMetadata"]
+        content["extraMetadata"] = {key: value for key, value in metadata.items() if not key.startswith("hoodie.")}
+        file.write_text(json.dumps(content))
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def assert_refused(base_path: Path, message: str, operation: str = "upsert", **options: Any) -> None:
+    before = files_below(base_path)
+    with pytest.raises(HoodieIndexException, match=message):
+        write(str(base_path), operation, {("new", "north"): 1}, **options)
+    assert files_below(base_path) == before
+
+
+@pytest.mark.parametrize("forget", [forget_layout, lambda base_path: None])
+@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "delete"])
+@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE", "INMEMORY"])
+def test_a_table_of_buckets_is_not_written_with_another_index(
+    tmp_path: Path, index: str, operation: str, forget: Callable[[Path], None]
+) -> None:
+    write(make_table(tmp_path), "upsert", RECORDS)
+    forget(tmp_path)
+    assert_refused(tmp_path, "was written with hoodie.index.type=BUCKET", operation, hoodie__index__type=index)
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "delete"])
+def test_a_table_of_another_index_is_not_written_with_buckets(tmp_path: Path, operation: str) -> None:
+    write(make_table(tmp_path), "upsert", RECORDS, **SIMPLE)
+    assert_refused(tmp_path, "was not written with hoodie.index.type=BUCKET", operation)
+
+
+@pytest.mark.parametrize("forget", [forget_layout, lambda base_path: None])
+@pytest.mark.parametrize("count", [1, BUCKETS - 1, BUCKETS + 1, 2 * BUCKETS, 256])
+def test_another_number_of_buckets_is_refused(tmp_path: Path, count: int, forget: Callable[[Path], None]) -> None:
+    write(make_table(tmp_path), "upsert", RECORDS)
+    forget(tmp_path)
+    assert_refused(tmp_path, "has (other|more) buckets than", **{COUNT: count})
+    write(str(tmp_path), "upsert", RECORDS)
+    assert len(read(str(tmp_path))) == len(RECORDS)
+
+
+def test_other_hash_fields_are_refused(tmp_path: Path) -> None:
+    make_table(tmp_path, record_key_fields=["id", "v"])
+    write(str(tmp_path), "upsert", RECORDS)
+    field = {"hoodie__bucket__index__hash__field": "v"}
+    assert_refused(tmp_path, r"hash\.field is id,v there and v here", **field)
+    forget_layout(tmp_path)
+    assert_refused(tmp_path, "has other buckets than this writer: the key 'id:k", **field)
+    write(str(tmp_path), "upsert", RECORDS, hoodie__bucket__index__hash__field="v,id")
+    assert len(read(str(tmp_path))) == len(RECORDS)
+
+
+def test_a_rule_for_keys_is_kept_once_it_was_given(tmp_path: Path) -> None:
+    rule = "hoodie__bucket__index__key__rule"
+    write(make_table(tmp_path), "upsert", RECORDS)
+    write(str(tmp_path), "upsert", {("urn:1", "north"): 1}, **{rule: "0.15"})
+    assert_refused(tmp_path, r"key\.rule is 0\.15 there and 1\.x here", **{rule: "1.x"})
+    assert_refused(tmp_path, r"key\.rule is 0\.15 there and REFUSE here")
+
+
+def test_hash_fields_that_are_no_record_key_fields_are_refused(tmp_path: Path) -> None:
+    make_table(tmp_path)
+    with pytest.raises(HoodieConfigException, match="v is no record key field; the record key fields are id"):
+        write(str(tmp_path), "upsert", RECORDS, hoodie__bucket__index__hash__field="id,v")
+
+
+def test_consistent_hashing_is_refused_for_copy_on_write_as_in_hudi() -> None:
+    options = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "consistent_hashing"}
+    with pytest.raises(HoodieConfigException, match="MERGE_ON_READ tables only"):
+        create_index(HoodieWriteConfig.from_properties("/t", options))
+
+
+def test_the_layout_is_stored_in_commits(tmp_path: Path) -> None:
+    write(make_table(tmp_path), "upsert", RECORDS)
+    timeline = HoodieTableMetaClient.load(str(tmp_path)).active_timeline
+    metadata = timeline.read_commit_metadata(timeline.filter_completed_instants().instants[-1])
+    stored = {key: value for key, value in metadata.extra_metadata.items() if key.startswith("hoodie.")}
+    assert stored == {
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": "SIMPLE",
+        "hoodie.bucket.index.num.buckets": str(BUCKETS),
+        "hoodie.bucket.index.hash.field": "id",
+        "hoodie.bucket.index.key.rule": "REFUSE",
+    }
+
+
+def test_an_empty_commit_does_not_hide_the_layout(tmp_path: Path) -> None:
+    write(make_table(tmp_path), "upsert", RECORDS)
+    write(str(tmp_path), "delete", {("nobody", "south"): 0})
+    assert_refused(tmp_path, "has other buckets than this writer", **{COUNT: 2 * BUCKETS})
+
+
+def test_ids_of_other_indexes_never_look_like_those_of_buckets() -> None:
+    assert not any(new_file_id_prefix()[:8].isdigit() for _ in range(500))

@@ -1,0 +1,242 @@
+"""Tables with the bucket index, written by the local client and held against a dict."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hoodie
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieDuplicateKeyException,
+    HoodieIndexException,
+    HoodieKeyException,
+)
+from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("v", pa.int64())])
+BUCKETS = 3
+Key = tuple[str, str]
+_numbers = itertools.count()
+
+
+def make_table(base_path: Path, **arguments: Any) -> str:
+    given = {"record_key_fields": ["id"], "partition_fields": ["region"], **arguments}
+    HoodieTableMetaClient.init_table(str(base_path), table_name="trips", **given)
+    return str(base_path)
+
+
+def config_of(base_path: str, options: Mapping[str, Any] | None = None) -> HoodieWriteConfig:
+    given = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": BUCKETS}
+    return HoodieWriteConfig.from_properties(base_path, {**given, **(options or {})})
+
+
+def rows_of(records: Mapping[Key, int]) -> pa.Table:
+    return pa.Table.from_pylist([{"id": k, "region": r, "v": v} for (k, r), v in records.items()], SCHEMA)
+
+
+def write(base_path: str, operation: str, records: Mapping[Key, int] | pa.Table, **options: Any) -> Any:
+    names = {key.replace("__", "."): value for key, value in options.items()}
+    table = records if isinstance(records, pa.Table) else rows_of(records)
+    with HoodieLocalWriteClient(config_of(base_path, names)) as client:
+        return getattr(client, operation)(table)
+
+
+def read(base_path: str) -> list[tuple[Key, int]]:
+    return sorted(((row["id"], row["region"]), row["v"]) for row in hoodie.read_table(base_path).to_pylist())
+
+
+def files_by_bucket(base_path: str) -> Iterator[tuple[str, int, list[str]]]:
+    """(partition path, bucket, its keys) of the latest base files; no bucket has two."""
+    meta_client = HoodieTableMetaClient.load(base_path)
+    view = meta_client.view()
+    for partition_path in view.list_partitions():
+        seen = set()
+        for base_file in view.latest_base_files(partition_path):
+            bucket = bucket_of_file_id(base_file.file_id)
+            assert bucket is not None
+            assert bucket not in seen
+            seen.add(bucket)
+            with HoodieParquetReader(meta_client.storage, base_file.path) as reader:
+                yield partition_path, bucket, reader.read_record_keys().to_pylist()
+
+
+def assert_in_their_buckets(base_path: str, buckets: int = BUCKETS) -> None:
+    identifier = BucketIdentifier(buckets, ("id",), ("id",))
+    for _, bucket, keys in files_by_bucket(base_path):
+        assert identifier.bucket_ids(pa.array(keys, pa.string())).tolist() == [bucket] * len(keys)
+
+
+KEYS = st.tuples(
+    st.sampled_from(["a", "b", "", "key 7", "ü", "日本", "😀", "1", "01", "x" * 10_000, "-", "k2", "k3", "k4"]).filter(
+        bool
+    ),
+    st.sampled_from(["north", "süd"]),
+)
+WRITES = st.lists(
+    st.tuples(
+        st.sampled_from(["upsert", "upsert", "delete", "bulk_insert", "insert"]),
+        st.dictionaries(KEYS, st.integers(0, 1000), min_size=1, max_size=12),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(WRITES)
+def test_any_writes_leave_the_rows_of_a_dict_with_each_key_in_its_bucket(
+    tmp_path: Path, writes: list[tuple[str, dict[Key, int]]]
+) -> None:
+    base_path = make_table(tmp_path / f"t{next(_numbers)}")
+    model: dict[Key, int] = {}
+    for operation, asked in writes:
+        records = asked if "insert" not in operation else {key: v for key, v in asked.items() if key not in model}
+        if not records:
+            continue
+        write(base_path, operation, records)
+        if operation == "delete":
+            for key in records:
+                model.pop(key, None)
+        else:
+            model.update(records)
+        assert read(base_path) == sorted(model.items())
+    assert_in_their_buckets(base_path)
+
+
+def test_a_bucket_grows_beyond_the_maximum_file_size_and_stays_one_file(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path)
+    small = {"hoodie__parquet__max__file__size": 30_000, "hoodie__parquet__small__file__limit": 20_000}
+    first = {(f"k{number}", "north"): number for number in range(3000)}
+    write(base_path, "bulk_insert", first, **small)
+    write(base_path, "upsert", {(f"n{number}", "north"): number for number in range(3000)}, **small)
+    assert len(list(files_by_bucket(base_path))) == BUCKETS
+    assert len(read(base_path)) == 6000
+
+
+def test_a_key_that_was_inserted_twice_is_updated_and_deleted_in_both_places(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path)
+    key = ("a", "north")
+    write(base_path, "insert", {key: 1, ("b", "north"): 5})
+    write(base_path, "insert", {key: 2})
+    assert read(base_path) == [(key, 1), (key, 2), (("b", "north"), 5)]
+    write(base_path, "upsert", {key: 3})
+    assert read(base_path) == [(key, 3), (key, 3), (("b", "north"), 5)]
+    write(base_path, "delete", {key: 0})
+    assert read(base_path) == [(("b", "north"), 5)]
+
+
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+def test_inserts_replace_drop_or_refuse_known_keys_as_they_are_told(tmp_path: Path, operation: str) -> None:
+    base_path = make_table(tmp_path)
+    known, new = ("a", "north"), ("c", "north")
+    write(base_path, "upsert", {known: 1})
+    write(base_path, operation, {known: 2}, hoodie__merge__allow__duplicate__on__inserts="false")
+    assert read(base_path) == [(known, 2)]
+    write(base_path, operation, {known: 3, new: 3}, hoodie__datasource__insert__dup__policy="drop")
+    assert read(base_path) == [(known, 2), (new, 3)]
+    with pytest.raises(HoodieDuplicateKeyException, match="1 of the records"):
+        write(base_path, operation, {known: 4, ("d", "north"): 4}, hoodie__datasource__insert__dup__policy="fail")
+    assert_in_their_buckets(base_path)
+
+
+def test_deleting_keys_that_are_not_there_makes_no_file_groups(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path)
+    write(base_path, "upsert", {("a", "north"): 1})
+    write(base_path, "delete", {(f"x{number}", "north"): 0 for number in range(20)})
+    assert read(base_path) == [(("a", "north"), 1)]
+    assert len(list(files_by_bucket(base_path))) == 1
+
+
+def test_rows_that_were_read_go_back_and_new_ones_go_to_their_bucket(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path)
+    write(base_path, "upsert", {(f"k{number}", "north"): number for number in range(10)})
+    stored = hoodie.read_table(base_path).to_pylist()
+    changed = [{**row, "v": row["v"] + 100} for row in stored if row["id"] in ("k1", "k2", "k3")]
+    added = [
+        {**dict.fromkeys(stored[0]), "id": f"n{n}", "region": region, "v": n, "_hoodie_record_key": f"n{n}"}
+        | {"_hoodie_partition_path": region}
+        for n in range(8)
+        for region in ("north", "new")
+    ]
+    write(base_path, "upsert_prepped_records", pa.Table.from_pylist([*changed, *added]))
+    found = dict(read(base_path))
+    assert len(found) == 10 + 16
+    assert [found[f"k{n}", "north"] for n in range(4)] == [0, 101, 102, 103]
+    assert_in_their_buckets(base_path)
+
+
+def test_a_partial_update_of_a_missing_key_is_refused_though_its_bucket_has_a_file(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path)
+    write(base_path, "upsert", {(f"k{number}", "north"): number for number in range(20)})
+    partial = {"hoodie__write__partial__update": "true"}
+    with pytest.raises(HoodieKeyException, match="1 of the keys of this partial update are not in the table"):
+        write(base_path, "upsert", {("k1", "north"): 7, ("new", "north"): 7}, **partial)
+    write(base_path, "upsert", {("k1", "north"): 7}, **partial)
+    assert dict(read(base_path))["k1", "north"] == 7
+
+
+def test_files_of_bulk_insert_are_sorted_by_key_when_they_are_to_be(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path)
+    records = {(f"k{number * 7919 % 1000:03}", "north"): number for number in range(1000)}
+    write(base_path, "bulk_insert", records, hoodie__bulkinsert__sort__mode="PARTITION_SORT")
+    for _, _, keys in files_by_bucket(base_path):
+        assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"])
+def test_bulk_insert_refuses_sort_modes_that_cannot_hold_buckets(tmp_path: Path, mode: str) -> None:
+    base_path = make_table(tmp_path)
+    with pytest.raises(HoodieConfigException, match=r"hoodie\.bulkinsert\.sort\.mode at NONE"):
+        write(base_path, "bulk_insert", {("a", "north"): 1}, hoodie__bulkinsert__sort__mode=mode)
+    assert read(base_path) == []
+
+
+def test_keys_that_releases_of_hudi_put_in_different_buckets_are_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    base_path = make_table(tmp_path)
+    with pytest.raises(HoodieKeyException, match="1 record keys, such as 'urn:1'"):
+        write(base_path, "upsert", {("urn:1", "north"): 1, ("a", "north"): 1})
+    write(base_path, "upsert", {("urn:1", "north"): 1}, hoodie__bucket__index__key__rule="1.x")
+    write(base_path, "upsert", {("urn:1", "north"): 2}, hoodie__bucket__index__key__rule="1.x")
+    assert read(base_path) == [(("urn:1", "north"), 2)]
+
+
+def test_two_file_groups_of_one_bucket_are_refused_by_name(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path)
+    write(base_path, "upsert", {("a", "north"): 1})
+    (file,) = (tmp_path / "north").glob("*.parquet")
+    (tmp_path / "north" / f"{file.name[:8]}-aaaa{file.name[13:]}").write_bytes(file.read_bytes())
+    with pytest.raises(HoodieIndexException, match="partition 'north' has two file groups of bucket"):
+        write(base_path, "upsert", {("a", "north"): 2})
+
+
+def test_composite_keys_are_found_by_the_fields_that_are_hashed(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path, record_key_fields=["id", "v"])
+    option = {"hoodie__bucket__index__hash__field": "id"}
+    rows = pa.Table.from_pylist([{"id": k, "region": "north", "v": v} for k in "abc" for v in range(4)], SCHEMA)
+    write(base_path, "upsert", rows, **option)
+    write(base_path, "upsert", rows, **option)
+    assert len(read(base_path)) == 12
+    for _, _, keys in files_by_bucket(base_path):
+        assert len(keys) % 4 == 0
+
+
+def test_virtual_keys_can_be_inserted_into_buckets(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path, properties={"hoodie.populate.meta.fields": "false"})
+    for number in range(2):
+        records = {(f"k{number}{n}", "north"): n for n in range(10)}
+        write(base_path, "bulk_insert", records, hoodie__populate__meta__fields="false")
+    assert len(read(base_path)) == 20
+    view = HoodieTableMetaClient.load(base_path).view()
+    assert len(view.latest_base_files("north")) <= BUCKETS
