@@ -16,13 +16,14 @@ import functools
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
 from avro.datafile import DataFileReader, DataFileWriter
 from avro.errors import AvroException
-from avro.io import BinaryDecoder, DatumReader, DatumWriter
+from avro.io import BinaryDecoder, BinaryEncoder, DatumReader, DatumWriter
 from avro.schema import Schema
 from avro.schema import parse as parse_schema
 
@@ -37,12 +38,17 @@ __all__ = [
     "HoodieRollbackPartitionMetadata",
     "HoodieRollbackPlan",
     "HoodieRollbackRequest",
+    "avro_field",
     "decode",
     "decode_datums",
     "decode_record",
     "encode",
+    "encode_datums",
     "encode_record",
+    "map_of",
+    "record_of",
     "schema_of",
+    "tuple_of",
 ]
 
 NAMESPACE = "org.apache.hudi.avro.model"
@@ -50,6 +56,16 @@ NAMESPACE = "org.apache.hudi.avro.model"
 
 RECORDS: Mapping[str, str] = {
     "HoodieActionInstant": "timestamp string; action string; state string",
+    "HoodieArchivedMetaEntry": (
+        "hoodieCommitMetadata HoodieCommitMetadata?; hoodieCleanMetadata HoodieCleanMetadata?; "
+        "hoodieCompactionMetadata HoodieCompactionMetadata?; hoodieRollbackMetadata HoodieRollbackMetadata?; "
+        "hoodieSavePointMetadata HoodieSavepointMetadata?; commitTime string?; actionType string?; version int?=1; "
+        "hoodieCompactionPlan HoodieCompactionPlan?; hoodieCleanerPlan HoodieCleanerPlan?; actionState string?; "
+        "hoodieReplaceCommitMetadata HoodieReplaceCommitMetadata?; "
+        "hoodieRequestedReplaceMetadata HoodieRequestedReplaceMetadata?; "
+        "HoodieInflightReplaceMetadata HoodieCommitMetadata?; hoodieIndexCommitMetadata HoodieIndexCommitMetadata?; "
+        "stateTransitionTime string?"
+    ),
     "HoodieCleanFileInfo": "filePath string?; isBootstrapBaseFile boolean?",
     "HoodieCleanMetadata": (
         "startCleanTime string; timeTakenInMillis long; totalFilesDeleted int; earliestCommitToRetain string; "
@@ -75,6 +91,10 @@ RECORDS: Mapping[str, str] = {
         "version int?=1; preserveHoodieMetadata boolean?"
     ),
     "HoodieClusteringStrategy": "strategyClassName string?; strategyParams {string}?; version int?=1",
+    "HoodieCommitMetadata": (
+        "partitionToWriteStats {[HoodieWriteStat]}?; extraMetadata {string}?; version int?=1; operationType string?"
+    ),
+    "HoodieCompactionMetadata": "partitionToCompactionWriteStats {[HoodieCompactionWriteStat]}?!",
     "HoodieCompactionOperation": (
         "baseInstantTime string?!; deltaFilePaths [string]?; dataFilePath string?; fileId string?!; "
         "partitionPath string?; metrics {double}?; bootstrapFilePath string?"
@@ -84,7 +104,20 @@ RECORDS: Mapping[str, str] = {
         "strategy HoodieCompactionStrategy?; preserveHoodieMetadata boolean?=false"
     ),
     "HoodieCompactionStrategy": "compactorClassName string?; strategyParams {string}?; version int?=1",
+    "HoodieCompactionWriteStat": (
+        "partitionPath string?; totalLogRecords long?; totalLogFiles long?; totalUpdatedRecordsCompacted long?; "
+        "hoodieWriteStat HoodieWriteStat?"
+    ),
+    "HoodieIndexCommitMetadata": (
+        "version int?=1; operationType string?; indexPartitionInfos [HoodieIndexPartitionInfo]?"
+    ),
+    "HoodieIndexPartitionInfo": "version int?=1; metadataPartitionPath string?; indexUptoInstant string?",
     "HoodieInstantInfo": "commitTime string; action string",
+    "HoodieMergeArchiveFilePlan": "version int?=1; candidate [string]?; mergedArchiveFileName string?",
+    "HoodieReplaceCommitMetadata": (
+        "partitionToWriteStats {[HoodieWriteStat]}?; extraMetadata {string}?; version int?=1; operationType string?; "
+        "partitionToReplaceFileIds {[string]}?"
+    ),
     "HoodieRequestedReplaceMetadata": (
         "operationType string?; clusteringPlan HoodieClusteringPlan?; extraMetadata {string}?; version int?=1"
     ),
@@ -119,6 +152,12 @@ RECORDS: Mapping[str, str] = {
         "dataFilePath string?; deltaFilePaths [string]?; fileId string?!; partitionPath string?; "
         "bootstrapFilePath string?; version int?=1"
     ),
+    "HoodieWriteStat": (
+        "fileId string?; path string?; prevCommit string?; numWrites long?; numDeletes long?; numUpdateWrites long?; "
+        "totalWriteBytes long?; totalWriteErrors long?; partitionPath string?; totalLogRecords long?; "
+        "totalLogFiles long?; totalUpdatedRecordsCompacted long?; numInserts long?; totalLogBlocks long?; "
+        "totalCorruptLogBlock long?; totalRollbackBlocks long?; fileSizeInBytes long?"
+    ),
 }
 """Record name to fields in their order: ``[T]`` is an array, ``{T}`` a map with string keys, ``T=x`` has the default x.
 ``T?`` is null or T with the default null, ``T?!`` the same without a default, ``T?=x`` is T or null with the default x.
@@ -130,29 +169,37 @@ _FIELD = re.compile(r"(?P<name>\w+) (?P<type>[^=?!\s]*(?:\?[\]}]+)?)(?P<nullable
 _T = TypeVar("_T")
 
 
-def _avro(name: str, convert: Callable[[Any], Any] | None = None) -> dict[str, Any]:
-    """Metadata of an attribute: the Avro field, and what turns its decoded value into the attribute's."""
+def avro_field(name: str, convert: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+    """Metadata of an attribute: the Avro field, and what turns its decoded value into the attribute's.
+
+    Args:
+        name: The field in Hudi's schema.
+        convert: Takes what was decoded; None keeps it.
+    """
     return {"name": name, "convert": convert}
 
 
-def _record_of(cls: type) -> Callable[[Any], Any]:
+def record_of(cls: type) -> Callable[[Any], Any]:
+    """Turns a decoded record, or None, into one of a class; for `avro_field`."""
     return lambda value: None if value is None else _from_value(cls, value)
 
 
-def _tuple_of(cls: type) -> Callable[[Any], Any]:
+def tuple_of(cls: type) -> Callable[[Any], Any]:
+    """Turns a decoded array of records into a tuple of a class; for `avro_field`."""
     return lambda values: tuple(_from_value(cls, value) for value in values or ())
 
 
-def _map_of(cls: type) -> Callable[[Any], Any]:
-    return lambda values: {key: _from_value(cls, value) for key, value in values.items()}
+def map_of(cls: type) -> Callable[[Any], Any]:
+    """Turns a decoded map of records into a dict of a class; for `avro_field`."""
+    return lambda values: {key: _from_value(cls, value) for key, value in (values or {}).items()}
 
 
 @attrs.frozen
 class HoodieInstantInfo:
     """An instant that is, or was, rolled back."""
 
-    commit_time: str = attrs.field(metadata=_avro("commitTime"))
-    action: str = attrs.field(metadata=_avro("action"))
+    commit_time: str = attrs.field(metadata=avro_field("commitTime"))
+    action: str = attrs.field(metadata=avro_field("action"))
 
 
 @attrs.frozen
@@ -167,12 +214,12 @@ class HoodieRollbackRequest:
         log_blocks_to_be_deleted: Full path of a log file to its size in bytes.
     """
 
-    partition_path: str = attrs.field(metadata=_avro("partitionPath"))
-    file_id: str | None = attrs.field(default=None, metadata=_avro("fileId"))
-    latest_base_instant: str | None = attrs.field(default=None, metadata=_avro("latestBaseInstant"))
-    files_to_be_deleted: tuple[str, ...] = attrs.field(default=(), metadata=_avro("filesToBeDeleted", tuple))
+    partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
+    file_id: str | None = attrs.field(default=None, metadata=avro_field("fileId"))
+    latest_base_instant: str | None = attrs.field(default=None, metadata=avro_field("latestBaseInstant"))
+    files_to_be_deleted: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("filesToBeDeleted", tuple))
     log_blocks_to_be_deleted: Mapping[str, int] | None = attrs.field(
-        factory=dict, metadata=_avro("logBlocksToBeDeleted")
+        factory=dict, metadata=avro_field("logBlocksToBeDeleted")
     )
 
 
@@ -181,24 +228,24 @@ class HoodieRollbackPlan:
     """The content of a requested rollback: which instant, and what to delete."""
 
     instant_to_rollback: HoodieInstantInfo | None = attrs.field(
-        metadata=_avro("instantToRollback", _record_of(HoodieInstantInfo))
+        metadata=avro_field("instantToRollback", record_of(HoodieInstantInfo))
     )
     rollback_requests: tuple[HoodieRollbackRequest, ...] = attrs.field(
-        default=(), metadata=_avro("RollbackRequests", _tuple_of(HoodieRollbackRequest))
+        default=(), metadata=avro_field("RollbackRequests", tuple_of(HoodieRollbackRequest))
     )
-    version: int | None = attrs.field(default=1, metadata=_avro("version"))
+    version: int | None = attrs.field(default=1, metadata=avro_field("version"))
 
 
 @attrs.frozen
 class HoodieRollbackPartitionMetadata:
     """What a rollback deleted in one partition: full paths."""
 
-    partition_path: str = attrs.field(metadata=_avro("partitionPath"))
-    success_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=_avro("successDeleteFiles", tuple))
-    failed_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=_avro("failedDeleteFiles", tuple))
-    rollback_log_files: Mapping[str, int] | None = attrs.field(factory=dict, metadata=_avro("rollbackLogFiles"))
+    partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
+    success_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("successDeleteFiles", tuple))
+    failed_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("failedDeleteFiles", tuple))
+    rollback_log_files: Mapping[str, int] | None = attrs.field(factory=dict, metadata=avro_field("rollbackLogFiles"))
     log_files_from_failed_commit: Mapping[str, int] | None = attrs.field(
-        factory=dict, metadata=_avro("logFilesFromFailedCommit")
+        factory=dict, metadata=avro_field("logFilesFromFailedCommit")
     )
 
 
@@ -216,16 +263,16 @@ class HoodieRollbackMetadata:
         instants_rollback: The instants that were rolled back, with their actions.
     """
 
-    start_rollback_time: str = attrs.field(metadata=_avro("startRollbackTime"))
-    time_taken_ms: int = attrs.field(metadata=_avro("timeTakenInMillis"))
-    total_files_deleted: int = attrs.field(metadata=_avro("totalFilesDeleted"))
-    commits_rollback: tuple[str, ...] = attrs.field(metadata=_avro("commitsRollback", tuple))
+    start_rollback_time: str = attrs.field(metadata=avro_field("startRollbackTime"))
+    time_taken_ms: int = attrs.field(metadata=avro_field("timeTakenInMillis"))
+    total_files_deleted: int = attrs.field(metadata=avro_field("totalFilesDeleted"))
+    commits_rollback: tuple[str, ...] = attrs.field(metadata=avro_field("commitsRollback", tuple))
     partition_metadata: Mapping[str, HoodieRollbackPartitionMetadata] = attrs.field(
-        factory=dict, metadata=_avro("partitionMetadata", _map_of(HoodieRollbackPartitionMetadata))
+        factory=dict, metadata=avro_field("partitionMetadata", map_of(HoodieRollbackPartitionMetadata))
     )
-    version: int | None = attrs.field(default=1, metadata=_avro("version"))
+    version: int | None = attrs.field(default=1, metadata=avro_field("version"))
     instants_rollback: tuple[HoodieInstantInfo, ...] = attrs.field(
-        default=(), metadata=_avro("instantsRollback", _tuple_of(HoodieInstantInfo))
+        default=(), metadata=avro_field("instantsRollback", tuple_of(HoodieInstantInfo))
     )
 
 
@@ -240,10 +287,10 @@ class HoodieRequestedReplaceMetadata:
         version: 1 with a clustering plan.
     """
 
-    operation_type: str | None = attrs.field(default=None, metadata=_avro("operationType"))
-    clustering_plan: Mapping[str, Any] | None = attrs.field(default=None, metadata=_avro("clusteringPlan"))
-    extra_metadata: Mapping[str, str] | None = attrs.field(default=None, metadata=_avro("extraMetadata"))
-    version: int | None = attrs.field(default=None, metadata=_avro("version"))
+    operation_type: str | None = attrs.field(default=None, metadata=avro_field("operationType"))
+    clustering_plan: Mapping[str, Any] | None = attrs.field(default=None, metadata=avro_field("clusteringPlan"))
+    extra_metadata: Mapping[str, str] | None = attrs.field(default=None, metadata=avro_field("extraMetadata"))
+    version: int | None = attrs.field(default=None, metadata=avro_field("version"))
 
 
 def encode(value: attrs.AttrsInstance) -> bytes:
@@ -317,6 +364,28 @@ def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
     if len(records) != 1 or not isinstance(records[0], dict):
         raise HoodieCorruptedDataException(f"Cannot read {what}: it holds {len(records) or 'no'} records, not one")
     return records[0]
+
+
+def encode_datums(name: str, values: Iterable[Mapping[str, Any]]) -> list[bytes]:
+    """Bare Avro records, as blocks of a log file hold them.
+
+    Args:
+        name: One of `RECORDS`; the schema of its records is `schema_of`.
+        values: Avro field to value; every field is there, in nested records too.
+
+    Raises:
+        HoodieException: A field has a value that its schema does not allow.
+    """
+    writer = DatumWriter(_parsed_schema(name))
+    datums = []
+    for value in values:
+        buffer = io.BytesIO()
+        try:
+            writer.write(dict(value), BinaryEncoder(buffer))
+        except (AvroException, AttributeError, TypeError, ValueError, struct.error) as error:
+            raise HoodieException(f"Cannot write a {name}: {error}") from error
+        datums.append(buffer.getvalue())
+    return datums
 
 
 def decode_datums(

@@ -15,11 +15,14 @@ from hoodie.common.config.property import (
     all_keys,
     display_value,
     is_sensitive,
+    properties_of,
     read_group,
     to_property_value,
 )
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
+from hoodie.config.archival_config import HoodieArchivalConfig
+from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.index_config import HoodieIndexConfig
@@ -45,12 +48,20 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "payload": HoodiePayloadConfig,
         "timestamps": HoodieTimestampKeyGeneratorConfig,
         "retry": StorageRetryConfig,
+        "clean": HoodieCleanConfig,
+        "archival": HoodieArchivalConfig,
     }
 )
 _PREFIX = "hoodie."
 _METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
 _DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
 _DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
+_POLICY_OF = {
+    "commits_retained": CleaningPolicy.KEEP_LATEST_COMMITS,
+    "hours_retained": CleaningPolicy.KEEP_LATEST_BY_HOURS,
+    "file_versions_retained": CleaningPolicy.KEEP_LATEST_FILE_VERSIONS,
+}
+"""The number that names a policy by being given."""
 
 
 def _shown_properties(properties: Mapping[str, str]) -> str:
@@ -79,6 +90,8 @@ class HoodieWriteConfig:
         payload: How records of one key merge.
         timestamps: How partition paths are made of times.
         retry: How often calls of an object store are made again.
+        clean: Which versions of files are kept, and when the others are deleted.
+        archival: How long the active timeline is, and how its archive is kept.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -95,6 +108,8 @@ class HoodieWriteConfig:
     payload: HoodiePayloadConfig = attrs.field(factory=HoodiePayloadConfig)
     timestamps: HoodieTimestampKeyGeneratorConfig = attrs.field(factory=HoodieTimestampKeyGeneratorConfig)
     retry: StorageRetryConfig = attrs.field(factory=StorageRetryConfig)
+    clean: HoodieCleanConfig = attrs.field(factory=HoodieCleanConfig)
+    archival: HoodieArchivalConfig = attrs.field(factory=HoodieArchivalConfig)
 
     @classmethod
     def from_properties(
@@ -126,6 +141,7 @@ class HoodieWriteConfig:
             problems.append(f"base_path = {base_path!r}: must be the path or URL of the table's folder")
         given = _as_text(properties or {}, problems)
         groups = {name: read_group(group, given, problems) for name, group in GROUPS.items()}
+        groups["clean"] = _with_inferred_policy(groups["clean"], given)
         config = cls(base_path=path, properties=given, storage_options=storage_options, **groups)
         ignored = _check_keys(given, config.write.commit_metadata_key_prefix, problems)
         problems += _contradictions(config)
@@ -163,6 +179,15 @@ class HoodieWriteConfig:
             raise HoodieConfigException(
                 f"The properties of this writer contradict those of the table at {self.base_path!r}:{lines}"
             )
+
+
+def _with_inferred_policy(clean: HoodieCleanConfig, given: Mapping[str, str]) -> HoodieCleanConfig:
+    """The cleaning policy of the one number that is given, where no policy is."""
+    declared = properties_of(HoodieCleanConfig)
+    if given.keys() & set(declared["policy"].keys):
+        return clean
+    found = [policy for name, policy in _POLICY_OF.items() if given.keys() & set(declared[name].keys)]
+    return attrs.evolve(clean, policy=found[0]) if len(found) == 1 else clean
 
 
 def _as_text(properties: Mapping[str, Any], problems: list[str]) -> dict[str, str]:
@@ -221,6 +246,7 @@ def _contradictions(config: HoodieWriteConfig) -> list[str]:
         _drops_without_combining,
         _sorts_without_partitioner,
         _keeps_and_nulls_missing_columns,
+        _archives_to_more_than_it_may_have,
     )
     found = [problem for check in checks if (problem := check(config)) is not None]
     return [*found, *_wrong_extra_metadata(config)]
@@ -281,6 +307,16 @@ def _keeps_and_nulls_missing_columns(config: HoodieWriteConfig) -> str | None:
     return (
         "hoodie.write.partial.update = true keeps the values of columns that the input lacks, and "
         "hoodie.write.set.null.for.missing.columns = true writes nulls there: leave one of them out"
+    )
+
+
+def _archives_to_more_than_it_may_have(config: HoodieWriteConfig) -> str | None:
+    minimum, maximum = config.archival.min_commits, config.archival.max_commits
+    if minimum < maximum:
+        return None
+    return (
+        f"hoodie.keep.min.commits = {minimum} is not smaller than hoodie.keep.max.commits = {maximum}: archiving would "
+        "keep more commits than it allows; lower the first or raise the second"
     )
 
 

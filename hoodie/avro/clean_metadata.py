@@ -1,0 +1,139 @@
+"""What a clean plans and reports, and the plan of merging archive files: the classes behind their Avro records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from hoodie.avro.timeline_metadata import avro_field, map_of, record_of
+
+__all__ = [
+    "HoodieActionInstant",
+    "HoodieCleanFileInfo",
+    "HoodieCleanMetadata",
+    "HoodieCleanPartitionMetadata",
+    "HoodieCleanerPlan",
+    "HoodieMergeArchiveFilePlan",
+]
+
+
+@attrs.frozen
+class HoodieActionInstant:
+    """An instant as a plan names it; the state is a name such as COMPLETED."""
+
+    timestamp: str = attrs.field(metadata=avro_field("timestamp"))
+    action: str = attrs.field(metadata=avro_field("action"))
+    state: str = attrs.field(metadata=avro_field("state"))
+
+
+@attrs.frozen
+class HoodieCleanFileInfo:
+    """One file to delete: its full path."""
+
+    file_path: str = attrs.field(metadata=avro_field("filePath"))
+    is_bootstrap_base_file: bool | None = attrs.field(default=False, metadata=avro_field("isBootstrapBaseFile"))
+
+
+def _file_lists(value: Mapping[str, list[Mapping[str, object]]] | None) -> dict[str, tuple[HoodieCleanFileInfo, ...]]:
+    return {
+        partition_path: tuple(
+            HoodieCleanFileInfo(str(file["filePath"] or ""), bool(file["isBootstrapBaseFile"])) for file in files
+        )
+        for partition_path, files in (value or {}).items()
+    }
+
+
+@attrs.frozen
+class HoodieCleanerPlan:
+    """The content of a requested clean, and in table version 6 of an inflight one.
+
+    Attributes:
+        earliest_instant_to_retain: The first instant that stays readable; None by the policy that counts versions.
+        last_completed_commit_timestamp: The newest completed write when the plan was made, "" of none.
+        policy: Name of the `CleaningPolicy`.
+        files_to_be_deleted_per_partition: Of plans of version 1: partition path to names of files.
+        file_paths_to_be_deleted_per_partition: Partition path to the files, by full path.
+        partitions_to_be_deleted: Partition paths of which nothing is left.
+        version: 2.
+        extra_metadata: ``savepointed_timestamps``: the savepoints that held files, with commas between them.
+    """
+
+    earliest_instant_to_retain: HoodieActionInstant | None = attrs.field(
+        metadata=avro_field("earliestInstantToRetain", record_of(HoodieActionInstant))
+    )
+    last_completed_commit_timestamp: str = attrs.field(metadata=avro_field("lastCompletedCommitTimestamp"))
+    policy: str = attrs.field(metadata=avro_field("policy"))
+    files_to_be_deleted_per_partition: Mapping[str, list[str]] | None = attrs.field(
+        factory=dict, metadata=avro_field("filesToBeDeletedPerPartition")
+    )
+    version: int | None = attrs.field(default=2, metadata=avro_field("version"))
+    file_paths_to_be_deleted_per_partition: Mapping[str, tuple[HoodieCleanFileInfo, ...]] = attrs.field(
+        factory=dict, metadata=avro_field("filePathsToBeDeletedPerPartition", _file_lists)
+    )
+    partitions_to_be_deleted: tuple[str, ...] = attrs.field(
+        default=(), metadata=avro_field("partitionsToBeDeleted", lambda value: tuple(value or ()))
+    )
+    extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict, metadata=avro_field("extraMetadata"))
+
+    @property
+    def file_count(self) -> int:
+        """Files that the plan deletes."""
+        return sum(len(files) for files in self.file_paths_to_be_deleted_per_partition.values())
+
+
+@attrs.frozen
+class HoodieCleanPartitionMetadata:
+    """What a clean deleted in one partition: names of files, not paths."""
+
+    partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
+    policy: str = attrs.field(metadata=avro_field("policy"))
+    delete_path_patterns: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("deletePathPatterns", tuple))
+    success_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("successDeleteFiles", tuple))
+    failed_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("failedDeleteFiles", tuple))
+    is_partition_deleted: bool | None = attrs.field(default=False, metadata=avro_field("isPartitionDeleted"))
+
+
+@attrs.frozen
+class HoodieCleanMetadata:
+    """The content of a completed clean.
+
+    Attributes:
+        start_clean_time: The clean's own instant time.
+        time_taken_ms: How long it took.
+        total_files_deleted: Files that are gone.
+        earliest_commit_to_retain: As of the plan; "" for none. The next clean goes on from there.
+        last_completed_commit_timestamp: As of the plan.
+        partition_metadata: Partition path to what was deleted there.
+        version: 2.
+        bootstrap_partition_metadata: Empty: tables that were bootstrapped are not supported.
+        extra_metadata: As of the plan.
+    """
+
+    start_clean_time: str = attrs.field(metadata=avro_field("startCleanTime"))
+    time_taken_ms: int = attrs.field(metadata=avro_field("timeTakenInMillis"))
+    total_files_deleted: int = attrs.field(metadata=avro_field("totalFilesDeleted"))
+    earliest_commit_to_retain: str = attrs.field(metadata=avro_field("earliestCommitToRetain"))
+    last_completed_commit_timestamp: str = attrs.field(metadata=avro_field("lastCompletedCommitTimestamp"))
+    partition_metadata: Mapping[str, HoodieCleanPartitionMetadata] = attrs.field(
+        factory=dict, metadata=avro_field("partitionMetadata", map_of(HoodieCleanPartitionMetadata))
+    )
+    version: int | None = attrs.field(default=2, metadata=avro_field("version"))
+    bootstrap_partition_metadata: Mapping[str, HoodieCleanPartitionMetadata] = attrs.field(
+        factory=dict, metadata=avro_field("bootstrapPartitionMetadata", map_of(HoodieCleanPartitionMetadata))
+    )
+    extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict, metadata=avro_field("extraMetadata"))
+
+    @property
+    def failed_partitions(self) -> list[str]:
+        """Partition paths with files that could not be deleted."""
+        return [path for path, stat in self.partition_metadata.items() if stat.failed_delete_files]
+
+
+@attrs.frozen
+class HoodieMergeArchiveFilePlan:
+    """Which archive files are being merged into which one: content of ``mergeArchivePlan``."""
+
+    candidate: tuple[str, ...] = attrs.field(metadata=avro_field("candidate", lambda value: tuple(value or ())))
+    merged_archive_file_name: str | None = attrs.field(metadata=avro_field("mergedArchiveFileName"))
+    version: int | None = attrs.field(default=1, metadata=avro_field("version"))

@@ -1,0 +1,310 @@
+"""What to clean: how far back readers are served, where to look, and which files go.
+
+Hudi: org.apache.hudi.table.action.clean.CleanPlanner, org.apache.hudi.common.util.CleanerUtils.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from hoodie.avro.clean_metadata import HoodieCleanMetadata
+from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, decode, decode_record
+from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.model.write_stat import NULL_COMMIT
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import format_instant_time
+from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.storage.storage_path import file_name
+from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning
+
+__all__ = ["SAVEPOINTED_TIMESTAMPS", "CleanPlanner", "earliest_instant_to_retain", "files_that_stay"]
+
+logger = logging.getLogger(__name__)
+
+SAVEPOINTED_TIMESTAMPS = "savepointed_timestamps"
+"""Key in a clean's extra metadata of the savepoints that held files, with commas between them."""
+DRIVER_PARTITIONS = 64
+"""So many partitions are listed by the driver; more by tasks."""
+_COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
+
+
+def earliest_instant_to_retain(
+    timeline: HoodieTimeline, clean: HoodieCleanConfig, now: datetime, timezone: str
+) -> HoodieInstant | None:
+    """The first completed write from which on the table stays readable as it was.
+
+    It is never after the oldest pending write, which began with what was the newest then.
+
+    Args:
+        timeline: Of the table; other actions than writes are not looked at.
+        clean: Policy and how much is retained.
+        now: The present, by which hours are counted.
+        timezone: The table's ``hoodie.table.timeline.timezone``.
+
+    Returns:
+        The instant; None when nothing may be cleaned yet, and by the policy that counts versions.
+    """
+    writes = timeline.commits_timeline()
+    completed = writes.filter_completed_instants().instants
+    pending = writes.filter_pending().first_instant
+    if clean.policy is CleaningPolicy.KEEP_LATEST_COMMITS:
+        if len(completed) <= clean.commits_retained:
+            return None
+        found = completed[len(completed) - clean.commits_retained]
+    elif clean.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS:
+        start = format_instant_time(now - timedelta(hours=clean.hours_retained), timezone)
+        since = [instant for instant in completed if instant.requested_time >= start]
+        if not since:
+            return None
+        found = since[0]
+    else:
+        return None
+    if pending is None or found.requested_time <= pending.requested_time:
+        return found
+    earlier = [instant for instant in completed if instant.requested_time < pending.requested_time]
+    return earlier[-1] if earlier else None
+
+
+class CleanPlanner:
+    """Finds what one clean deletes.
+
+    Args:
+        context: The engine.
+        clean: The policy.
+        meta_client: The table, its timeline freshly loaded.
+
+    Raises:
+        HoodieCorruptedDataException: A plan or a savepoint on the timeline is damaged: what it holds is not known.
+
+    Hudi: org.apache.hudi.table.action.clean.CleanPlanner. Differs: decides on listings, of which no objects are made;
+        looks at
+    updated partitions only, and always at those of replace commits whose files may still be there; partitions where
+    files could not be deleted are looked at again.
+    """
+
+    def __init__(
+        self, context: HoodieEngineContext, clean: HoodieCleanConfig, meta_client: HoodieTableMetaClient
+    ) -> None:
+        self._context = context
+        self._clean = clean
+        self._meta_client = meta_client
+        self._timeline = meta_client.active_timeline
+        self._files = FileSystemBackedTableMetadata(meta_client.storage, meta_client.base_path)
+        self._metadata: dict[str, HoodieCommitMetadata] = {}
+
+    @cached_property
+    def earliest(self) -> HoodieInstant | None:
+        """See `earliest_instant_to_retain`."""
+        timeline = self._timeline
+        return earliest_instant_to_retain(timeline, self._clean, timeline.clock(), timeline.timezone)
+
+    @cached_property
+    def last_clean(self) -> HoodieCleanMetadata | None:
+        """What the newest completed clean reports; None when there is none, or it cannot be read."""
+        instant = self._timeline.filter_actions(Action.CLEAN).filter_completed_instants().last_instant
+        if instant is None:
+            return None
+        try:
+            return decode(self._timeline.read_details(instant), HoodieCleanMetadata, self._timeline.path_of(instant))
+        except HoodieCorruptedDataException as error:
+            logger.warning("%s: cleaning as if there had been no clean before", error)
+            return None
+
+    @cached_property
+    def savepoints(self) -> tuple[str, ...]:
+        """Times of the completed savepoints."""
+        completed = self._timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants()
+        return tuple(instant.requested_time for instant in completed)
+
+    @property
+    def commits_since_last_clean(self) -> int:
+        """Completed writes after those that the last clean knew."""
+        completed = self._timeline.commits_timeline().filter_completed_instants()
+        if self.last_clean is not None:
+            completed = completed.after(self.last_clean.last_completed_commit_timestamp)
+        return len(completed)
+
+    @property
+    def may_clean(self) -> bool:
+        """Whether there is anything that the policy does not keep."""
+        return self._clean.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS or self.earliest is not None
+
+    def partitions_to_clean(self, last_planned: str | None = None) -> list[str]:
+        """Where to look, sorted.
+
+        Args:
+            last_planned: The earliest instant to retain of a plan that found nothing and so left no clean; it is gone
+                on from there.
+        """
+        if not self.may_clean:
+            return []
+        start = self._start_of_changes(last_planned)
+        if start is None:
+            return FileSystemBackedTableMetadata(
+                self._meta_client.storage, self._meta_client.base_path
+            ).list_partitions()
+        assert self.earliest is not None
+        end = self.earliest.requested_time
+        found: set[str] = set()
+        for instant in self._timeline.commits_timeline().filter_completed_instants().before(end):
+            if instant.requested_time >= start:
+                found.update(
+                    stat.partition_path for stat in self._read(instant).write_stats if stat.prev_commit != NULL_COMMIT
+                )
+            if instant.action is Action.REPLACE_COMMIT:
+                metadata = self._read(instant)
+                assert isinstance(metadata, HoodieReplaceCommitMetadata)
+                found.update(metadata.partition_to_replace_file_ids)
+        if self.last_clean is not None:
+            found.update(self.last_clean.failed_partitions)
+        return sorted(found)
+
+    def plan(self, partition_paths: Iterable[str]) -> list[PartitionCleaning]:
+        """What goes from partitions; those of which nothing goes and something stays are left out.
+
+        Args:
+            partition_paths: Of `partitions_to_clean`.
+        """
+        retention = self.retention()
+        paths = list(partition_paths)
+        if len(paths) <= DRIVER_PARTITIONS:
+            return _plan_partitions(self._files, retention, paths)
+        task_count = min(self._clean.parallelism, len(paths), 4 * self._context.default_parallelism)
+        work = _PlanPartitions(self._files, retention)
+        found = self._context.run_tasks([paths[i::task_count] for i in range(task_count)], work)
+        return sorted((cleaning for part in found for cleaning in part), key=lambda cleaning: cleaning.partition_path)
+
+    def retention(self) -> FileRetention:
+        """The rules, with all that holds files at present."""
+        pending = self._timeline.commits_timeline().filter_pending()
+        return FileRetention(
+            instants=VisibleInstants.of(self._timeline),
+            earliest=None if self.earliest is None else self.earliest.requested_time,
+            versions=self._clean.file_versions_retained,
+            earliest_pending=None if pending.first_instant is None else pending.first_instant.requested_time,
+            replaced=self._replaced(),
+            held=self.savepointed_files().union(_clustered_files(self._timeline, pending)),
+            compactions=dict(_compacted_groups(self._timeline, pending)),
+        )
+
+    def savepointed_files(self) -> frozenset[str]:
+        """Names of the files that savepoints hold."""
+        names: set[str] = set()
+        for time in self.savepoints:
+            instant = HoodieInstant(time, Action.SAVEPOINT, State.COMPLETED)
+            content = self._timeline.read_details(instant)
+            record = decode_record(content, "HoodieSavepointMetadata", self._timeline.path_of(instant))
+            for partition in record["partitionMetadata"].values():
+                names.update(partition["savepointDataFile"])
+        return frozenset(names)
+
+    def _start_of_changes(self, last_planned: str | None) -> str | None:
+        """The instant from which on writes are looked at; None to look at the whole table."""
+        if not self._clean.incremental or self.earliest is None:
+            return None
+        last = self.last_clean
+        if last is None:
+            if self._timeline.filter_actions(Action.CLEAN).filter_completed_instants():
+                return None
+            if last_planned is None and self._timeline.newest_archived_time() is not None:
+                return None
+            return last_planned or ""
+        held = set(((last.extra_metadata or {}).get(SAVEPOINTED_TIMESTAMPS) or "").split(",")) - {""}
+        writes = self._timeline.commits_timeline()
+        start = last.earliest_commit_to_retain
+        if not start or held - set(self.savepoints) or writes.first_instant is None:
+            return None
+        start = max(start, last_planned or "")
+        return None if start < writes.first_instant.requested_time else start
+
+    def _replaced(self) -> dict[HoodieFileGroupId, str]:
+        replaced: dict[HoodieFileGroupId, str] = {}
+        for instant in self._timeline.filter_actions(Action.REPLACE_COMMIT).filter_completed_instants():
+            metadata = self._read(instant)
+            assert isinstance(metadata, HoodieReplaceCommitMetadata)
+            for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
+                for file_id in file_ids:
+                    replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
+        return replaced
+
+    def _read(self, instant: HoodieInstant) -> HoodieCommitMetadata:
+        if instant.requested_time not in self._metadata:
+            self._metadata[instant.requested_time] = self._timeline.read_commit_metadata(instant)
+        return self._metadata[instant.requested_time]
+
+
+@attrs.frozen
+class _PlanPartitions:
+    """Lists partitions in a task."""
+
+    metadata: FileSystemBackedTableMetadata
+    retention: FileRetention
+
+    def __call__(self, task: TaskIdentity, partition_paths: list[str]) -> list[PartitionCleaning]:
+        return _plan_partitions(self.metadata, self.retention, partition_paths)
+
+
+def _plan_partitions(
+    metadata: FileSystemBackedTableMetadata, retention: FileRetention, partition_paths: list[str]
+) -> list[PartitionCleaning]:
+    listed = metadata.list_files_of(partition_paths)
+    cleanings = (retention.clean(partition_path, files) for partition_path, files in listed.items())
+    return [cleaning for cleaning in cleanings if cleaning.paths or cleaning.is_left_empty]
+
+
+def files_that_stay(planner: CleanPlanner, partition_path: str, files: Iterable[Any]) -> frozenset[str]:
+    """Paths of files that no plan may delete, however old it is: what the newest state and savepoints need.
+
+    Args:
+        planner: Of the table as it is now.
+        partition_path: A partition.
+        files: Its files.
+    """
+    listed = list(files)
+    retention = attrs.evolve(planner.retention(), earliest=None, versions=1)
+    going = set(retention.clean(partition_path, listed).paths)
+    return frozenset(status.path for status in listed if status.path not in going)
+
+
+def _clustered_files(timeline: HoodieActiveTimeline, pending: HoodieTimeline) -> Iterable[str]:
+    """Names of the files that pending clusterings read."""
+    for instant in pending.filter_actions(Action.REPLACE_COMMIT, Action.CLUSTERING):
+        requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
+        content = timeline.read_details(requested)
+        if not content:
+            continue
+        metadata: HoodieRequestedReplaceMetadata = decode(
+            content, HoodieRequestedReplaceMetadata, timeline.path_of(requested)
+        )
+        for group in (metadata.clustering_plan or {}).get("inputGroups") or ():
+            for file_slice in group["slices"] or ():
+                for path in (file_slice["dataFilePath"], *(file_slice["deltaFilePaths"] or ())):
+                    yield file_name(path or "")
+
+
+def _compacted_groups(
+    timeline: HoodieActiveTimeline, pending: HoodieTimeline
+) -> Iterable[tuple[HoodieFileGroupId, str]]:
+    for instant in pending.filter_actions(*_COMPACTIONS):
+        requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
+        plan: Mapping[str, Any] = decode_record(
+            timeline.read_details(requested), "HoodieCompactionPlan", timeline.path_of(requested)
+        )
+        for operation in plan["operations"] or ():
+            group = HoodieFileGroupId(operation["partitionPath"] or "", operation["fileId"])
+            yield group, operation["baseInstantTime"]

@@ -1,0 +1,132 @@
+"""Which files of a partition nobody needs any more: the rules of the policies, as a function of a listing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
+from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.storage.storage import FileStatus
+
+__all__ = ["FileRetention", "PartitionCleaning"]
+
+
+@attrs.frozen
+class PartitionCleaning:
+    """What goes from one partition.
+
+    Attributes:
+        partition_path: The partition.
+        paths: Full paths of the files that go, sorted.
+        is_left_empty: No data file is left, committed or not.
+    """
+
+    partition_path: str
+    paths: tuple[str, ...]
+    is_left_empty: bool
+
+
+@attrs.frozen
+class FileRetention:
+    """Decides about the files of a partition. Picklable: partitions are looked at by tasks.
+
+    Of each file group, the newest slice stays. Beyond it, with an earliest instant E to retain (policies that keep
+    commits or hours), the slices from E on stay, and the newest one before E: that is what a reader at E sees::
+
+        slices of a group   10   20   30   40        E = 35: 40 and 30 stay, 10 and 20 go
+                                      ^ read at 35
+
+    Without E (the policy that counts versions), the newest `versions` slices stay. A file group that was replaced goes
+    as a whole, once the instant that replaced it is before E.
+
+    Whatever the policy, these stay: slices with a file that a savepoint or a pending clustering names; slices that a
+    pending compaction needs; what was the newest slice when the earliest pending write began, and what came after it;
+    files that are not committed.
+
+    Attributes:
+        instants: What is committed.
+        earliest: Instant time E; None to count versions.
+        versions: Slices of each group that stay; only without E.
+        earliest_pending: The oldest pending write; None without one.
+        replaced: File groups that were replaced, and the instant that did.
+        held: Names of files that savepoints and pending clusterings hold.
+        compactions: File groups in a pending compaction, and the base instant of the slice that it compacts.
+    """
+
+    instants: VisibleInstants
+    earliest: str | None
+    versions: int = 1
+    earliest_pending: str | None = None
+    replaced: Mapping[HoodieFileGroupId, str] = attrs.field(factory=dict)
+    held: frozenset[str] = frozenset()
+    compactions: Mapping[HoodieFileGroupId, str] = attrs.field(factory=dict)
+
+    def clean(self, partition_path: str, files: Iterable[FileStatus]) -> PartitionCleaning:
+        """The files of a partition that go.
+
+        Args:
+            partition_path: The partition.
+            files: Its base and log files, whatever their instants.
+        """
+        groups, kept_count = self._committed_slices(files)
+        doomed: list[str] = []
+        for file_id, slices in groups.items():
+            going = set(self._slices_that_go(HoodieFileGroupId(partition_path, file_id), slices))
+            for instant_time, paths in slices.items():
+                if instant_time in going and not self._is_held(paths):
+                    doomed.extend(paths)
+                else:
+                    kept_count += len(paths)
+        return PartitionCleaning(partition_path, tuple(sorted(doomed)), kept_count == 0)
+
+    def _committed_slices(self, files: Iterable[FileStatus]) -> tuple[dict[str, dict[str, list[str]]], int]:
+        """File id -> base instant -> paths; and how many files are not committed, or no data files."""
+        groups: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        base_is_committed: dict[str, bool] = {}
+        others = 0
+        for status in files:
+            base = parse_base_file_name(status.name)
+            if base is not None:
+                is_committed = base_is_committed.get(base.instant_time)
+                if is_committed is None:
+                    is_committed = self.instants.is_committed(base.instant_time)
+                    base_is_committed[base.instant_time] = is_committed
+                if is_committed:
+                    groups[base.file_id][base.instant_time].append(status.path)
+                    continue
+            else:
+                log = parse_log_file_name(status.name)
+                if (
+                    log is not None
+                    and not log.is_archive
+                    and self.instants.has_visible_log_files(log.base_instant_time)
+                ):
+                    groups[log.file_id][log.base_instant_time].append(status.path)
+                    continue
+            others += 1
+        return groups, others
+
+    def _slices_that_go(self, group: HoodieFileGroupId, slices: Mapping[str, list[str]]) -> list[str]:
+        bound = min((time for time in (self.earliest, self.earliest_pending) if time is not None), default=None)
+        replaced_at = self.replaced.get(group)
+        if replaced_at is not None:
+            return list(slices) if bound is None or replaced_at < bound else []
+        compacted = self.compactions.get(group)
+        newest_first = sorted(slices, reverse=True)
+        kept = 1 if bound is None else sum(time >= bound for time in newest_first) + 1
+        if self.earliest is None:
+            # What a pending compaction needs counts as one version.
+            kept = max(
+                kept,
+                self.versions
+                if compacted is None
+                else sum(time >= compacted for time in newest_first) + self.versions - 1,
+            )
+        return [time for time in newest_first[kept:] if compacted is None or time < compacted]
+
+    def _is_held(self, paths: list[str]) -> bool:
+        return bool(self.held) and any(path.rsplit("/", 1)[-1] in self.held for path in paths)
