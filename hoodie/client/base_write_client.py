@@ -13,9 +13,11 @@ from typing import Any, ClassVar, Self
 import attrs
 
 from hoodie import exception
+from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.client.committer import Committer
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
+from hoodie.client.table_services import TableServices
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
@@ -116,6 +118,7 @@ class BaseHoodieWriteClient:
         self._index = create_index(config)
         self._open_instants: dict[str, Action] = {}
         self._committer = Committer(config, self._metrics, self._index, context)
+        self._services = TableServices(context, config, self._metrics)
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +132,11 @@ class BaseHoodieWriteClient:
         self.close()
 
     def close(self) -> None:
-        """Release what the client holds. Instants that were started by hand and not completed stay pending."""
+        """Release what the client holds, and wait for table services that run beside it.
+
+        Instants that were started by hand and not completed stay pending.
+        """
+        self._services.wait()
 
     @property
     def config(self) -> HoodieWriteConfig:
@@ -393,10 +400,13 @@ class BaseHoodieWriteClient:
         except BaseException as error:
             self._try_rollback(instant_time, error)
             raise
+        service_errors: list[str] = []
         if is_committed:
             with self._metrics.step("post-commit"):
-                self.post_commit(instant_time)
-        return attrs.evolve(result, is_committed=is_committed, steps=self._metrics.steps)
+                service_errors = self.post_commit(instant_time) or []
+        return attrs.evolve(
+            result, is_committed=is_committed, service_errors=tuple(service_errors), steps=self._metrics.steps
+        )
 
     def _result(
         self,
@@ -480,12 +490,40 @@ class BaseHoodieWriteClient:
         self._open_instants.pop(instant_time, None)
         self._committer.forget(instant_time)
 
-    def post_commit(self, instant_time: str) -> None:
-        """What follows a commit; table services hang here.
+    def post_commit(self, instant_time: str) -> list[str]:
+        """What follows a commit: the table services that are automatic.
+
+        They do not fail the write, which is completed: what goes wrong is logged, and the next run goes on with it.
 
         Args:
             instant_time: The instant that was completed.
+
+        Returns:
+            What went wrong, a line for each service.
         """
+        return self._services.run_after_commit()
+
+    # --- table services -----------------------------------------------------------------------------------------
+
+    def clean(self) -> HoodieCleanMetadata | None:
+        """Delete versions of files that nobody needs any more, as ``hoodie.cleaner.policy`` says.
+
+        Cleans that are pending, of whatever writer, are finished first. Runs after each commit by itself unless
+        ``hoodie.clean.automatic=false``.
+
+        Returns:
+            What was deleted; None when there was nothing to delete.
+
+        Raises:
+            HoodieCorruptedDataException: A plan, or what holds files, is damaged; it is named.
+            HoodieCommitException: A restore is pending.
+            HoodieIOException: Storage failed; call again.
+        """
+        with self._metrics.operation("clean") as call:
+            self._measure(None)
+            metadata = self._services.clean()
+            call.summary = f"clean: {0 if metadata is None else metadata.total_files_deleted} files deleted"
+        return metadata
 
     def _refuse_errors(self, result: HoodieWriteResult, way_out: str | None = None) -> None:
         if not result.has_errors or (way_out is None and self._config.write.commit_on_errors):

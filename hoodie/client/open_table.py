@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieNotSupportedException
 from hoodie.storage.storage_path import join
@@ -46,7 +47,8 @@ def switch_off_metadata_table(config: HoodieWriteConfig, meta_client: HoodieTabl
             "which hoodie does not keep up to date yet. Writing would switch it off and drop those indexes: set "
             "hoodie.metadata.enable=false to do so"
         )
-    pending = meta_client.active_timeline.filter_pending()
+    # A pending clean is no obstacle: it only deletes, and what it leaves needs no entry.
+    pending = meta_client.active_timeline.filter_pending().filter(lambda instant: instant.action is not Action.CLEAN)
     if len(pending):
         raise HoodieCommitException(
             f"the metadata table of {meta_client.base_path} must be switched off before writing, but "

@@ -33,6 +33,8 @@ class HoodieWriteResult:
         commit_metadata: What the commit stores, or would.
         is_committed: Whether the instant is completed: True with auto-commit.
         partition_to_replace_file_ids: File groups that the commit replaces.
+        service_errors: What went wrong in table services after the commit (cleaning, archiving); the commit stands,
+            and the next run goes on with it.
         steps: The steps of the write and what they took; ``docs/progress-and-metrics.md`` names them.
     """
 
@@ -42,6 +44,7 @@ class HoodieWriteResult:
     commit_metadata: HoodieCommitMetadata
     is_committed: bool = False
     partition_to_replace_file_ids: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
+    service_errors: tuple[str, ...] = ()
     steps: tuple[StepDuration, ...] = ()
 
     def __iter__(self) -> Iterator[WriteStatus]:
@@ -98,7 +101,8 @@ class HoodieWriteResult:
         """The outcome in a line."""
         parts = ", ".join(f"{value:,} {name}" for name, value in self._figures() if value or name == "inserted")
         state = "committed" if self.is_committed else "not committed"
-        return f"{self.operation.value} {self.instant_time}: {parts} ({state})"
+        note = f"; table services failed: {'; '.join(self.service_errors)}" if self.service_errors else ""
+        return f"{self.operation.value} {self.instant_time}: {parts} ({state}{note})"
 
     def __repr__(self) -> str:
         return f"<HoodieWriteResult {self.summary}>"

@@ -275,6 +275,13 @@ class HoodieWriteOptions:
         2,
         "Signs of life that may be missing before a writer counts as dead.",
     )
+    table_services_enabled: bool = property_field(
+        "hoodie.table.services.enabled",
+        boolean(),
+        True,
+        "With false no table service (cleaning, archiving) runs after commits; `client.clean()` and "
+        "`client.archive()` do.",
+    )
     metadata_enable: bool | None = property_field(
         "hoodie.metadata.enable",
         boolean(),

@@ -27,6 +27,8 @@ COMMIT = [
     "  complete the instant",
     "  delete markers",
     "post-commit",
+    "  clean",
+    "    plan the clean",
 ]
 UPSERT = [
     "read the input and its keys",

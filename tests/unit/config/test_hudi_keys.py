@@ -32,8 +32,8 @@ def test_every_name_that_is_not_used_says_why() -> None:
     ("key", "key_class"),
     [
         ("hoodie.datasource.hive_sync.enable", KeyClass.HARMLESS),
-        ("hoodie.cleaner.commits.retained", KeyClass.HARMLESS),
-        ("hoodie.clean.commits.retained", KeyClass.HARMLESS),
+        ("hoodie.cleaner.commits.retained", KeyClass.USED),
+        ("hoodie.clean.commits.retained", KeyClass.USED),
         ("hoodie.write.lock.dynamodb.table", KeyClass.HARMLESS),
         ("hoodie.streamer.ingestion.db.table.configFile", KeyClass.HARMLESS),
         ("hoodie.record.merge.property.something.else", KeyClass.REFUSED),

@@ -107,7 +107,7 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
     with caplog.at_level(logging.INFO, logger="hoodie"):
         HoodieWriteConfig.from_properties("/tables/trips", PASTED)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith("These properties change nothing in hoodie and are ignored: hoodie.clean.automatic, ")
+    assert line.startswith("These properties change nothing in hoodie and are ignored: hoodie.clustering.inline, ")
     assert "hoodie.write.markers.type" in line
     assert "hoodie.datasource.hive_sync.password" in line
     assert "hoodie.parquet.max.file.size" not in line

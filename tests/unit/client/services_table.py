@@ -1,0 +1,133 @@
+"""A table of few rows whose services are tested, with the states that services meet made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import hoodie
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.avro.timeline_metadata import encode, encode_record
+from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.timeline import HoodieTimeline
+
+__all__ = ["ServicesTable"]
+
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
+OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+
+
+class ServicesTable:
+    """Partitions ``x`` and ``y``; commits of one row each, named by number."""
+
+    def __init__(self, base_path: Path) -> None:
+        self.base_path = base_path
+        HoodieTableMetaClient.init_table(
+            str(base_path),
+            table_name="trips",
+            record_key_fields=["id"],
+            partition_fields=["region"],
+            ordering_fields=["ts"],
+        )
+        self._ts = 0
+
+    def client(self, **properties: Any) -> HoodieLocalWriteClient:
+        given = {key.replace("__", "."): value for key, value in properties.items()}
+        config = HoodieWriteConfig.from_properties(str(self.base_path), {**OFF, **given})
+        return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+
+    def upsert(self, *keys: str, region: str = "x", client: HoodieLocalWriteClient | None = None) -> str:
+        """One commit; keys of a region that are there are updated."""
+        self._ts += 1
+        rows = [{"id": key, "region": region, "ts": self._ts} for key in keys]
+        result = (client or self.client()).upsert(pa.Table.from_pylist(rows, SCHEMA))
+        assert result.service_errors == ()
+        return result.instant_time
+
+    def leave_pending(self, *keys: str, region: str = "x") -> str:
+        """A write that was not committed."""
+        client = self.client(hoodie__auto__commit="false")
+        return self.upsert(*keys, region=region, client=client)
+
+    def replace(self, regions: Iterable[str]) -> str:
+        """What a delete of partitions commits."""
+        meta_client = self.load()
+        view = meta_client.view()
+        timeline = meta_client.active_timeline
+        replaced = {region: tuple(f.file_id for f in view.latest_base_files(region)) for region in regions}
+        time = timeline.create_new_instant_time(Action.REPLACE_COMMIT)
+        timeline.transition_requested_to_inflight(time, Action.REPLACE_COMMIT)
+        metadata = HoodieReplaceCommitMetadata(
+            operation_type=WriteOperationType.DELETE_PARTITION, partition_to_replace_file_ids=replaced
+        )
+        timeline.save_as_complete(time, Action.REPLACE_COMMIT, metadata.to_json())
+        return time
+
+    def savepoint(self, instant_time: str) -> None:
+        """What Hudi writes for a savepoint."""
+        meta_client = self.load()
+        view = meta_client.view()
+        partitions = {
+            region: {
+                "partitionPath": region,
+                "savepointDataFile": [
+                    file.file_name for file in view.latest_base_files_before_or_on(region, instant_time)
+                ],
+            }
+            for region in view.list_partitions()
+        }
+        content = encode_record(
+            "HoodieSavepointMetadata",
+            {"savepointedBy": "", "savepointedAt": 1, "comments": "", "partitionMetadata": partitions, "version": 1},
+        )
+        timeline = meta_client.active_timeline
+        timeline.transition_requested_to_inflight(instant_time, Action.SAVEPOINT)
+        timeline.save_as_complete(instant_time, Action.SAVEPOINT, content)
+
+    def delete_savepoint(self, instant_time: str) -> None:
+        for suffix in ("savepoint", "savepoint.inflight"):
+            (self.base_path / ".hoodie" / f"{instant_time}.{suffix}").unlink()
+
+    def request_clean(self, plan: Any) -> str:
+        """A clean that somebody planned and did not carry out."""
+        return self.load().active_timeline.create_new_instant_time(Action.CLEAN, encode(plan))
+
+    def load(self) -> HoodieTableMetaClient:
+        return HoodieTableMetaClient.load(str(self.base_path))
+
+    def instants(self, action: Action) -> HoodieTimeline:
+        return self.load().active_timeline.filter_actions(action)
+
+    def files(self) -> dict[str, set[str]]:
+        """Region -> instant times of its base files."""
+        found: dict[str, set[str]] = {}
+        for path in self.base_path.rglob("*.parquet"):
+            found.setdefault(path.parent.name, set()).add(path.stem.rsplit("_", 1)[1])
+        return found
+
+    def read(self) -> list[tuple[str, str, int]]:
+        return _rows(hoodie.read_table(str(self.base_path), columns=SCHEMA.names))
+
+    def read_at(self, instant_time: str) -> list[tuple[str, str, int]]:
+        """What a reader sees who pinned an instant; files are opened."""
+        view = self.load().view()
+        tables = [
+            pq.ParquetFile(file.path).read(columns=SCHEMA.names)
+            for region in view.list_partitions()
+            for file in view.latest_base_files_before_or_on(region, instant_time)
+        ]
+        return _rows(pa.concat_tables(tables)) if tables else []
+
+    def details(self, instant: HoodieInstant) -> bytes:
+        return self.load().active_timeline.read_details(instant)
+
+
+def _rows(table: pa.Table) -> list[tuple[str, str, int]]:
+    return sorted(tuple(row.values()) for row in table.to_pylist())

@@ -1,0 +1,512 @@
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+
+from hoodie import HoodieTableMetaClient
+from hoodie.avro.clean_metadata import (
+    HoodieActionInstant,
+    HoodieCleanerPlan,
+    HoodieCleanFileInfo,
+    HoodieCleanMetadata,
+)
+from hoodie.avro.timeline_metadata import decode
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieIOException
+from hoodie.storage import fsspec_storage
+from hoodie.storage.fsspec_storage import LocalStorage
+from tests.unit.client.services_table import SCHEMA, ServicesTable
+
+VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> ServicesTable:
+    return ServicesTable(tmp_path / "t")
+
+
+def clean(table: ServicesTable, **properties: Any) -> HoodieCleanMetadata | None:
+    with table.client(**properties) as client:
+        return client.clean()
+
+
+def retain(commits: int) -> dict[str, int]:
+    return {"hoodie.cleaner.commits.retained": commits}
+
+
+class BrokenStorage(LocalStorage):
+    """Local files of which some calls fail."""
+
+    __slots__ = ()
+    breaks: Callable[[str], bool] = staticmethod(lambda path: False)
+
+    def delete_file(self, path: str) -> bool:
+        if type(self).breaks(path):
+            raise HoodieIOException(f"cannot delete {path}")
+        return LocalStorage.delete_file(self, path)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> type[BrokenStorage]:
+    class Storage(BrokenStorage):
+        __slots__ = ()
+
+    monkeypatch.setitem(fsspec_storage._STORAGES, "file", Storage)
+    return Storage
+
+
+# --- what goes and what stays -----------------------------------------------------------------------------------------
+
+
+def test_readers_of_the_retained_commits_read_the_same_before_and_after(table: ServicesTable) -> None:
+    times = [table.upsert("a", "b"), table.upsert("a"), table.upsert("c", region="y")]
+    times += [table.upsert("a"), table.upsert("c", region="y"), table.upsert("b")]
+    before = {time: table.read_at(time) for time in times}
+    metadata = clean(table, **retain(3))
+    assert metadata is not None
+    assert metadata.earliest_commit_to_retain == times[3]
+    assert {time: table.read_at(time) for time in times[3:]} == {time: before[time] for time in times[3:]}
+    # The version that was the newest before the window stays, older ones are gone.
+    assert table.files() == {"x": {times[1], times[3], times[5]}, "y": {times[2], times[4]}}
+    assert table.read() == before[times[-1]]
+
+
+def test_nothing_is_cleaned_before_there_are_more_commits_than_are_retained(table: ServicesTable) -> None:
+    for _ in range(3):
+        table.upsert("a")
+    assert clean(table, **retain(3)) is None
+    assert len(table.instants(Action.CLEAN)) == 0
+
+
+def test_versions_are_kept_by_their_number(table: ServicesTable) -> None:
+    times = [table.upsert("a") for _ in range(4)]
+    metadata = clean(table, **{"hoodie.cleaner.fileversions.retained": 2})
+    assert metadata is not None
+    assert metadata.earliest_commit_to_retain == ""
+    assert metadata.partition_metadata["x"].policy == "KEEP_LATEST_FILE_VERSIONS"
+    assert table.files() == {"x": set(times[2:])}
+
+
+def test_hours_are_counted_from_now(table: ServicesTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    assert clean(table, **{"hoodie.cleaner.hours.retained": 1}) is None
+    for time in times[:2]:
+        rename_instant(table, time, f"2020{time[4:]}")
+    clean(table, **{"hoodie.cleaner.hours.retained": 1})
+    # The one that a reader at the first commit of the last hour needs, and that before it.
+    assert table.files() == {"x": {f"2020{times[1][4:]}", times[2]}}
+
+
+def rename_instant(table: ServicesTable, old: str, new: str) -> None:
+    for path in sorted(table.base_path.rglob(f"*{old}*"), reverse=True):
+        path.rename(path.with_name(path.name.replace(old, new)))
+    commit = table.base_path / ".hoodie" / f"{new}.commit"
+    commit.write_text(commit.read_text().replace(old, new))
+
+
+def test_a_savepoint_holds_its_files_until_it_is_deleted(table: ServicesTable) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    table.savepoint(times[0])
+    saved = table.read_at(times[0])
+    times += [table.upsert("a") for _ in range(3)]
+    metadata = clean(table, **retain(1))
+    assert metadata is not None
+    assert metadata.extra_metadata == {"savepointed_timestamps": times[0]}
+    assert table.files() == {"x": {times[0], *times[4:]}}
+    assert table.read_at(times[0]) == saved
+    table.delete_savepoint(times[0])
+    # Nothing changed in the partition since: it is looked at because a savepoint is gone.
+    clean(table, **retain(1))
+    assert table.files() == {"x": set(times[4:])}
+
+
+def test_replaced_files_go_with_their_partition(table: ServicesTable) -> None:
+    table.upsert("a")
+    table.upsert("c", region="y")
+    replaced = table.replace(["y"])
+    after = [table.upsert("a"), table.upsert("a"), table.upsert("a")]
+    rows = table.read()
+    assert clean(table, **retain(4)) is None
+    assert set(table.files()) == {"x", "y"}
+    assert replaced < after[0]
+    metadata = clean(table, **retain(3))
+    assert metadata is not None
+    assert metadata.partition_metadata["y"].is_partition_deleted is True
+    assert not (table.base_path / "y").exists()
+    assert table.read() == rows
+
+
+def test_an_emptied_partition_stays_where_others_may_write(table: ServicesTable) -> None:
+    table.upsert("a")
+    table.upsert("c", region="y")
+    table.replace(["y"])
+    table.upsert("a")
+    table.upsert("a")
+    pending = table.leave_pending("c", region="y")
+    clean(table, **retain(2), **{"hoodie.clean.async": "true"})
+    assert table.files()["y"] == {pending}
+
+
+def test_a_pending_write_holds_what_it_began_with(table: ServicesTable) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    pending = table.leave_pending("a")
+    metadata = clean(table, **{"hoodie.cleaner.fileversions.retained": 1})
+    assert metadata is not None
+    assert table.files() == {"x": {times[2], pending}}
+    with table.client() as client:
+        client.rollback(pending)
+    for _ in range(2):
+        times.append(table.upsert("a"))
+    assert table.read() == table.read_at(times[-1])
+
+
+# --- what it writes ---------------------------------------------------------------------------------------------------
+
+
+def test_plan_and_metadata_have_the_values_of_hudi(table: ServicesTable) -> None:
+    times = [table.upsert("a") for _ in range(4)]
+    [old] = [path for path in (table.base_path / "x").glob("*.parquet") if times[0] in path.name]
+    reported = clean(table, **retain(2))
+    [instant] = table.instants(Action.CLEAN)
+    folder = table.base_path / ".hoodie"
+    requested = (folder / f"{instant.requested_time}.clean.requested").read_bytes()
+    assert (folder / f"{instant.requested_time}.clean.inflight").read_bytes() == requested
+    assert decode(requested, HoodieCleanerPlan) == HoodieCleanerPlan(
+        earliest_instant_to_retain=HoodieActionInstant(times[2], "commit", "COMPLETED"),
+        last_completed_commit_timestamp=times[3],
+        policy="KEEP_LATEST_COMMITS",
+        files_to_be_deleted_per_partition={},
+        version=2,
+        file_paths_to_be_deleted_per_partition={"x": (HoodieCleanFileInfo(str(old), False),)},
+        partitions_to_be_deleted=(),
+        extra_metadata={},
+    )
+    metadata = decode(table.details(instant), HoodieCleanMetadata)
+    assert metadata == reported
+    assert (metadata.start_clean_time, metadata.total_files_deleted) == (instant.requested_time, 1)
+    assert (metadata.earliest_commit_to_retain, metadata.last_completed_commit_timestamp) == (times[2], times[3])
+    assert metadata.version == 2
+    assert metadata.bootstrap_partition_metadata == {}
+    [(partition_path, stat)] = metadata.partition_metadata.items()
+    assert (partition_path, stat.partition_path, stat.policy) == ("x", "x", "KEEP_LATEST_COMMITS")
+    assert stat.delete_path_patterns == stat.success_delete_files == (old.name,)
+    assert stat.failed_delete_files == ()
+    assert stat.is_partition_deleted is False
+
+
+def test_without_files_to_delete_no_instant_is_written(table: ServicesTable) -> None:
+    for n in range(5):
+        table.upsert(f"k{n}", region=f"p{n}")
+    assert clean(table, **retain(1)) is None
+    assert len(table.instants(Action.CLEAN)) == 0
+
+
+# --- where it looks ---------------------------------------------------------------------------------------------------
+
+
+def test_later_cleans_look_at_partitions_that_were_updated_only(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
+    original = LocalStorage.list_directory
+
+    def list_directory(self: LocalStorage, path: str) -> Any:
+        listed.append(path)
+        return original(self, path)
+
+    for region in ("x", "y", "z"):
+        table.upsert("a", region=region)
+        table.upsert("a", region=region)
+    clean(table, **retain(1))
+    table.upsert("a", region="y")
+    table.upsert("new", region="w")
+    monkeypatch.setattr(LocalStorage, "list_directory", list_directory)
+    metadata = clean(table, **retain(1))
+    assert metadata is not None
+    assert set(metadata.partition_metadata) == {"y", "z"}
+    partitions = {Path(path).name for path in listed} & {"w", "x", "y", "z"}
+    # z was updated by the first commit of the window: its older version may have become one too many.
+    assert partitions == {"y", "z"}
+
+
+def test_without_incremental_mode_all_partitions_are_looked_at(table: ServicesTable) -> None:
+    for region in ("x", "x", "x", "y"):
+        table.upsert("a", region=region)
+    clean(table, **retain(1))
+    orphan = next((table.base_path / "x").glob("*.parquet"))
+    copy = orphan.with_name(orphan.name.rsplit("_", 1)[0] + "_20200101000000000.parquet")
+    copy.write_bytes(orphan.read_bytes())
+    table.upsert("a", region="y")
+    assert clean(table, **retain(1)) is None
+    metadata = clean(table, **retain(1), **{"hoodie.cleaner.incremental.mode": "false"})
+    assert metadata is not None
+    assert copy.name in metadata.partition_metadata["x"].success_delete_files
+
+
+def test_a_file_that_could_not_be_deleted_is_tried_again(
+    table: ServicesTable, broken: type[BrokenStorage], caplog: pytest.LogCaptureFixture
+) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    broken.breaks = staticmethod(lambda path: path.endswith(f"{times[0]}.parquet"))  # type: ignore[assignment]
+    metadata = clean(table, **retain(1))
+    assert metadata is not None
+    assert len(metadata.partition_metadata["x"].failed_delete_files) == 1
+    assert metadata.total_files_deleted == 0
+    assert "could not delete" in caplog.text
+    broken.breaks = staticmethod(lambda path: False)  # type: ignore[assignment]
+    table.upsert("b", region="y")
+    clean(table, **retain(1))
+    assert times[0] not in table.files()["x"]
+
+
+# --- pending cleans ---------------------------------------------------------------------------------------------------
+
+
+def plan_to_delete(table: ServicesTable, region: str, *times: str) -> HoodieCleanerPlan:
+    paths = [path for path in (table.base_path / region).glob("*.parquet") if path.stem.rsplit("_", 1)[1] in times]
+    return HoodieCleanerPlan(
+        earliest_instant_to_retain=HoodieActionInstant(max(times), "commit", "COMPLETED"),
+        last_completed_commit_timestamp=max(times),
+        policy="KEEP_LATEST_COMMITS",
+        file_paths_to_be_deleted_per_partition={region: tuple(HoodieCleanFileInfo(str(path)) for path in paths)},
+    )
+
+
+@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
+@pytest.mark.parametrize("inflight", [b"", None], ids=["empty_inflight_of_hudi_1", "inflight_with_the_plan"])
+def test_a_pending_clean_is_finished_first(table: ServicesTable, state: State, inflight: bytes | None) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    time = table.request_clean(plan_to_delete(table, "x", times[0]))
+    if state is State.INFLIGHT:
+        timeline = table.load().active_timeline
+        requested = timeline.read_details(HoodieInstant(time, Action.CLEAN, State.REQUESTED))
+        timeline.transition_requested_to_inflight(time, Action.CLEAN, requested if inflight is None else inflight)
+    metadata = clean(table)
+    assert metadata is not None
+    assert metadata.start_clean_time == time
+    assert table.files() == {"x": set(times[1:])}
+    assert [i.state for i in table.instants(Action.CLEAN)] == [State.COMPLETED]
+
+
+def test_files_that_are_gone_count_as_deleted(table: ServicesTable) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    table.request_clean(plan_to_delete(table, "x", times[0]))
+    for path in (table.base_path / "x").glob(f"*{times[0]}.parquet"):
+        path.unlink()
+    metadata = clean(table)
+    assert metadata is not None
+    assert len(metadata.partition_metadata["x"].success_delete_files) == metadata.total_files_deleted == 1
+
+
+def test_a_plan_of_long_ago_takes_nothing_that_is_the_newest_or_savepointed_now(
+    table: ServicesTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    times = [table.upsert("a") for _ in range(4)]
+    table.request_clean(plan_to_delete(table, "x", times[0], times[1], times[2]))
+    with table.client() as client:
+        client.rollback(times[3])
+    table.savepoint(times[1])
+    rows = table.read()
+    metadata = clean(table)
+    assert metadata is not None
+    assert metadata.total_files_deleted == 1
+    assert table.files() == {"x": {times[1], times[2]}}
+    assert table.read() == rows
+    assert "it is now, and stays" in caplog.text
+
+
+def test_a_plan_of_version_1_names_files(table: ServicesTable) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    [old] = [path for path in (table.base_path / "x").glob("*.parquet") if times[0] in path.name]
+    plan = HoodieCleanerPlan(
+        None, "", "KEEP_LATEST_COMMITS", files_to_be_deleted_per_partition={"x": [old.name]}, version=1
+    )
+    table.request_clean(plan)
+    metadata = clean(table)
+    assert metadata is not None
+    assert not old.exists()
+    assert metadata.total_files_deleted == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{base}/../other/x/{name}",
+        "/etc/{name}",
+        "{base}/.hoodie/hoodie.properties",
+        "{base}/y/{name}",
+        "{base}/x/a.txt",
+    ],
+)
+def test_a_plan_that_names_other_than_data_files_of_its_partition_deletes_nothing(
+    table: ServicesTable, path: str
+) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    plan = plan_to_delete(table, "x", times[0])
+    [file] = plan.file_paths_to_be_deleted_per_partition["x"]
+    evil = HoodieCleanFileInfo(path.format(base=table.base_path, name=Path(file.file_path).name))
+    table.request_clean(attrs.evolve(plan, file_paths_to_be_deleted_per_partition={"x": (file, evil)}))
+    with pytest.raises(HoodieCorruptedDataException, match="is no data file of partition"):
+        clean(table)
+    assert table.files() == {"x": set(times)}
+
+
+def test_a_pending_clean_that_cannot_be_finished_blocks_the_next_unless_several_are_allowed(
+    table: ServicesTable,
+) -> None:
+    times = [table.upsert("a") for _ in range(4)]
+    plan = HoodieCleanerPlan(
+        None, "", "", file_paths_to_be_deleted_per_partition={"x": (HoodieCleanFileInfo("/elsewhere/x/a.parquet"),)}
+    )
+    table.request_clean(plan)
+    with pytest.raises(HoodieCorruptedDataException):
+        clean(table, **retain(1))
+    assert table.files() == {"x": set(times)}
+    clean(table, **retain(1), **{"hoodie.clean.allow.multiple": "true"})
+    assert table.files() == {"x": set(times[2:])}
+
+
+def test_an_empty_plan_file_of_a_writer_that_died_is_removed(table: ServicesTable) -> None:
+    table.upsert("a")
+    timeline = table.load().active_timeline
+    timeline.create_new_instant_time(Action.CLEAN, b"")
+    assert clean(table) is None
+    assert len(table.instants(Action.CLEAN)) == 0
+
+
+def test_a_damaged_report_of_the_last_clean_does_not_stop_the_next(
+    table: ServicesTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(4):
+        table.upsert("a")
+    clean(table, **retain(2))
+    [instant] = table.instants(Action.CLEAN)
+    (table.base_path / ".hoodie" / f"{instant.requested_time}.clean").write_bytes(b"Obj\x01")
+    times = [table.upsert("a") for _ in range(2)]
+    metadata = clean(table, **retain(1))
+    assert metadata is not None
+    assert table.files()["x"] == set(times)
+    assert "as if there had been no clean before" in caplog.text
+
+
+def test_nothing_is_cleaned_while_a_restore_is_pending(table: ServicesTable) -> None:
+    for _ in range(4):
+        table.upsert("a")
+    table.load().active_timeline.create_new_instant_time(Action.RESTORE, b"plan")
+    with pytest.raises(HoodieCommitException, match="is pending: nothing is cleaned"):
+        clean(table, **retain(1))
+
+
+def test_a_metadata_table_is_switched_off_before_cleaning(table: ServicesTable) -> None:
+    for _ in range(3):
+        table.upsert("a")
+    meta_client = HoodieTableMetaClient.load(str(table.base_path))
+    meta_client.table_config.update(
+        meta_client.storage,
+        meta_client.base_path,
+        {**meta_client.table_config.properties, "hoodie.table.metadata.partitions": "files"},
+    )
+    assert clean(table, **retain(1)) is not None
+    assert table.load().table_config.metadata_partitions == ()
+
+
+# --- after commits ----------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_is_followed_by_a_clean(table: ServicesTable) -> None:
+    client = table.client(**retain(2), **{"hoodie.clean.automatic": "true"})
+    times = [table.upsert("a", client=client) for _ in range(5)]
+    assert table.files() == {"x": set(times[2:])}
+    assert [i.state for i in table.instants(Action.CLEAN)] == [State.COMPLETED] * 2
+    assert [step.name for step in client.metrics.steps if step.depth > 0][-3:] == [
+        "clean",
+        "plan the clean",
+        "delete old files",
+    ]
+
+
+def test_services_can_be_switched_off_together(table: ServicesTable) -> None:
+    client = table.client(**retain(1), **{"hoodie.clean.automatic": "true", "hoodie.table.services.enabled": "false"})
+    times = [table.upsert("a", client=client) for _ in range(3)]
+    assert table.files() == {"x": set(times)}
+
+
+def test_a_clean_is_due_after_so_many_commits(table: ServicesTable) -> None:
+    client = table.client(**retain(1), **{"hoodie.clean.automatic": "true", "hoodie.clean.max.commits": 3})
+    times = [table.upsert("a", client=client) for _ in range(5)]
+    assert table.files() == {"x": set(times[1:])}
+    times.append(table.upsert("a", client=client))
+    assert table.files() == {"x": set(times[4:])}
+    table.upsert("a", client=client)
+    with client:
+        client.clean()
+    assert len(table.files()["x"]) == 2
+
+
+def test_a_failure_of_the_cleaner_does_not_fail_the_write(
+    table: ServicesTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        table.upsert("a")
+    plan = HoodieCleanerPlan(
+        None, "", "", file_paths_to_be_deleted_per_partition={"x": (HoodieCleanFileInfo("/elsewhere/x/a.parquet"),)}
+    )
+    table.request_clean(plan)
+    client = table.client(**{"hoodie.clean.automatic": "true"})
+    result = client.upsert(pa.Table.from_pylist([{"id": "n", "region": "x", "ts": 99}], SCHEMA))
+    assert result.is_committed
+    [error] = result.service_errors
+    assert error.startswith("HoodieCorruptedDataException: the plan ")
+    assert "committed; table services failed: HoodieCorrupted" in repr(result)
+    assert "failed after a commit, which stands" in caplog.text
+    assert ("n", "x", 99) in table.read()
+
+
+def test_an_asynchronous_clean_runs_beside_and_is_waited_for_at_the_end(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+    original = LocalStorage.delete_file
+
+    def delete_file(self: LocalStorage, path: str) -> bool:
+        if threading.current_thread().name == "hoodie-table-services":
+            assert may_go_on.wait(20)
+        return original(self, path)
+
+    for _ in range(2):
+        table.upsert("a")
+    monkeypatch.setattr(LocalStorage, "delete_file", delete_file)
+    with table.client(**retain(1), **{"hoodie.clean.automatic": "true", "hoodie.clean.async": "true"}) as client:
+        times = [table.upsert("a", client=client) for _ in range(2)]
+        assert len(table.files()["x"]) == 4
+        may_go_on.set()
+    assert [i.state for i in table.instants(Action.CLEAN)] == [State.COMPLETED]
+    assert len(table.files()["x"]) == 3
+    assert table.read() == table.read_at(times[-1])
+
+
+def test_an_error_of_an_asynchronous_clean_is_logged_and_told_with_the_next_result(
+    table: ServicesTable, broken: type[BrokenStorage], caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        table.upsert("a")
+    plan = HoodieCleanerPlan(
+        None, "", "", file_paths_to_be_deleted_per_partition={"x": (HoodieCleanFileInfo("/elsewhere/x/a.parquet"),)}
+    )
+    table.request_clean(plan)
+    with (
+        caplog.at_level(logging.WARNING),
+        table.client(**{"hoodie.clean.automatic": "true", "hoodie.clean.async": "true"}) as client,
+    ):
+        rows = pa.Table.from_pylist([{"id": "n", "region": "x", "ts": 99}], SCHEMA)
+        assert client.upsert(rows).service_errors == ()
+        client._services.wait()
+        assert len(client.upsert(rows).service_errors) == 1
+    assert "failed after a commit, which stands" in caplog.text
