@@ -1,0 +1,132 @@
+"""Table services that fail at every single call to the storage, and another writer that goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from hoodie import HoodieLocalWriteClient
+from hoodie.common.table.timeline.instant import Action
+from hoodie.storage import fsspec_storage
+from tests.unit.client.services_table import ServicesTable
+from tests.unit.client.test_crashes import Faults, FaultyStorage, faults_of, run_with_faults
+
+RETAINED = {"hoodie.cleaner.commits.retained": 2}
+
+
+@pytest.fixture(autouse=True)
+def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    yield
+    FaultyStorage.faults = Faults()
+
+
+def at(base_path: Path) -> ServicesTable:
+    """The table of a copied folder."""
+    table = ServicesTable.__new__(ServicesTable)
+    table.base_path = base_path
+    table._ts = 1000
+    return table
+
+
+@attrs.frozen
+class Service:
+    """One service on a table that was made for it, and what must hold once another run has finished it."""
+
+    name: str
+    prepare: Callable[[ServicesTable], None]
+    run: Callable[[HoodieLocalWriteClient], Any]
+    check: Callable[[ServicesTable, ServicesTable], None]
+    properties: dict[str, Any]
+
+
+def old_versions(table: ServicesTable) -> None:
+    for _ in range(3):
+        table.upsert("a", "b")
+        table.upsert("c", region="y")
+    table.replace(["y"])
+    table.upsert("a")
+    table.upsert("b")
+    table.upsert("a")
+
+
+def requested_clean(table: ServicesTable) -> None:
+    old_versions(table)
+    with table.client(**RETAINED) as client:
+        client.clean()
+    table.upsert("a")
+    timeline = table.load().active_timeline
+    folder = table.base_path / ".hoodie"
+    with table.client(**RETAINED) as client:
+        client.clean()
+    newest = timeline.reload().filter_actions(Action.CLEAN).instants[-1].requested_time
+    (folder / f"{newest}.clean").unlink()
+    (folder / f"{newest}.clean.inflight").write_bytes(b"")
+
+
+def check_cleaned(table: ServicesTable, healthy: ServicesTable) -> None:
+    """The same files are left; no clean is pending; folders of empty partitions may be left."""
+    assert table.files() == healthy.files()
+    assert len(table.instants(Action.CLEAN).filter_pending()) == 0
+
+
+SERVICES = [
+    Service("clean", old_versions, lambda client: client.clean(), check_cleaned, RETAINED),
+    Service("clean that was pending", requested_clean, lambda client: client.clean(), check_cleaned, RETAINED),
+]
+
+
+@pytest.mark.parametrize("dies", [True, False], ids=["process_dies", "one_call_fails"])
+@pytest.mark.parametrize("service", SERVICES, ids=[service.name.replace(" ", "_") for service in SERVICES])
+def test_a_service_that_fails_at_any_call_is_finished_by_the_next(tmp_path: Path, service: Service, dies: bool) -> None:
+    template = ServicesTable(tmp_path / "t")
+    service.prepare(template)
+    rows = template.read()
+    commits = [i.requested_time for i in template.load().active_timeline.commits_timeline()]
+    window = commits[-2:]
+    pinned = {time: template.read_at(time) for time in window}
+
+    def attempt(faults: Faults) -> ServicesTable:
+        # In the same place each time: plans hold full paths.
+        moved = tmp_path / "template"
+        if not moved.exists():
+            template.base_path.rename(moved)
+        shutil.rmtree(template.base_path, ignore_errors=True)
+        shutil.copytree(moved, template.base_path)
+        table = at(template.base_path)
+        with table.client(**service.properties) as client:
+            run_with_faults(faults, lambda: service.run(client))
+        return table
+
+    healthy_faults = Faults()
+    attempt(healthy_faults)
+    shutil.copytree(template.base_path, tmp_path / "healthy")
+    healthy = at(tmp_path / "healthy")
+    count = 0
+    for number, how in faults_of(healthy_faults.calls):
+        faults = Faults(number, how, dies)
+        table = attempt(faults)
+        what = f"call {number} of {len(healthy_faults.calls)}, {how}: {faults.calls[number - 1][0]}"
+        assert faults.fired, what
+        try:
+            # Whoever reads sees the same rows at once, before anybody has finished anything.
+            assert table.read() == rows
+            assert {time: table.read_at(time) for time in window} == pinned
+            # Another writer: its next commit brings the service to its end.
+            with table.client(**service.properties) as client:
+                service.run(client)
+            assert table.read() == rows
+            assert {time: table.read_at(time) for time in window} == pinned
+            service.check(table, healthy)
+        except Exception as problem:
+            problem.add_note(what)
+            raise
+        count += 1
+    print(f"{service.name}: {len(healthy_faults.calls)} calls, {count} failures")
