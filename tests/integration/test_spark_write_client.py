@@ -23,6 +23,7 @@ from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDD
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException, HoodieWriteException
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
+from tests.watched_storage import LARGE, watch_writes
 
 pytestmark = pytest.mark.spark
 COLUMNS = "id string, region string, ts bigint, fare double"
@@ -96,6 +97,21 @@ def test_each_bucket_has_a_task_of_its_own(spark: SparkSession, tmp_path: Path) 
         assert len(written) == 7
         assert len({token.split("-")[0] for token in tokens}) == 7
         assert len({token.split("-")[2] for token in tokens}) == 7
+
+
+def test_a_large_bucket_is_begun_first_and_the_others_do_not_wait_behind_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base_path = init(tmp_path / "t")
+    others = [f"p{number}" for number in range(6)]
+    sizes = {**dict.fromkeys(others, 10), LARGE: 3000}
+    with client(spark, base_path) as c:
+        c.insert(rows(spark, *((f"{p}{i}", p, 1, 1.0) for p, count in sizes.items() for i in range(count))))
+        storage = watch_writes(monkeypatch, tmp_path / "t", len(others))
+        c.upsert(rows(spark, *((f"{p}0", p, 2, 2.0) for p in sizes)))
+    begun = storage.begun()
+    assert sorted(begun) == sorted([LARGE, *others]), "the large bucket waited in vain: others waited behind it"
+    assert LARGE in begun[:2], "the session has two cores"
 
 
 def test_keys_that_are_too_many_to_share_are_joined(

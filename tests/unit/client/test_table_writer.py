@@ -126,7 +126,7 @@ def test_an_operation_that_differs_from_the_property_is_refused(tmp_path: Path) 
 
 def test_write_table_refuses_not_to_commit(tmp_path: Path) -> None:
     base_path = str(tmp_path / "t")
-    with pytest.raises(HoodieConfigException, match=r"write_table always commits: leave it out"):
+    with pytest.raises(HoodieConfigException, match=r"without a client always commits: leave it out"):
         hoodie.write_table(DATA, base_path, record_key_fields="k", properties={"hoodie.auto.commit": "false"})
     assert not Path(base_path).exists()
     hoodie.write_table(DATA, base_path, record_key_fields="k", properties={"hoodie.auto.commit": "true"})

@@ -1,0 +1,199 @@
+"""Tables and operations as the options of a write describe them, for writes without a client.
+
+Hudi: the beginnings of org.apache.hudi.HoodieSparkSqlWriter.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from hoodie.avro.schema_converters import record_name, record_namespace, to_avro
+from hoodie.common.data.schema_compatibility import check_schema
+from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.common.model.field_path import name_in_any_case
+from hoodie.common.model.merge_properties import DELETE_FIELD_KEYS
+from hoodie.common.model.record_merger import load_merger_class
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import InsertDupPolicy
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieKeyException,
+    MissingSchemaFieldException,
+)
+from hoodie.keygen.user_key_generator import load_user_key_generator
+
+__all__ = [
+    "OPERATIONS",
+    "check_fields_of_new_table",
+    "check_types_of_new_table",
+    "create_table",
+    "name_of_table",
+    "operation_to_do",
+]
+
+logger = logging.getLogger(__name__)
+
+OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
+"""Operations that can be named without a client."""
+_OPERATION_KEY = "hoodie.datasource.write.operation"
+
+
+def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWriteConfig) -> str:
+    """The client's method: what the argument says, else what the properties do.
+
+    Args:
+        operation: Of the caller; None where only the properties say it.
+        config: Of the write.
+
+    Raises:
+        HoodieConfigException: The argument and the properties contradict each other, the operation is not one of
+            `OPERATIONS`, or the write is not to be committed.
+    """
+    if not config.write.auto_commit:
+        raise HoodieConfigException(
+            "hoodie.auto.commit = false, and a write without a client always commits: leave it out, or write by the "
+            "method of a client and then call its commit"
+        )
+    given = config.write.operation
+    if operation is not None and _OPERATION_KEY in config.properties and str(operation).upper() != given.value.upper():
+        raise HoodieConfigException(
+            f"{_OPERATION_KEY} = {given.value.lower()!r}, and the argument says {str(operation).lower()!r}: give one "
+            "of them"
+        )
+    name = str(operation or given).lower()
+    if name not in OPERATIONS:
+        raise HoodieConfigException(f"operation {name!r} is not one of {', '.join(OPERATIONS)}")
+    if name == "delete" and config.payload.partial_update:
+        logger.warning("hoodie.write.partial.update = true is about upserts: the delete removes whole records")
+    if name != "upsert" or config.write.duplicates_of_inserts is InsertDupPolicy.NONE:
+        return name
+    option = "hoodie.datasource.insert.dup.policy"
+    if config.write.insert_drop_duplicates:
+        option = "hoodie.datasource.write.insert.drop.duplicates"
+    if operation is not None:
+        raise HoodieConfigException(
+            f"operation='upsert' updates records whose key is in the table, and {option} = {config.properties[option]} "
+            "says what inserts do with them: leave that out, or give operation='insert'"
+        )
+    logger.warning(
+        "%s = %s concerns inserts: an insert is done instead of an upsert, as Hudi does; name it by operation='insert'",
+        option,
+        config.properties[option],
+    )
+    return "insert"
+
+
+def create_table(config: HoodieWriteConfig, table_name: str | None = None) -> None:
+    """Make the table that the properties describe, so that they do not contradict it.
+
+    Args:
+        config: Of the write.
+        table_name: What the caller says besides.
+
+    Raises:
+        HoodieConfigException: The caller and the properties name the table differently, or what they say makes no
+            table.
+    """
+    config.write.check_single_writer()
+    if config.payload.merger_class is not None:
+        load_merger_class(config.payload.merger_class)
+    table = config.table
+    if table_name and table.table_name and table_name != table.table_name:
+        raise HoodieConfigException(
+            f"hoodie.table.name = {table.table_name!r}, and the argument says {table_name!r}: give one of them"
+        )
+    properties = {}
+    if table.archive_folder is not None:
+        properties["hoodie.archivelog.folder"] = table.archive_folder
+    if table.timeline_timezone is not None:
+        properties["hoodie.table.timeline.timezone"] = table.timeline_timezone.value
+    if table.database_name is not None:
+        properties["hoodie.database.name"] = table.database_name
+    if table.url_encode_partitioning is not None:
+        properties["hoodie.datasource.write.partitionpath.urlencode"] = str(table.url_encode_partitioning).lower()
+    if table.payload_class is not None:
+        properties["hoodie.compaction.payload.class"] = table.payload_class
+    if table.populate_meta_fields is not None:
+        properties["hoodie.populate.meta.fields"] = str(table.populate_meta_fields).lower()
+    key_generator = table.key_generator_class
+    if key_generator is not None and not key_generator.startswith("org.apache.hudi."):
+        load_user_key_generator(key_generator, config.properties)
+    properties |= HoodieTimestampKeyGeneratorConfig.stored_properties(config.properties)
+    properties |= config.payload.table_properties()
+    HoodieTableMetaClient.init_table(
+        config.base_path,
+        table_name=name_of_table(config, table_name),
+        record_key_fields=table.record_key_fields or (),
+        partition_fields=table.partition_fields or (),
+        ordering_fields=table.ordering_fields or (),
+        key_generator=key_generator,
+        hive_style_partitioning=bool(table.hive_style_partitioning),
+        properties=properties,
+        storage_options=config.storage_options,
+    )
+
+
+def name_of_table(config: HoodieWriteConfig, table_name: str | None = None) -> str:
+    """The name of a new table: what the caller says, else the properties, else the folder's.
+
+    Args:
+        config: Of the write.
+        table_name: What the caller says.
+    """
+    return table_name or config.table.table_name or config.base_path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def check_types_of_new_table(
+    columns: pa.Schema, config: HoodieWriteConfig, table_name: str, declared: pa.Schema | None = None
+) -> None:
+    """Refuse columns that a new table cannot hold, before there is one.
+
+    Args:
+        columns: Of the data.
+        config: Of the write.
+        table_name: The new table's name.
+        declared: The columns of ``hoodie.avro.schema``.
+
+    Raises:
+        HoodieSchemaException: A column has a type that cannot be stored, or a name that is none.
+    """
+    key_fields = {*(config.table.record_key_fields or ()), *(config.table.partition_fields or ())}
+    stored = check_schema(declared, columns, True, key_fields=key_fields)
+    to_avro(stored, record_name(table_name), record_namespace(table_name))
+
+
+def check_fields_of_new_table(columns: Sequence[str], config: HoodieWriteConfig) -> None:
+    """Refuse fields of a new table that are not columns of the data, before there is one.
+
+    Args:
+        columns: Names of the data's columns.
+        config: Of the write.
+
+    Raises:
+        HoodieKeyException: A key, partition or ordering field is not there.
+        MissingSchemaFieldException: The column that marks deletes is not there.
+    """
+    table = config.table
+    for role, fields in (
+        ("record key", table.record_key_fields),
+        ("partition", table.partition_fields),
+        ("ordering", table.ordering_fields),
+    ):
+        for field in (name.partition(":")[0] for name in fields or ()):
+            if field not in columns and field.partition(".")[0] not in columns:
+                raise HoodieKeyException(
+                    f"no table is made at {config.base_path}: the {role} field '{field}' is not a column of the data"
+                    f"{spelled_otherwise(columns, [field])}; its columns are: {', '.join(columns) or 'none'}"
+                )
+    marks = config.payload.delete_field
+    if marks is not None and not config.write.avro_schema and name_in_any_case(columns, marks) is None:
+        raise MissingSchemaFieldException(
+            f"no table is made at {config.base_path}: {DELETE_FIELD_KEYS[0]} = {marks} is not a column of the data; "
+            f"its columns are: {', '.join(columns) or 'none'}"
+        )

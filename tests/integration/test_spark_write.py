@@ -1,0 +1,151 @@
+"""`hoodie.spark.write`: options and save modes as of Hudi's data source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import hoodie
+import hoodie.spark
+from hoodie import HoodieTableMetaClient
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieKeyException,
+    HoodieSchemaException,
+    TableExistsException,
+    TableNotFoundException,
+)
+
+pytestmark = pytest.mark.spark
+
+OPTIONS = {
+    "hoodie.table.name": "trips",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "region",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+}
+OPERATION = "hoodie.datasource.write.operation"
+COLUMNS = "id string, region string, ts bigint, fare double"
+Rows = list[tuple[Any, ...]]
+
+
+def rows(spark: SparkSession, *entries: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(list(entries), COLUMNS)
+
+
+def read(base_path: Path) -> Rows:
+    table = hoodie.read_table(str(base_path), columns=["id", "region", "ts", "fare"])
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def commits(base_path: Path) -> int:
+    return len(HoodieTableMetaClient.load(str(base_path)).active_timeline.filter_completed_instants())
+
+
+def test_the_options_make_the_table_and_say_what_is_done(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "trips table"
+    seen = []
+    result = hoodie.spark.write(
+        rows(spark, ("a", "x", 5, 1.0), ("b", "y", 5, 1.0), ("a", "x", 6, 2.0)), str(path), OPTIONS,
+        on_progress=seen.append,
+    )  # fmt: skip
+    assert result is not None and result.is_committed and seen
+    assert (result.operation.value, result.inserted_count) == ("UPSERT", 2)
+    config = HoodieTableMetaClient.load(str(path)).table_config
+    assert (config.table_name, config.record_key_fields, config.partition_fields, config.ordering_fields) == (
+        "trips", ("id",), ("region",), ("ts",)
+    )  # fmt: skip
+    assert (path / "region=x").is_dir()
+    # The table knows the rest by now.
+    hoodie.spark.write(rows(spark, ("a", "x", 4, 9.0), ("b", "y", 6, 3.0)), str(path))
+    hoodie.spark.write(rows(spark, ("c", "x", 1, 4.0)), str(path), {**OPTIONS, OPERATION: "insert"}, "Append")
+    hoodie.spark.write(rows(spark, ("d", "x", 1, 4.0)), str(path), {OPERATION: "bulk_insert"})
+    assert read(path) == [("a", "x", 6, 2.0), ("b", "y", 6, 3.0), ("c", "x", 1, 4.0), ("d", "x", 1, 4.0)]
+    gone = hoodie.spark.read(spark, str(path)).where("fare = 4")
+    hoodie.spark.write(gone, str(path), {OPERATION: "delete"})
+    assert read(path) == [("a", "x", 6, 2.0), ("b", "y", 6, 3.0)]
+
+
+def test_modes_say_what_happens_to_a_table_that_is_there(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for mode in ("errorifexists", "IGNORE", "error", "overwrite"):
+        assert hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(tmp_path / mode), OPTIONS, mode) is not None
+    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    stray = path / "region=z" / "stray.parquet"
+    stray.parent.mkdir()
+    stray.touch()
+    other = rows(spark, ("b", "y", 1, 2.0))
+    with pytest.raises(TableExistsException, match="give mode 'append'"):
+        hoodie.spark.write(other, str(path), OPTIONS, "error")
+    assert hoodie.spark.write(other, str(path), OPTIONS, "ignore") is None
+    assert (read(path), commits(path)) == ([("a", "x", 1, 1.0)], 1)
+    # What makes no table deletes none.
+    with pytest.raises(HoodieConfigException, match=r"needs hoodie\.table\.name"):
+        hoodie.spark.write(other, str(path), {"hoodie.datasource.write.recordkey.field": "id"}, "overwrite")
+    with pytest.raises(HoodieKeyException, match="'uuid' is not a column"):
+        hoodie.spark.write(
+            other, str(path), {**OPTIONS, "hoodie.datasource.write.recordkey.field": "uuid"}, "overwrite"
+        )
+    assert read(path) == [("a", "x", 1, 1.0)]
+    renamed = {**OPTIONS, "hoodie.table.name": "others", "hoodie.datasource.write.hive_style_partitioning": "false"}
+    hoodie.spark.write(other, str(path), renamed, "overwrite")
+    assert (read(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)
+    assert HoodieTableMetaClient.load(str(path)).table_config.table_name == "others"
+    assert sorted(child.name for child in path.iterdir()) == [".hoodie", "y"]
+
+
+def test_a_table_that_the_rows_come_from_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "a b%20"
+    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    own = hoodie.spark.read(spark, str(path)).selectExpr("id", "region", "ts", "fare + 1 fare")
+    with pytest.raises(HoodieException, match=r"the DataFrame reads the table.*checkpoint\(\)"):
+        hoodie.spark.write(own, str(path), OPTIONS, "overwrite")
+    assert read(path) == [("a", "x", 1, 1.0)]
+    hoodie.spark.write(own, str(path), OPTIONS)
+    assert read(path) == [("a", "x", 1, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "error", "text"),
+    [
+        ({}, "append", HoodieConfigException, r"needs hoodie\.table\.name and hoodie\.datasource\.write\.recordkey"),
+        (OPTIONS, "upsert", HoodieConfigException, "mode 'upsert' is none"),
+        ({**OPTIONS, OPERATION: "delete"}, "append", TableNotFoundException, "to delete from"),
+        ({**OPTIONS, OPERATION: "delete"}, "overwrite", HoodieConfigException, "a delete takes mode 'append' only"),
+        ({**OPTIONS, "hoodie.auto.commit": "false"}, "append", HoodieConfigException, "always commits"),
+        ({**OPTIONS, "hoodie.tabel.name": "t"}, "append", HoodieConfigException, r"hoodie\.table\.name"),
+        (
+            {**OPTIONS, "hoodie.datasource.write.precombine.field": "when"},
+            "append",
+            HoodieKeyException,
+            "ordering field 'when' is not a column",
+        ),
+    ],
+)
+def test_what_makes_no_write_makes_no_table(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], mode: str, error: type[HoodieException], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(tmp_path / "t"), options, mode)
+    assert not (tmp_path / "t").exists()
+
+
+def test_types_that_cannot_be_stored_make_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    frame = rows(spark, ("a", "x", 1, 1.0)).selectExpr("*", "make_dt_interval(1) length")
+    with pytest.raises(HoodieSchemaException, match="length"):
+        hoodie.spark.write(frame, str(tmp_path / "t"), OPTIONS)
+    assert not (tmp_path / "t").exists()
+
+
+def test_options_that_contradict_the_table_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(tmp_path / "t"), OPTIONS)
+    with pytest.raises(HoodieConfigException, match=r"hoodie\.table\.name"):
+        hoodie.spark.write(
+            rows(spark, ("b", "x", 1, 1.0)), str(tmp_path / "t"), {**OPTIONS, "hoodie.table.name": "others"}
+        )
+    assert read(tmp_path / "t") == [("a", "x", 1, 1.0)]
