@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model import field_merge
+from hoodie.common.model.combining import Places, fold, replace_column, rows_since_last_delete, winners
 from hoodie.common.model.field_path import column_at, name_in_any_case, top_level_name
 from hoodie.common.model.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, MergeProperties
 from hoodie.common.model.ordering_values import one_array, sortable
@@ -46,7 +47,6 @@ from hoodie.common.model.record_columns import (
     MERGE_ERROR,
     OPERATION,
     ORDERING_VALUE,
-    PARTITION_PATH,
     RECORD_KEY,
     ROW_NUMBER,
     user_column_names,
@@ -72,8 +72,6 @@ __all__ = [
     "MergeOutcome",
     "MergeSpec",
     "MergeTableConfig",
-    "null_ordering_count",
-    "null_ordering_message",
 ]
 
 logger = logging.getLogger(__name__)
@@ -337,88 +335,25 @@ class MergeSpec:
         """
         if rows.num_rows < 2:
             return rows
-        names = set(rows.column_names)
-        number = rows[ROW_NUMBER].to_numpy()
-        keys = _codes(rows[RECORD_KEY])
-        if PARTITION_PATH in names:
-            paths = _codes(rows[PARTITION_PATH])
-            keys = keys * (int(paths.max()) + 1) + paths
-        ordering = np.zeros(rows.num_rows, dtype=np.int64)
-        if ORDERING_VALUE in names:
-            (ordering,) = sortable([rows[ORDERING_VALUE]])
-        stage = np.zeros(rows.num_rows, dtype=np.int8)
-        if OPERATION in names:
-            deletes = rows[OPERATION].to_numpy() == RecordOperation.DELETE
-            if deletes.any():
-                stage, ordering = _around_last_delete(keys, number, deletes, ordering)
-        if self.combines_rows:
-            return self._combine_rows(rows, keys, number, ordering, stage)
-        tie = -number if self.rules.first_of_equals else number
-        order = np.lexsort((tie, ordering, stage, keys))
-        keys = keys[order]
-        winners = order[np.append(keys[1:] != keys[:-1], True)]
-        return rows.take(pa.array(winners[np.argsort(number[winners], kind="stable")]))
-
-    def _combine_rows(
-        self,
-        rows: pa.Table,
-        keys: npt.NDArray[np.int64],
-        number: npt.NDArray[np.int64],
-        ordering: npt.NDArray[np.int64],
-        stage: npt.NDArray[np.int8],
-    ) -> pa.Table:
-        """Rows from a key's last plain delete on, in their order, folded into one."""
-        order = np.lexsort((number, keys))
-        last_stage = np.zeros(int(keys.max()) + 1, dtype=np.int8) if len(keys) else np.zeros(0, dtype=np.int8)
-        np.maximum.at(last_stage, keys, stage)
-        order = order[stage[order] == last_stage[keys[order]]]
-        rows, keys, ordering = rows.take(pa.array(order)), keys[order], ordering[order]
+        places = Places.of(rows)
+        if not self.combines_rows:
+            return winners(rows, places, self.rules.first_of_equals)
+        rows, keys, ordering = rows_since_last_delete(rows, places)
         if self.merger is not None:
-            merged = self._fold(self.merger, rows, keys)
+            merged = fold(self.merger, rows, keys, self._with_operations)
         else:
             merged = field_merge.combine_fields(rows, keys, ordering, user_column_names(rows.schema))
-            merged = _with_operations(merged, self)
+            merged = self._with_operations(merged)
         numbers = merged[ROW_NUMBER].to_numpy()
         return merged.take(pa.array(np.argsort(numbers, kind="stable")))
 
-    def _fold(self, merger: HoodieRecordMerger, rows: pa.Table, keys: npt.NDArray[np.int64]) -> pa.Table:
-        """Merge the second row of each key into the first, then the third, and so on."""
-        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-        counts = np.diff(np.append(starts, len(keys)))
-        merged = rows.take(pa.array(starts)).combine_chunks()
-        for step in range(1, int(counts.max())):
-            going_on = np.flatnonzero(counts > step)
-            older = merged.take(pa.array(going_on))
-            newer = rows.take(pa.array(starts[going_on] + step))
-            result = self._fold_step(merger, older, newer)
-            indices = np.arange(merged.num_rows)
-            indices[going_on] = merged.num_rows + np.arange(len(going_on))
-            merged = pa.concat_tables([merged, result]).take(pa.array(indices))
-        return merged
-
-    def _fold_step(self, merger: HoodieRecordMerger, older: pa.Table, newer: pa.Table) -> pa.Table:
-        """Merge pairs of incoming rows. What failed before stays so; after what was deleted, a record is a new one."""
-        failed = older[MERGE_ERROR].is_valid().to_numpy()
-        deleted = older[OPERATION].to_numpy() == RecordOperation.DELETE
-        asked = np.flatnonzero(~failed & ~deleted)
-        pairs = pa.array(asked)
-        old, new = older.take(pairs), newer.take(pairs)
-        names = user_column_names(newer.schema)
-        outcome = merge_pairs(
-            merger, _one_batch(old.select(names)), _one_batch(new.select(names)), one_array(new[RECORD_KEY])
-        )
-        merged = _with_operations(_replace_columns(new, outcome.rows), self)
-        operations = merged[OPERATION].to_numpy()
-        operations = np.where(outcome.codes == DELETE_STORED, RecordOperation.DELETE, operations).astype(np.int8)
-        merged = _set(merged, OPERATION, pa.array(operations))
-        merged = _choose(old, merged, outcome.codes == KEEP_STORED)
-        if outcome.errors:
-            texts = [outcome.errors.get(number) for number in range(merged.num_rows)]
-            merged = _set(merged, MERGE_ERROR, pa.array(texts, pa.string()))
-        rest = _choose(older, newer, failed)
-        indices = np.arange(newer.num_rows)
-        indices[asked] = newer.num_rows + np.arange(len(asked))
-        return pa.concat_tables([rest, merged]).take(pa.array(indices))
+    def _with_operations(self, rows: pa.Table) -> pa.Table:
+        """Rows that were merged ask for what their fields say now."""
+        operations = rows[OPERATION].to_numpy()
+        flagged = self.flagged_deletes(rows)
+        wanted = np.where(flagged, RecordOperation.DELETE_FLAGGED, RecordOperation.UPSERT)
+        wanted = np.where(operations == RecordOperation.DELETE, operations, wanted).astype(np.int8)
+        return replace_column(rows, OPERATION, pa.array(wanted))
 
     # --- against what is stored --------------------------------------------------------------------------------------
 
@@ -534,34 +469,6 @@ class MergeSpec:
         return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
 
 
-def null_ordering_count(
-    ordering: pa.Array | pa.ChunkedArray, operations: pa.Array | pa.ChunkedArray | npt.NDArray[np.int8] | None = None
-) -> int:
-    """How many rows have no ordering value and need one: an upsert of such rows fails, as in Hudi 0.15.0.
-
-    Hudi refuses them where it combines records (upsert; insert when combining is on), by "Ordering value is null for
-    record"; insert and bulk_insert that do not combine store them.
-
-    Args:
-        ordering: The ordering values.
-        operations: `RecordOperation` of the rows; plain deletes need no value. None: no row is one.
-    """
-    if ordering.null_count == 0:
-        return 0
-    if operations is None:
-        return int(ordering.null_count)
-    needed = np.asarray(operations) != RecordOperation.DELETE
-    return int((needed & ordering.is_null().to_numpy(zero_copy_only=False)).sum())
-
-
-def null_ordering_message(ordering_field: str, count: int) -> str:
-    """The text of the error for rows that `null_ordering_count` found."""
-    return (
-        f"{count} records have a null in the ordering field '{ordering_field}' (hoodie.table.precombine.field), so "
-        "nobody can tell which record of a key is newer; fill the column, or leave these records out"
-    )
-
-
 def _check_merger(table_name: str, payload: str, merger: HoodieRecordMerger | None) -> None:
     wanted = payload.removeprefix(MERGER_PREFIX)
     given = merger_class_name(type(merger)) if merger is not None else None
@@ -592,28 +499,6 @@ def _warn_about_missing_payload(table_name: str, ordering_field: str) -> None:
     )
 
 
-def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """A number for each distinct value, a null included."""
-    encoded = one_array(column).dictionary_encode(null_encoding="encode")
-    codes: npt.NDArray[np.int64] = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
-
-
-def _around_last_delete(
-    keys: npt.NDArray[np.int64],
-    number: npt.NDArray[np.int64],
-    deletes: npt.NDArray[np.bool_],
-    ordering: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int64]]:
-    """Stage of each row (0 before its key's last plain delete, 1 that delete, 2 after it), and the ordering to use."""
-    _, groups = np.unique(keys, return_inverse=True)
-    last = np.full(int(groups.max()) + 1, -1, dtype=np.int64)
-    np.maximum.at(last, groups[deletes], number[deletes])
-    last_delete = last[groups]
-    stage = (1 + np.sign(number - last_delete)).astype(np.int8)
-    return stage, np.where(stage == 1, 0, ordering)
-
-
 def _is_true(rows: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[np.bool_]:
     """Where a boolean column is true; nowhere when there is no such column (in any case), or it is not boolean."""
     column = name_in_any_case(rows.schema.names, name)
@@ -635,40 +520,9 @@ def _java_texts(column: pa.Array) -> pa.Array:
     )
 
 
-def _with_operations(rows: pa.Table, spec: MergeSpec) -> pa.Table:
-    """Rows that were merged ask for what their fields say now."""
-    operations = rows[OPERATION].to_numpy()
-    flagged = spec.flagged_deletes(rows)
-    wanted = np.where(flagged, RecordOperation.DELETE_FLAGGED, RecordOperation.UPSERT)
-    wanted = np.where(operations == RecordOperation.DELETE, operations, wanted).astype(np.int8)
-    return _set(rows, OPERATION, pa.array(wanted))
-
-
-def _set(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    index = rows.schema.get_field_index(name)
-    return rows.set_column(index, rows.schema.field(index), column)
-
-
-def _one_batch(rows: pa.Table) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([one_array(column) for column in rows.columns], schema=rows.schema)
-
-
-def _replace_columns(rows: pa.Table, new: pa.RecordBatch | None) -> pa.Table:
-    columns = [
-        rows[name] if new is None or name not in new.schema.names else new.column(name) for name in rows.column_names
-    ]
-    return pa.Table.from_arrays(columns, schema=rows.schema)
-
-
 def _replace_batch_columns(rows: pa.RecordBatch, new: pa.RecordBatch | None) -> pa.RecordBatch:
     names: Sequence[str] = new.schema.names if new is not None else ()
     columns = [
         new.column(name) if new is not None and name in names else rows.column(name) for name in rows.schema.names
     ]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
-
-
-def _choose(first: pa.Table, second: pa.Table, takes_first: npt.NDArray[np.bool_]) -> pa.Table:
-    count = first.num_rows
-    indices = np.where(takes_first, np.arange(count), count + np.arange(count))
-    return pa.concat_tables([first, second]).take(pa.array(indices))

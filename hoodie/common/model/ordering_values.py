@@ -7,9 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieSchemaException
 
-__all__ = ["one_array", "sortable"]
+__all__ = ["null_ordering_count", "null_ordering_message", "one_array", "sortable"]
 
 
 def sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.int64]]:
@@ -120,3 +121,31 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def null_ordering_count(
+    ordering: pa.Array | pa.ChunkedArray, operations: pa.Array | pa.ChunkedArray | npt.NDArray[np.int8] | None = None
+) -> int:
+    """How many rows have no ordering value and need one: an upsert of such rows fails, as in Hudi 0.15.0.
+
+    Hudi refuses them where it combines records (upsert; insert when combining is on), by "Ordering value is null for
+    record"; insert and bulk_insert that do not combine store them.
+
+    Args:
+        ordering: The ordering values.
+        operations: `RecordOperation` of the rows; plain deletes need no value. None: no row is one.
+    """
+    if ordering.null_count == 0:
+        return 0
+    if operations is None:
+        return int(ordering.null_count)
+    needed = np.asarray(operations) != RecordOperation.DELETE
+    return int((needed & ordering.is_null().to_numpy(zero_copy_only=False)).sum())
+
+
+def null_ordering_message(ordering_field: str, count: int) -> str:
+    """The text of the error for rows that `null_ordering_count` found."""
+    return (
+        f"{count} records have a null in the ordering field '{ordering_field}' (hoodie.table.precombine.field), so "
+        "nobody can tell which record of a key is newer; fill the column, or leave these records out"
+    )

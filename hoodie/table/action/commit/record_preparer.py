@@ -14,7 +14,8 @@ from hoodie import exception
 from hoodie.common.data.normalise import normalise_batch
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.field_path import type_at
-from hoodie.common.model.merge_spec import MergeSpec, null_ordering_count, null_ordering_message
+from hoodie.common.model.merge_spec import MergeSpec
+from hoodie.common.model.ordering_values import null_ordering_count, null_ordering_message
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,

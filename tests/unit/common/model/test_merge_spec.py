@@ -24,9 +24,8 @@ from hoodie.common.model.merge_spec import (
     OVERWRITE_WITH_LATEST_PAYLOAD,
     TAKE_INCOMING,
     MergeSpec,
-    null_ordering_count,
-    null_ordering_message,
 )
+from hoodie.common.model.ordering_values import null_ordering_count, null_ordering_message
 from hoodie.common.model.payload_rules import PAYLOADS
 from hoodie.common.model.record_columns import OPERATION, ORDERING_VALUE, PARTITION_PATH, RECORD_KEY, ROW_NUMBER
 from hoodie.common.model.write_operation_type import RecordOperation
