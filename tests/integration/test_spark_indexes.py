@@ -19,7 +19,11 @@ pytestmark = pytest.mark.spark
 
 
 class TestSparkIndexes(IndexContract):
-    examples = 1
+    examples = 0
+    # A JVM's time is short: what the engine does not decide is shown in this process.
+    test_numeric_keys_are_found_whatever_the_order_of_their_text = None
+    test_keys_of_ten_thousand_characters_are_told_apart_by_their_last = None
+    test_one_key_in_every_partition_is_a_record_for_each_unless_the_index_is_global = None
 
     @pytest.fixture(params=[name for name in INDEXES if name != "INMEMORY"])
     def index(self, request: pytest.FixtureRequest, spark: SparkSession) -> str:
