@@ -37,6 +37,15 @@ INDEXES: dict[str, dict[str, Any]] = {
     "SIMPLE": {"hoodie.index.type": "SIMPLE"},
     "GLOBAL_SIMPLE": {"hoodie.index.type": "GLOBAL_SIMPLE"},
     "INMEMORY": {"hoodie.index.type": "INMEMORY"},
+    "BLOOM": {"hoodie.index.type": "BLOOM"},
+    "BLOOM by list, without cache": {
+        "hoodie.index.type": "BLOOM",
+        "hoodie.bloom.index.use.treebased.filter": "false",
+        "hoodie.bloom.index.use.caching": "false",
+        "hoodie.bloom.index.keys.per.bucket": 2,
+    },
+    "BLOOM without ranges": {"hoodie.index.type": "BLOOM", "hoodie.bloom.index.prune.by.ranges": "false"},
+    "GLOBAL_BLOOM": {"hoodie.index.type": "GLOBAL_BLOOM"},
     "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 3},
     "DATABASE": {"hoodie.index.class": "hoodie.index.external.database_index.HoodieDatabaseIndex"},
 }

@@ -85,7 +85,11 @@ class BloomIndexHelper:
         return self._cache
 
     def file_infos(
-        self, files: Sequence[tuple[str, HoodieBaseFile]], context: HoodieEngineContext, table: IndexedTable
+        self,
+        files: Sequence[tuple[str, HoodieBaseFile]],
+        context: HoodieEngineContext,
+        table: IndexedTable,
+        whole: bool = True,
     ) -> list[BloomIndexFileInfo]:
         """What the footers of files say, read where it is not known.
 
@@ -93,14 +97,15 @@ class BloomIndexHelper:
             files: (partition path, base file).
             context: The engine.
             table: Their table; what is read is noted there.
+            whole: Whether row groups are asked for, and not only ranges of keys.
         """
         paths = [base_file.path for _, base_file in files]
         infos = {path: self._cache.get(path) if self._cache is not None else None for path in paths}
-        missing = [path for path, info in infos.items() if info is None]
+        missing = [path for path, info in infos.items() if info is None or (whole and info.row_groups is None)]
         if missing:
             per_task = max(1, min(FOOTERS_PER_TASK, len(missing) // (TASKS_PER_CORE * context.default_parallelism)))
             tasks = [missing[start : start + per_task] for start in range(0, len(missing), per_task)]
-            parts = context.run_tasks(tasks, ReadFileInfos(table.storage))
+            parts = context.run_tasks(tasks, ReadFileInfos(table.storage, whole))
             read = dict(zip(missing, (info for part in parts for info in part), strict=True))
             table.work.note_reads(footers=len(missing))
             infos.update(read)
@@ -129,7 +134,7 @@ class BloomIndexHelper:
         if not self._config.bloom_prune_by_ranges:
             return [((0, len(keys[group])),) if group in keys else () for group in groups]
         wanted = [number for number, group in enumerate(groups) if group in keys]
-        infos = self.file_infos([files[number] for number in wanted], context, table)
+        infos = self.file_infos([files[number] for number in wanted], context, table, whole=False)
         by_group: dict[str, list[tuple[int, BloomIndexFileInfo]]] = {}
         for number, info in zip(wanted, infos, strict=True):
             by_group.setdefault(groups[number], []).append((number, info))

@@ -46,7 +46,8 @@ class HoodieGlobalBloomIndex(HoodieGlobalSimpleIndex):
         files = table.files
         record_keys = keys[RECORD_KEY].combine_chunks()
         located = self._helper.find(files, [""] * len(files), {"": record_keys}, context, table)
-        found = [pa.table({"key": held, "position": positions}) for held, positions in located]
+        nothing = pa.schema([("key", pa.string()), ("position", pa.int64())]).empty_table()
+        found = [pa.table({"key": k, "position": rows}) if len(k) else nothing for k, rows in located]
         if not stored.names:
             return found
         homes = keys[PARTITION_PATH].combine_chunks()
@@ -59,7 +60,12 @@ class HoodieGlobalBloomIndex(HoodieGlobalSimpleIndex):
         wanted = sorted(moving)
         items = [(files[number][1].path, located[number][1]) for number in wanted]
         values = dict(zip(wanted, context.run_tasks(items, _ReadStored(table.storage, stored)), strict=True))
-        return [_with_columns(part, values.get(number), pa.schema(stored.fields)) for number, part in enumerate(found)]
+        schema = pa.schema(stored.fields)
+        nothing = _with_columns(nothing, None, schema)
+        return [
+            _with_columns(part, values.get(number), schema) if part.num_rows else nothing
+            for number, part in enumerate(found)
+        ]
 
     def _files_to_join(
         self, records: HoodieData, keys: pa.Table | None, context: HoodieEngineContext, table: IndexedTable

@@ -59,7 +59,7 @@ class IndexFileFilter(ABC):
         lows: list[bytes] = []
         highs: list[bytes] = []
         for info in files:
-            for low, high in [(info.min_key, info.max_key), *((g.min_key, g.max_key) for g in info.row_groups)]:
+            for low, high in [(info.min_key, info.max_key), *((g.min_key, g.max_key) for g in info.row_groups or ())]:
                 if low is not None and high is not None:
                     lows.append(low)
                     highs.append(high)
@@ -73,8 +73,8 @@ class IndexFileFilter(ABC):
                 bounds = next(found)
                 if info.min_key <= info.max_key and keys.order_is_certain(info.min_key, info.max_key):
                     start, end = bounds
-            slices = []
-            for group in info.row_groups:
+            slices = [(start, end)] if info.row_groups is None and start < end else []
+            for group in info.row_groups or ():
                 known = group.min_key is not None and group.max_key is not None
                 first, last = next(found) if known else everything
                 if group.rows and max(first, start) < min(last, end):

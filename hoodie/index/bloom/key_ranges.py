@@ -14,6 +14,7 @@ import attrs
 
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.storage.footer_tail import read_key_range
 from hoodie.io.storage.parquet_reader import HoodieParquetReader, RowGroupKeys
 from hoodie.storage.storage import HoodieStorage
 
@@ -35,25 +36,32 @@ class BloomIndexFileInfo:
         min_key: UTF-8; no key is smaller in the order of the file's writer (Java's, or that of UTF-8 bytes). None when
             the footer does not tell.
         max_key: Likewise, the other end.
-        row_groups: What the statistics of each row group say.
+        row_groups: What the statistics of each row group say; None where the end of the file told the range, and no
+            more was read.
 
     Hudi: org.apache.hudi.index.bloom.BloomIndexFileInfo. Differs: knows row groups.
     """
 
     min_key: bytes | None
     max_key: bytes | None
-    row_groups: tuple[RowGroupKeys, ...]
+    row_groups: tuple[RowGroupKeys, ...] | None
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes, about."""
-        ends = [(self.min_key, self.max_key), *((group.min_key, group.max_key) for group in self.row_groups)]
+        ends = [(self.min_key, self.max_key), *((group.min_key, group.max_key) for group in self.row_groups or ())]
         return sum(_OBJECT_BYTES + len(low or b"") + len(high or b"") for low, high in ends)
 
     @property
     def rows(self) -> int:
-        """Rows of the file."""
-        return sum(group.rows for group in self.row_groups)
+        """Rows of the file; 0 where no more than its end was read."""
+        return sum(group.rows for group in self.row_groups or ())
+
+    @classmethod
+    def read_range(cls, storage: HoodieStorage, path: str) -> BloomIndexFileInfo:
+        """Read the range alone where the end of the file tells it; else as `read`."""
+        found = read_key_range(storage, path)
+        return cls(*found, None) if found is not None else cls.read(storage, path)
 
     @classmethod
     def read(cls, storage: HoodieStorage, path: str) -> BloomIndexFileInfo:
@@ -81,12 +89,19 @@ class BloomIndexFileInfo:
 
 @attrs.frozen
 class ReadFileInfos:
-    """Task: what the footers of some base files say."""
+    """Task: what the footers of some base files say.
+
+    Attributes:
+        storage: Where the files are.
+        whole: Whether row groups are asked for, and not only the range of keys.
+    """
 
     storage: HoodieStorage
+    whole: bool = True
 
     def __call__(self, task: TaskIdentity, paths: Sequence[str]) -> list[BloomIndexFileInfo]:
-        return [BloomIndexFileInfo.read(self.storage, path) for path in paths]
+        read = BloomIndexFileInfo.read if self.whole else BloomIndexFileInfo.read_range
+        return [read(self.storage, path) for path in paths]
 
 
 class KeyRangeCache:

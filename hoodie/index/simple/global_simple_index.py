@@ -83,6 +83,7 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
         numbered = [
             part.add_column(1, "file", pa.array(np.full(part.num_rows, number, dtype=np.int32)))
             for number, part in enumerate(found)
+            if part.num_rows
         ]
         schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
         return GlobalKeyLocations(pa.concat_tables([schema.empty_table(), *numbered]).combine_chunks(), files, moves)
@@ -323,7 +324,8 @@ def files_with_copies(found: Sequence[pa.Table], files: Sequence[tuple[str, Hood
         found: For each file the keys that it holds, as ``key``.
         files: (partition path, base file).
     """
-    keys = pa.concat_tables([part.select(["key"]) for part in found]).combine_chunks()["key"].combine_chunks()
+    held = [part["key"] for part in found if part.num_rows]
+    keys = pa.chunked_array([chunk for column in held for chunk in column.chunks], pa.string()).combine_chunks()
     if pc.count_distinct(keys).as_py() == len(keys):
         return []
     owners = np.repeat(np.arange(len(found)), [part.num_rows for part in found])
