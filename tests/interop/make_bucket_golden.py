@@ -118,7 +118,7 @@ def main() -> None:
             for (path, count), (metadata, nodes) in zip(PARTITIONS, found, strict=True)
         ],
     }
-    (folder / "consistent_hashing.json").write_text(json.dumps(golden, indent=1) + "\n")
+    (folder / "consistent_hashing.json").write_text(json.dumps(golden) + "\n")
 
 
 if __name__ == "__main__":
