@@ -5,12 +5,14 @@ Hudi relies on it where a key decides about a place: bucket numbers are made of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["hash_strings"]
+__all__ = ["Utf8Chunk", "hash_strings", "utf8_chunks"]
 
 _MULTIPLIER = 31
 _INVERSE = pow(_MULTIPLIER, -1, 1 << 32)
@@ -27,53 +29,97 @@ def hash_strings(strings: pa.Array) -> np.ndarray:
     Returns:
         uint32: the bits of Java's signed number.
     """
-    if len(strings) == 0:
-        return np.zeros(0, dtype=np.uint32)
-    filled = strings.fill_null("") if strings.null_count else strings
-    offsets = np.frombuffer(filled.buffers()[1], dtype=np.int32)[filled.offset : filled.offset + len(filled) + 1]
-    first, last = int(offsets[0]), int(offsets[-1])
-    content = filled.buffers()[2]
-    data = np.frombuffer(content, dtype=np.uint8)[first:last] if content is not None else np.zeros(0, dtype=np.uint8)
-    bounds = offsets.astype(np.int64) - first
-    hashes = np.empty(len(filled), dtype=np.uint32)
-    low = 0
-    while low < len(filled):
-        high = max(low + 1, int(np.searchsorted(bounds, bounds[low] + _CHUNK_BYTES, side="right")) - 1)
-        units, ends = data[bounds[low] : bounds[high]], bounds[low : high + 1] - bounds[low]
-        if len(units) and units.max() >= 0x80:
-            units, ends = _utf_16(units, ends)
-        _hash_chunk(units, ends, hashes[low:high])
-        low = high
+    hashes = np.empty(len(strings), dtype=np.uint32)
+    for chunk in utf8_chunks(strings):
+        hashes[chunk.first : chunk.first + len(chunk.bounds) - 1] = chunk.hash_slices(
+            chunk.bounds[:-1], chunk.bounds[1:]
+        )
     return hashes
 
 
-def _hash_chunk(units: np.ndarray, bounds: np.ndarray, hashes: np.ndarray) -> None:
-    """Hash strings that lie one after the other.
+@attrs.define
+class Utf8Chunk:
+    """Some strings of an array, one after the other.
 
-    A string from s to e has the hash ``sum(u[i] * 31**(e-1-i))``, which is ``31**(e-1) * sum(u[i] * 31**-i)``, a
-    difference of two partial sums: 31 has an inverse modulo 2**32.
+    Attributes:
+        first: The number of the first of them in the array.
+        data: Their UTF-8 bytes.
+        bounds: Where each begins in them, and the end of the last.
     """
-    powers, inverses = _powers(_CHUNK_BYTES) if len(units) <= _CHUNK_BYTES else _powers.__wrapped__(len(units))
-    sums = np.zeros(len(units) + 1, dtype=np.uint32)
-    np.cumsum(units.astype(np.uint32) * inverses[: len(units)], dtype=np.uint32, out=sums[1:])
-    ends = bounds[1:]
-    np.multiply(sums[ends] - sums[bounds[:-1]], powers[np.maximum(ends - 1, 0)], out=hashes)
+
+    first: int
+    data: np.ndarray
+    bounds: np.ndarray
+    _sums: np.ndarray | None = None
+    _units_before: np.ndarray | None = None
+
+    def hash_slices(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Hashes of pieces of the bytes, which must be whole characters.
+
+        A string from s to e has the hash ``sum(u[i] * 31**(e-1-i))``, which is ``31**(e-1) * sum(u[i] * 31**-i)``, a
+        difference of two partial sums: 31 has an inverse modulo 2**32.
+
+        Args:
+            starts: Where each piece begins.
+            ends: Where it ends.
+        """
+        if self._sums is None:
+            self._sums = self._partial_sums()
+        if self._units_before is not None:
+            starts, ends = self._units_before[starts], self._units_before[ends]
+        powers = _powers_up_to(len(self._sums))[0]
+        hashes: np.ndarray = (self._sums[ends] - self._sums[starts]) * powers[np.maximum(ends - 1, 0)]
+        return hashes
+
+    def _partial_sums(self) -> np.ndarray:
+        units = self.data
+        if len(units) and units.max() >= 0x80:
+            # A byte that begins a character makes one UTF-16 unit, or two from U+10000 on; others make none.
+            made = ((units & 0xC0) != 0x80).astype(np.int64) + (units >= 0xF0)
+            self._units_before = np.append(0, np.cumsum(made))
+            units = np.frombuffer(units.tobytes().decode("utf-8").encode("utf-16-le"), dtype="<u2")
+        inverses = _powers_up_to(len(units) + 1)[1]
+        sums = np.zeros(len(units) + 1, dtype=np.uint32)
+        np.cumsum(units.astype(np.uint32) * inverses[: len(units)], dtype=np.uint32, out=sums[1:])
+        return sums
+
+
+def utf8_chunks(strings: pa.Array) -> Iterator[Utf8Chunk]:
+    """The strings of an array in chunks of bytes that fit into a cache; nulls are empty.
+
+    Args:
+        strings: Of type string.
+    """
+    if len(strings) == 0:
+        return
+    filled = strings.fill_null("") if strings.null_count else strings
+    offsets = np.frombuffer(filled.buffers()[1], dtype=np.int32)[filled.offset : filled.offset + len(filled) + 1]
+    begin, end = int(offsets[0]), int(offsets[-1])
+    content = filled.buffers()[2]
+    data = np.frombuffer(content, dtype=np.uint8)[begin:end] if content is not None else np.zeros(0, dtype=np.uint8)
+    bounds = offsets.astype(np.int64) - begin
+    low = 0
+    while low < len(filled):
+        high = max(low + 1, int(np.searchsorted(bounds, bounds[low] + _CHUNK_BYTES, side="right")) - 1)
+        yield Utf8Chunk(low, data[bounds[low] : bounds[high]], bounds[low : high + 1] - bounds[low])
+        low = high
+
+
+def _powers_up_to(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """31**i and 31**-i modulo 2**32 for i below a number, or for more."""
+    usual = _CHUNK_BYTES + 1
+    return _usual_powers(usual) if count <= usual else _powers(count)
 
 
 @lru_cache(maxsize=1)
+def _usual_powers(count: int) -> tuple[np.ndarray, np.ndarray]:
+    return _powers(count)
+
+
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """31**i and 31**-i modulo 2**32 for i from 0 on."""
     made = []
     for base in (_MULTIPLIER, _INVERSE):
         factors = np.full(max(1, count), base, dtype=np.uint32)
         factors[0] = 1
         made.append(np.cumprod(factors, dtype=np.uint32))
     return made[0], made[1]
-
-
-def _utf_16(data: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """UTF-16 units of UTF-8 bytes, and where the strings begin among them."""
-    units = np.frombuffer(data.tobytes().decode("utf-8").encode("utf-16-le"), dtype="<u2")
-    # A byte that begins a character makes one unit, or two from U+10000 on; others make none.
-    made = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
-    return units, np.append(0, np.cumsum(made))[bounds]

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.util.java_hash import hash_strings
+from hoodie.common.util.java_hash import Utf8Chunk, hash_strings, utf8_chunks
 from hoodie.config.index_config import BucketKeyRule
 from hoodie.exception import HoodieKeyException
 
@@ -112,22 +112,14 @@ class BucketIdentifier:
 
     def _hash_regular(self, keys: pa.Array) -> np.ndarray:
         """Keys with commas and colons: ``field:value`` for each of the key fields, or something odd."""
-        count = len(self.key_fields)
-        parts = pc.split_pattern(keys, ",")
-        regular = pc.list_value_length(parts).to_numpy() == count
         hashes = np.ones(len(keys), dtype=np.uint32)
-        if count > 1 and regular.any():
-            rows = np.flatnonzero(regular)
-            values = (parts if len(rows) == len(keys) else parts.take(pa.array(rows))).flatten()
-            columns = [values.take(pa.array(np.arange(place, len(values), count))) for place in range(count)]
-            named = np.ones(len(rows), dtype=np.bool_)
-            for field, column in zip(self.key_fields, columns, strict=True):
-                named &= _starts_with(column, f"{field}:")
-            for field, column in zip(self.key_fields, columns, strict=True):
-                if field in self.hash_fields:
-                    hashes[rows] = hashes[rows] * np.uint32(31) + _hash_values(column, len(field) + 1)
-            regular[rows[~named]] = False
-        odd = np.flatnonzero(~regular)
+        is_odd = np.ones(len(keys), dtype=np.bool_)
+        if len(self.key_fields) > 1:
+            for chunk in utf8_chunks(keys):
+                rows, found = self._hash_spelled_out(chunk)
+                hashes[chunk.first + rows] = found
+                is_odd[chunk.first + rows] = False
+        odd = np.flatnonzero(is_odd)
         if len(odd):
             some = keys.take(pa.array(odd))
             old = _hash_lists([values_of_hudi_0(key, self.hash_fields) for key in some.to_pylist()])
@@ -135,6 +127,31 @@ class BucketIdentifier:
             unknown = np.array([values is None for values in new])
             hashes[odd] = self._settle(some, old, _hash_lists([values or [] for values in new]), unknown)
         return hashes
+
+    def _hash_spelled_out(self, chunk: Utf8Chunk) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of a chunk whose keys are ``field:value`` of all key fields, separated by commas; their hashes."""
+        commas = np.flatnonzero(chunk.data == ord(","))
+        owners = np.searchsorted(chunk.bounds, commas, side="right") - 1
+        has_all = np.bincount(owners, minlength=len(chunk.bounds) - 1) == len(self.key_fields) - 1
+        rows = np.flatnonzero(has_all)
+        cuts = commas[has_all[owners]].reshape(len(rows), len(self.key_fields) - 1)
+        hashes = np.ones(len(rows), dtype=np.uint32)
+        is_named = np.ones(len(rows), dtype=np.bool_)
+        for place, field in enumerate(self.key_fields):
+            starts = cuts[:, place - 1] + 1 if place else chunk.bounds[rows]
+            ends = cuts[:, place] if place < cuts.shape[1] else chunk.bounds[rows + 1]
+            name = f"{field}:".encode()
+            is_named &= _begin_with(chunk.data, starts, ends, name)
+            if field in self.hash_fields:
+                starts = np.minimum(starts + len(name), ends)
+                values = chunk.hash_slices(starts, ends)
+                for spelled_out in (NULL_VALUE, EMPTY_VALUE):
+                    likely = np.flatnonzero(ends - starts == len(spelled_out))
+                    if len(likely):
+                        found = _begin_with(chunk.data, starts[likely], ends[likely], spelled_out.encode())
+                        values[likely[found]] = 0
+                hashes = hashes * np.uint32(31) + values
+        return rows[is_named], hashes[is_named]
 
     def _settle(
         self, keys: pa.Array, old: np.ndarray, new: np.ndarray, unknown: np.ndarray | None = None
@@ -280,4 +297,13 @@ def _contains(strings: pa.Array, character: str) -> np.ndarray | None:
 
 def _starts_with(strings: pa.Array, start: str) -> np.ndarray:
     found: np.ndarray = pc.starts_with(strings, start).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _begin_with(data: np.ndarray, starts: np.ndarray, ends: np.ndarray, text: bytes) -> np.ndarray:
+    """Which pieces of the bytes begin with a text."""
+    found: np.ndarray = ends - starts >= len(text)
+    last = max(0, len(data) - 1)
+    for place, byte in enumerate(text):
+        found &= data[np.minimum(starts + place, last)] == byte
     return found

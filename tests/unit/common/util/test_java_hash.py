@@ -39,9 +39,9 @@ def test_each_string_is_hashed_on_its_own_in_slices_and_beside_nulls(texts: list
 
 def test_strings_are_hashed_in_chunks_and_ones_that_are_longer_than_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java_hash, "_CHUNK_BYTES", 100)
-    java_hash._powers.cache_clear()
+    java_hash._usual_powers.cache_clear()
     texts = ["x" * length for length in range(0, 350, 7)] + ["ü" * 90, "", "a"]
     try:
         assert hash_strings(pa.array(texts)).tolist() == [hash_one(text) for text in texts]
     finally:
-        java_hash._powers.cache_clear()
+        java_hash._usual_powers.cache_clear()
