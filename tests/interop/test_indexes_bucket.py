@@ -91,10 +91,14 @@ class SharedTable:
                 assert set(identifier.bucket_ids(keys)) <= {bucket}
 
 
-@pytest.mark.parametrize("layout", [SIMPLE, COMPLEX, NON_PARTITIONED], ids=lambda layout: layout.name)
-@pytest.mark.parametrize("begins", ["hudi", "hoodie"])
-def test_both_write_one_table_in_turn(hudi: HudiProcess, tmp_path: Path, layout: Layout, begins: str) -> None:
-    hash_field = "kind,id" if layout is COMPLEX else ""
+@pytest.mark.parametrize(
+    ("layout", "begins", "hash_field"),
+    [(SIMPLE, "hudi", ""), (COMPLEX, "hoodie", "kind,id"), (COMPLEX, "hudi", "kind"), (NON_PARTITIONED, "hoodie", "")],
+    ids=["simple", "complex", "complex_subset", "non_partitioned"],
+)
+def test_both_write_one_table_in_turn(
+    hudi: HudiProcess, tmp_path: Path, layout: Layout, begins: str, hash_field: str
+) -> None:
     table = SharedTable(tmp_path / "t", layout, bucket_options(5, hash_field))
     writers = [hudi, None] if begins == "hudi" else [None, hudi]
     steps = [
@@ -108,14 +112,7 @@ def test_both_write_one_table_in_turn(hudi: HudiProcess, tmp_path: Path, layout:
     for number, (operation, keys) in enumerate(steps):
         table.write(writers[number % 2], operation, keys, number)
     fields = tuple(layout.record_key_fields)
-    table.check(hudi, BucketIdentifier(5, fields, fields))
-
-
-def test_a_subset_of_the_key_fields_is_hashed_alike(hudi: HudiProcess, tmp_path: Path) -> None:
-    table = SharedTable(tmp_path / "t", COMPLEX, bucket_options(7, "kind"))
-    for number, (writer, operation) in enumerate([(None, "upsert"), (hudi, "upsert"), (None, "insert")]):
-        table.write(writer, operation, KEYS if operation == "upsert" else ["n1", "n2"], number)
-    table.check(hudi, BucketIdentifier(7, ("id", "kind"), ("kind",)))
+    table.check(hudi, BucketIdentifier(5, fields, tuple(hash_field.split(",")) if hash_field else fields))
 
 
 def test_keys_with_colons_follow_the_release_that_is_named(hudi: HudiProcess, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import random
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -197,6 +197,8 @@ class Operation:
     prepare: Callable[[Path], str] = lambda base_path: ""
     only_end: bool = False
     """Whether only calls fail that change something, and of the first half every fourth: there are many alike."""
+    properties: Mapping[str, Any] = attrs.field(factory=dict)
+    """Of all writers of the table."""
 
     def is_done(self, base_path: Path, committed_before: list[str]) -> bool:
         """By the file that decides: the completed commit, or the plan of a rollback, which the next writer executes."""
@@ -287,6 +289,13 @@ ONLY_DEATHS = [
         lambda c, _: move_keys(c),
         model(*FIRST),
         model(FIRST[1], ("a", "y", 2, 10.0), ("c", "z", 2, 30.0)),
+    ),
+    Operation(
+        "upsert into buckets",
+        lambda c, _: c.upsert(rows(*CHANGES)),
+        model(*FIRST),
+        model(*FIRST, *CHANGES),
+        properties={"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2},
     ),
     Operation(
         "prepped upsert",
@@ -382,10 +391,10 @@ def shape_of(base_path: Path) -> tuple[str, ...]:
     return tuple(sorted(shapes))
 
 
-def recover_and_check(base_path: Path, expected: Model) -> None:
+def recover_and_check(base_path: Path, expected: Model, properties: Mapping[str, Any]) -> None:
     """Another writer goes on; everything is as if the operation had been done, or never begun."""
     later = (("b", "x", 9, 90.0), ("new", "z", 1, 9.0))
-    with new_client(base_path) as client:
+    with new_client(base_path, **properties) as client:
         client.upsert(rows(*later))
     check_files(base_path)
     found = read(base_path)
@@ -408,7 +417,7 @@ CASES = [
 def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: Operation, dies: bool) -> None:
     template = tmp_path / "template"
     HoodieTableMetaClient.init_table(str(template), **INIT)
-    with new_client(template) as client:
+    with new_client(template, **operation.properties) as client:
         client.upsert(rows(*FIRST))
     target = operation.prepare(template)
     committed_before = completed_commits(template)
@@ -416,12 +425,14 @@ def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: 
     def attempt(name: str, faults: Faults) -> tuple[Path, BaseException | None]:
         base_path = tmp_path / name
         shutil.copytree(template, base_path)
-        return base_path, run_with_faults(faults, lambda: operation.run(new_client(base_path), target))
+        return base_path, run_with_faults(
+            faults, lambda: operation.run(new_client(base_path, **operation.properties), target)
+        )
 
     healthy = Faults()
     base_path, error = attempt("healthy", healthy)
     assert error is None
-    recover_and_check(base_path, operation.after)
+    recover_and_check(base_path, operation.after, operation.properties)
 
     recovered: set[tuple[tuple[str, ...], bool]] = set()
     for number, how in faults_of(healthy.calls):
@@ -441,7 +452,7 @@ def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: 
             recovered.add(state)
             committed = completed_commits(base_path)
             try:
-                recover_and_check(base_path, operation.after if is_done else operation.before)
+                recover_and_check(base_path, operation.after if is_done else operation.before, operation.properties)
                 assert operation.prepare is commit_changes or set(committed) <= set(completed_commits(base_path))
             except (AssertionError, HoodieException) as problem:
                 problem.add_note(what)
@@ -469,5 +480,5 @@ def test_a_table_whose_creation_failed_at_any_call_is_there_or_can_be_created(tm
             with pytest.raises(TableNotFoundException):
                 HoodieTableMetaClient.load(str(base_path))
             HoodieTableMetaClient.init_table(str(base_path), **INIT)
-        recover_and_check(base_path, {})
+        recover_and_check(base_path, {}, {})
     print(f"init_table: {len(healthy.calls)} calls")
