@@ -5,8 +5,9 @@ Hudi: org.apache.hudi.io.{HoodieMergeHandle, HoodieConcatHandle}.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +28,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import IOType, RecordOperation, WriteOperationType
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
+from hoodie.io.storage.column_chunks import ColumnChunk, ColumnPlan, StoredColumns
 from hoodie.io.storage.parquet_footer import KeyRange
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
@@ -36,6 +38,33 @@ __all__ = ["HoodieConcatHandle", "HoodieMergeHandle"]
 
 MERGE_BATCH_ROWS = 1 << 16
 """Rows of the old file that are merged at a time."""
+
+SMALL_ROW_GROUP = 0.25
+"""Row groups below this share of the wanted size are not kept as they are but joined, unless they are the last."""
+LARGE_ROW_GROUP = 1.25
+"""Row groups above this share of the wanted size are not kept either: they are held in memory as a whole."""
+
+
+@attrs.frozen(eq=False)
+class _OldRows:
+    """Some rows of the old file.
+
+    Attributes:
+        start: Number of the first one.
+        rows: The columns that are merged.
+        row_group_rows: Of the row group that begins here, where its record keys are kept as they are stored; else 0.
+        kept: Its columns that are kept.
+    """
+
+    start: int
+    rows: pa.RecordBatch
+    row_group_rows: int = 0
+    kept: Mapping[str, ColumnChunk] = attrs.field(factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.rows.nbytes) + sum(chunk.stored_bytes for chunk in self.kept.values())
 
 
 class HoodieMergeHandle(HoodieWriteHandle):
@@ -50,6 +79,9 @@ class HoodieMergeHandle(HoodieWriteHandle):
     The index says where an incoming record's key lives by the row's position in the old file, which never changes,
     so no key is looked up again. A key that lives at two positions has two incoming rows, and both are merged. Where
     the input was not combined, the last of several rows of one key counts, whether the old file has the key or not.
+
+    A record that is updated keeps its key. Where no record is deleted, the column of the record keys, and the user's
+    column that they are made of, are copied as they are stored: they are half of the work otherwise.
 
     The old file is never changed. Memory: the bucket's incoming records and one batch of the old file's rows, and the
     row group that is being written.
@@ -113,11 +145,14 @@ class HoodieMergeHandle(HoodieWriteHandle):
         incoming = incoming.combine_chunks()
         updates, inserts = self._updates_and_inserts(incoming)
         merge = _Merge(self, updates)
+        stored = self._open_reader.stored_columns()
+        kept = self._columns_to_keep(stored, updates)
+        self.writer.keep_apart(kept)
         BoundedInMemoryExecutor(
-            [self._old_batches()],
+            [self._old_batches(stored, kept)],
             merge.consume,
             limit_bytes=self.context.config.write.write_buffer_limit_bytes,
-            size_of=lambda item: item[1].nbytes,
+            size_of=lambda item: item.nbytes,
         ).execute()
         if merge.rows_seen <= merge.last_position:
             raise HoodieCorruptedDataException(
@@ -160,31 +195,90 @@ class HoodieMergeHandle(HoodieWriteHandle):
             return not write.combine_before_upsert
         return self.context.operation is not WriteOperationType.INSERT or not write.combine_before_insert
 
-    def _old_batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """(position of the first row, rows) of the old file; the file name and partition path are not read."""
-        reader = self._reader
-        assert reader is not None
-        columns = [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self.context.schema.names]
+    def _columns_to_keep(self, stored: StoredColumns, updates: pa.Table) -> list[str]:
+        """Columns of the old file that the merge leaves as they are, and whose chunks fit into the new one.
+
+        The user's columns among them are those that are the record key in each row, old and new.
+        """
+        spec, schema = self.context.merge_spec, self.context.schema
+        if not self._goes_on or (updates.num_rows and spec.may_delete(updates)):
+            return []
+        keys = self._keepable(stored, RECORD_KEY_META, nullable=True)
+        if keys is None:
+            return []
+        merged = set(spec.stored_columns(schema))
+        kept = [RECORD_KEY_META]
+        for field in schema:
+            if field.type != pa.string() or field.name in merged or field.name not in updates.column_names:
+                continue
+            chunks = self._keepable(stored, field.name, field.nullable)
+            if chunks is None or not all(chunk.may_equal(key) for chunk, key in zip(chunks, keys, strict=True)):
+                continue
+            if updates[field.name].equals(updates[RECORD_KEY]):
+                kept.append(field.name)
+        return kept
+
+    def _keepable(self, stored: StoredColumns, name: str, nullable: bool) -> list[ColumnChunk] | None:
+        """What the footer says of a column of strings, for each row group; None where it cannot be kept."""
+        if stored.plans.get(name) != ColumnPlan.of_strings(nullable):
+            return None
+        chunks = []
+        for number in range(len(stored.row_groups)):
+            chunk = stored.chunk_without_pages(number, name)
+            if chunk is None or not chunk.suits(str(self.context.config.storage.parquet_compression_codec)):
+                return None
+            chunks.append(chunk)
+        return chunks
+
+    def _old_batches(self, stored: StoredColumns, kept: list[str]) -> Iterator[_OldRows]:
+        """The old file, without the file name and partition path, and without the columns that are kept."""
         start = 0
-        for batch in reader.iter_batches(columns, self.context.schema_with_meta, batch_rows=MERGE_BATCH_ROWS):
-            yield start, batch
-            start += batch.num_rows
+        wanted_bytes = self.context.config.storage.parquet_block_size
+        row_groups = stored.row_groups
+        for number, (count, plain_bytes) in enumerate(row_groups):
+            is_last = number == len(row_groups) - 1
+            has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
+            if kept and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
+                chunks = _kept_chunks(stored, number, kept)
+                batches = self._row_group(number, without=kept)
+                first = next(batches, None) if chunks else None
+                if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
+                    yield _OldRows(start, first, count, chunks)
+                    start += first.num_rows
+                    for batch in batches:
+                        yield _OldRows(start, batch)
+                        start += batch.num_rows
+                    continue
+            for batch in self._row_group(number):
+                yield _OldRows(start, batch)
+                start += batch.num_rows
+
+    def _row_group(self, number: int, without: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+        columns = [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self.context.schema.names]
+        columns = [name for name in columns if name not in (without or ())]
+        schema = self.context.schema_with_meta
+        return self._open_reader.iter_batches(columns, schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)
 
     def _append(self, columns: list[pa.Array], new_keys: pa.Array | None) -> None:
         batch = pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names)
         self.writer.write(batch, keys=new_keys if self._goes_on else None)
 
     def _stored_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Columns of old rows as they are written again: all kept but the file's name."""
+        """Columns of old rows as they are written again: all kept but the file's name.
+
+        Those that were not read, as their chunks are kept, are constants that stand for them.
+        """
         count = batch.num_rows
         virtual = self.context.has_virtual_keys
+        names = set(batch.schema.names)
+        unread = constant_column("", count)
         return [
             batch.column(COMMIT_TIME_META),
             batch.column(COMMIT_SEQNO_META),
-            batch.column(RECORD_KEY_META),
+            batch.column(RECORD_KEY_META) if RECORD_KEY_META in names else unread,
             pa.nulls(count, pa.string()) if virtual else constant_column(self.partition_path, count),
             constant_column(self.file_name, count),
-            *(batch.column(name) for name in self.context.schema.names),
+            *(batch.column(name) if name in names else unread for name in self.context.schema.names),
         ]
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
@@ -243,8 +337,11 @@ class _Merge:
         self.last_position = int(self._positions[-1]) if len(self._positions) else -1
         self.rows_seen = 0
 
-    def consume(self, batches: Iterator[tuple[int, pa.RecordBatch]]) -> None:
-        for start, batch in batches:
+    def consume(self, batches: Iterator[_OldRows]) -> None:
+        for old in batches:
+            start, batch = old.start, old.rows
+            if old.kept:
+                self._handle.writer.start_row_group(old.row_group_rows, old.kept)
             self.rows_seen = start + batch.num_rows
             low, high = np.searchsorted(self._positions, [start, self.rows_seen])
             stored = self._handle._stored_columns(batch)
@@ -308,3 +405,15 @@ class _Merge:
                     addition = addition.cast(column.type)
                 merged.append(pa.concat_arrays([column, addition]).take(indices))
         handle._append(merged, None)
+
+
+def _kept_chunks(stored: StoredColumns, row_group: int, names: list[str]) -> dict[str, ColumnChunk]:
+    """The chunks of columns that all have the same pages; none when they differ."""
+    chunks: dict[str, ColumnChunk] = {}
+    for name in names:
+        chunk = stored.chunk(row_group, name)
+        first = next(iter(chunks.values()), chunk)
+        if chunk is None or first is None or not (chunk is first or chunk.has_pages_of(first)):
+            return {}
+        chunks[name] = first
+    return chunks

@@ -357,6 +357,18 @@ class MergeSpec:
 
     # --- against what is stored --------------------------------------------------------------------------------------
 
+    def may_delete(self, incoming: pa.Table) -> bool:
+        """Whether `merge` may say of some of these rows that the stored row goes; True where that is not known.
+
+        Args:
+            incoming: As `merge` takes them.
+        """
+        if self.merger is not None or (incoming[OPERATION].to_numpy() != RecordOperation.UPSERT).any():
+            return True
+        return name_in_any_case(incoming.schema.names, IS_DELETED_FIELD) is not None and (
+            self.rules.field_rule in (FieldRule.NULLS, FieldRule.DEFAULTS) or self.delete_field is not None
+        )
+
     def merge(self, stored: pa.RecordBatch, incoming: pa.RecordBatch) -> MergeOutcome:
         """What becomes of incoming rows whose key is stored, pair by pair.
 

@@ -20,6 +20,7 @@ from hoodie.exception import (
     SchemaCompatibilityException,
 )
 from hoodie.io.storage.column_adaptation import adapt_column
+from hoodie.io.storage.column_chunks import StoredColumns
 from hoodie.io.storage.parquet_footer import Footer, parse_footer
 from hoodie.storage.storage import HoodieStorage
 
@@ -139,6 +140,17 @@ class HoodieParquetReader:
             return frozenset(
                 chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page and "PLAIN" not in chunk.encodings
             )
+
+    def stored_columns(self) -> StoredColumns:
+        """The columns as they are stored, to be read while others are being iterated.
+
+        Raises:
+            HoodieCorruptedDataException: The footer is damaged.
+        """
+        if self._stream is None:
+            raise HoodieException(f"{self._path} is not open")
+        with self._translated():
+            return StoredColumns(self._stream, self._path)
 
     def footer(self) -> Footer:
         """What Hudi stored in the footer; a new value with each call, so its bloom filter belongs to the caller.

@@ -6,10 +6,10 @@ reader of every Hudi release takes them. The footer carries what `hoodie.io.stor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import attrs
 import pyarrow as pa
@@ -28,6 +28,8 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY_META,
 )
 from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
+from hoodie.io.storage.column_chunks import ColumnChunk, encoded_column, write_footer
+from hoodie.io.storage.compact_protocol import Struct
 from hoodie.io.storage.parquet_footer import KeyRange, footer_entries
 from hoodie.storage.output_stream import abort_stream
 
@@ -133,6 +135,10 @@ class HoodieParquetWriter:
     ``stored_keys``. Then only keys that are handed to `write` go into both. The range may come out wider than the keys
     (when the row of the smallest was deleted), never narrower.
 
+    Columns that are the same bytes (the record key, and the user's column that it is made of) are encoded once. Columns
+    of a row group of an older file can be kept as they are stored, see `start_row_group`. Both kinds are written by
+    this class behind what pyarrow writes, and the footer that pyarrow ends with is followed by that of the whole file.
+
     Memory: one row group of Arrow data, and the same encoded.
 
     Args:
@@ -177,6 +183,13 @@ class HoodieParquetWriter:
         self._key_range = stored_keys
         self._file: pq.ParquetWriter | None = None
         self._file_schema = self._schema
+        self._apart: frozenset[str] = frozenset()
+        self._own_columns: frozenset[str] = frozenset()
+        self._own_chunks: list[dict[str, Struct]] = []
+        self._written_metadata: list[pq.FileMetaData] = []
+        self._kept: Mapping[str, ColumnChunk] = {}
+        self._kept_rows = 0
+        self._kept_bytes = 0
         self._buffer: list[pa.RecordBatch] = []
         self._trials: list[_Trial | None] = []
         self._buffered_rows = 0
@@ -265,6 +278,39 @@ class HoodieParquetWriter:
         self._check_open()
         self._write_row_group()
 
+    def keep_apart(self, names: Collection[str]) -> None:
+        """Say before the first row which columns `start_row_group` will name.
+
+        Args:
+            names: Of columns that are no lists and no structs.
+        """
+        self._apart = frozenset(names)
+
+    def start_row_group(self, rows: int, kept: Mapping[str, ColumnChunk]) -> None:
+        """Begin a row group whose first rows have some columns as an older file stores them.
+
+        What was held before is written. The values of these columns in the next ``rows`` rows that `write` gets are not
+        looked at; they must be dictionaries, of anything. The row group does not end before it has all of them.
+
+        Args:
+            rows: How many.
+            kept: Names of the columns that `keep_apart` was told, and their chunks of so many rows.
+
+        Raises:
+            HoodieIOException: The stream failed; the file can only be aborted.
+            HoodieException: A chunk has another number of rows, or the row group before lacks rows.
+        """
+        self._check_open()
+        self._write_row_group()
+        if any(chunk.rows != rows for chunk in kept.values()) or self._apart != kept.keys():
+            raise HoodieException(
+                f"writing {self._path}: columns {', '.join(kept)} of {rows} rows cannot be kept: they were not kept "
+                "apart, or have other rows"
+            )
+        self._kept, self._kept_rows = kept, rows
+        self._kept_bytes = sum(chunk.stored_bytes for chunk in kept.values())
+        self._buffered_bytes = sum(chunk.plain_bytes for chunk in kept.values())
+
     def write(self, batch: pa.RecordBatch, keys: Keys | None = None) -> None:
         """Append rows.
 
@@ -290,7 +336,8 @@ class HoodieParquetWriter:
         self._buffered_bytes += batch.nbytes
         self._buffered_plain_bytes += self._plain_bytes(batch)
         self._rows_written += batch.num_rows
-        if self._buffered_bytes >= self._settings.row_group_bytes or self._buffered_rows >= _ROW_GROUP_ROWS:
+        is_full = self._buffered_bytes >= self._settings.row_group_bytes or self._buffered_rows >= _ROW_GROUP_ROWS
+        if is_full and self._buffered_rows >= self._kept_rows:
             self._write_row_group()
 
     def close(self) -> ParquetSummary:
@@ -308,8 +355,13 @@ class HoodieParquetWriter:
             key_range = self._key_range if self._rows_written else None
             with _translated(self._path):
                 file = self._opened_file()
-                file.add_key_value_metadata(footer_entries(self._bloom_filter, key_range, self._avro_schema))
+                entries = footer_entries(self._bloom_filter, key_range, self._avro_schema)
+                if not self._own_columns:
+                    file.add_key_value_metadata(entries)
                 file.close()
+                if self._own_columns:
+                    whole = self._metadata_without_rows()
+                    write_footer(self._stream, whole, self._written_metadata[0], self._own_chunks, entries)
                 size_bytes = int(self._stream.tell())
                 self._stream.close()
         except BaseException:
@@ -375,9 +427,12 @@ class HoodieParquetWriter:
             return
         with _translated(self._path):
             file = self._opened_file()
-            before = self._stream.tell()
-            batches = [_with_schema(batch, self._file_schema) for batch in self._buffer]
+            before = self._stream.tell() + self._kept_bytes
+            names = self._file_schema.names
+            batches = [_with_schema(batch.select(names), self._file_schema) for batch in self._buffer]
             file.write_table(pa.Table.from_batches(batches, self._file_schema), row_group_size=self._buffered_rows)
+            if self._own_columns:
+                self._own_chunks.append(self._write_own_columns())
             written = self._stream.tell() - before
         tried = [trial for trial in self._trials if trial is not None]
         if tried and len(tried) == len(self._trials):
@@ -390,19 +445,69 @@ class HoodieParquetWriter:
         self._buffered_rows = 0
         self._buffered_bytes = 0
         self._buffered_plain_bytes = 0.0
+        self._kept, self._kept_rows, self._kept_bytes = {}, 0, 0
 
     def _opened_file(self) -> pq.ParquetWriter:
         """The file, started with the encoding that suits the buffered rows."""
         if self._file is None:
-            self._file_schema = self._suitable_schema()
             self._choose_dictionary_columns(self._buffer)
-            self._file = self._start_file(self._stream, self._file_schema)
+            self._own_columns = self._apart | frozenset(self._key_columns())
+            self._file_schema = self._suitable_schema()
+            self._file = self._start_file(self._stream, self._file_schema, self._written_metadata)
         return self._file
+
+    def _key_columns(self) -> list[str]:
+        """The record key and columns of the user that may be the same, if there are any."""
+        if self._bloom_filter is None or not self._buffer or self._apart:
+            return []
+        same = [
+            field.name
+            for field in self._schema
+            if field.name not in META_COLUMNS
+            and field.name not in (self._repeating or ())
+            and field.type == pa.string()
+            and field.nullable == self._schema.field(RECORD_KEY_META).nullable
+            and all(_is_same(batch.column(field.name), batch.column(RECORD_KEY_META)) for batch in self._buffer)
+        ]
+        return [RECORD_KEY_META, *same] if same else []
+
+    def _write_own_columns(self) -> dict[str, Struct]:
+        """Append the columns of the row group that pyarrow does not write."""
+        batches = self._buffer
+        if self._kept_rows:
+            places = [0]
+            for batch in batches:
+                places.append(places[-1] + batch.num_rows)
+            if self._kept_rows not in places:
+                raise HoodieException(f"writing {self._path}: {self._kept_rows} rows with kept columns did not come")
+            batches = batches[places.index(self._kept_rows) :]
+        written: dict[str, Struct] = {}
+        encoded: list[tuple[pa.ChunkedArray, pa.Field, ColumnChunk]] = []
+        for field in self._schema:
+            if field.name not in self._own_columns:
+                continue
+            column = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
+            chunk = next((made for other, like, made in encoded if _may_share(field, like, column, other)), None)
+            if chunk is None:
+                chunk = encoded_column(column, field, **(self._options | {"use_dictionary": False}))
+                encoded.append((column, field, chunk))
+            kept = self._kept.get(field.name)
+            whole = chunk if kept is None else kept.followed_by(chunk)
+            written[field.name] = whole.named(field.name).write(self._stream)
+        return written
+
+    def _metadata_without_rows(self) -> pq.FileMetaData:
+        """Metadata of a file of the whole schema without row groups."""
+        collected: list[pq.FileMetaData] = []
+        self._start_file(pa.BufferOutputStream(), self._schema, collected).close()
+        return collected[0]
 
     def _suitable_schema(self) -> pa.Schema:
         """The schema with columns as dictionaries that come as such in all batches: they need not be expanded."""
         fields = []
         for index, field in enumerate(self._schema):
+            if field.name in self._own_columns:
+                continue
             is_dictionary = bool(self._buffer) and all(
                 pa.types.is_dictionary(batch.column(index).type) for batch in self._buffer
             )
@@ -410,23 +515,27 @@ class HoodieParquetWriter:
             fields.append(field.with_type(dictionary_type) if is_dictionary else field)
         return pa.schema(fields)
 
-    def _start_file(self, sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
+    def _start_file(
+        self, sink: pa.NativeFile, schema: pa.Schema, collector: list[pq.FileMetaData] | None = None
+    ) -> pq.ParquetWriter:
+        return pq.ParquetWriter(sink, schema, metadata_collector=collector, **self._options)
+
+    @property
+    def _options(self) -> dict[str, Any]:
         settings = self._settings
-        return pq.ParquetWriter(
-            sink,
-            schema,
-            version="1.0",
-            data_page_version="1.0",
-            compression=settings.compression,
-            compression_level=settings.compression_level,
-            use_dictionary=(self._repeating or []) if settings.dictionary_enabled else False,
-            data_page_size=settings.page_bytes,
-            dictionary_pagesize_limit=settings.page_bytes,
-            coerce_timestamps="us",
-            store_schema=False,
-            store_decimal_as_integer=False,
-            write_statistics=True,
-        )
+        return {
+            "version": "1.0",
+            "data_page_version": "1.0",
+            "compression": settings.compression,
+            "compression_level": settings.compression_level,
+            "use_dictionary": (self._repeating or []) if settings.dictionary_enabled else False,
+            "data_page_size": settings.page_bytes,
+            "dictionary_pagesize_limit": settings.page_bytes,
+            "coerce_timestamps": "us",
+            "store_schema": False,
+            "store_decimal_as_integer": False,
+            "write_statistics": True,
+        }
 
     def _choose_dictionary_columns(self, batches: list[pa.RecordBatch]) -> None:
         """Paths of the leaf columns that repeat, judged once by the first rows."""
@@ -439,7 +548,7 @@ class HoodieParquetWriter:
         for field, column in zip(self._schema, sample.columns, strict=True):
             if field.name in _REPEATED_COLUMNS:
                 chosen.append(field.name)
-            elif field.name not in _UNIQUE_COLUMNS:
+            elif field.name not in _UNIQUE_COLUMNS and field.name not in self._apart:
                 chosen += [path for path, leaf in _leaves(field.name, column) if self._repeats(path, leaf)]
         self._repeating = chosen
 
@@ -474,7 +583,7 @@ class HoodieParquetWriter:
         pages = plain / self._settings.page_bytes + self._leaf_count
         texts = self._text_leaf_count and self._text_leaf_count + 1 + plain / self._settings.page_bytes
         statistics = 2 * _LONGEST_STATISTIC * texts
-        return self._stored_bytes + plain + pages * _PAGE_BYTES + statistics + self._footer_bytes
+        return self._stored_bytes + self._kept_bytes + plain + pages * _PAGE_BYTES + statistics + self._footer_bytes
 
     def _plain_bytes(self, batch: pa.RecordBatch) -> float:
         """Bytes of rows that are neither compressed nor, but for Hudi's constant columns, stored as dictionaries."""
@@ -494,7 +603,7 @@ class HoodieParquetWriter:
         trials = [trial for trial in (*self._trials, coming) if trial is not None]
         fixed = max((trial.fixed_bytes for trial in trials), default=0.0)
         held = sum(trial.row_bytes for trial in self._trials if trial is not None)
-        return held * (self._correction or 1.0) + fixed
+        return held * (self._correction or 1.0) + fixed + self._kept_bytes
 
     def _trial(self, batch: pa.RecordBatch) -> _Trial:
         """Bytes of a batch on storage, found out by writing some of its rows, from all over it, to memory."""
@@ -539,6 +648,20 @@ def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             column = column.cast(field.type) if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_same(column: pa.Array, keys: pa.Array) -> bool:
+    """Whether a column has the values of another one; asked of many columns, of which most differ at once."""
+    if column.type != keys.type or len(column) != len(keys) or column.null_count or keys.null_count:
+        return False
+    return not len(keys) or (column[0] == keys[0] and column[-1] == keys[-1] and bool(column.equals(keys)))
+
+
+def _may_share(field: pa.Field, like: pa.Field, column: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    """Whether two columns come out as the same pages."""
+    if field.type != like.type or field.nullable != like.nullable:
+        return False
+    return all(_is_same(mine, its) for mine, its in zip(column.chunks, other.chunks, strict=True))
 
 
 def _first_rows(batches: list[pa.RecordBatch], count: int = _SAMPLE_ROWS) -> Iterator[pa.RecordBatch]:

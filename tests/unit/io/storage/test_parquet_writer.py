@@ -180,6 +180,93 @@ def test_batches_with_and_without_dictionaries_mix(path: Path, dictionary_first:
     assert pq.read_metadata(path).num_row_groups == 2
 
 
+def keyed(keys: list[str], ids: list[str] | None = None) -> pa.RecordBatch:
+    """Rows whose column ``city`` is the record key, or ``ids``."""
+    batch = rows(keys)
+    return batch.set_column(6, "city", pa.array(ids or keys, pa.string()))
+
+
+def chunk_places(path: Path, group: int = 0) -> dict[str, tuple[int, int]]:
+    columns = pq.read_metadata(path).row_group(group).to_dict()["columns"]
+    return {
+        column["path_in_schema"]: (column["data_page_offset"], column["total_compressed_size"]) for column in columns
+    }
+
+
+def test_a_column_that_is_the_record_key_is_encoded_once_and_read_like_any_other(path: Path) -> None:
+    keys = [f"key {number}" for number in range(5000)]
+    with open_writer(path) as writer:
+        writer.write(keyed(keys[:3000]))
+        writer.write(keyed(keys[3000:]))
+        writer.flush()
+        writer.write(keyed(["a", "b"], ["other", "value"]))
+        writer.close()
+    table = pq.read_table(path)
+    assert table.schema == SCHEMA
+    assert table["_hoodie_record_key"].to_pylist() == [*keys, "a", "b"]
+    assert table["city"].to_pylist() == [*keys, "other", "value"]
+    assert table["n"].to_pylist() == [*range(3000), *range(2000), 0, 1]
+    data, places = path.read_bytes(), chunk_places(path)
+    (first, length), (second, its_length) = places["_hoodie_record_key"], places["city"]
+    assert data[first : first + length] == data[second : second + its_length]
+    assert footer(path).key_range == KeyRange("a", "key 999")
+
+
+def test_a_column_that_begins_and_ends_like_the_record_key_is_its_own(path: Path) -> None:
+    with open_writer(path) as writer:
+        writer.write(keyed(["a", "b", "c"], ["a", "x", "c"]))
+        writer.close()
+    assert pq.read_table(path)["city"].to_pylist() == ["a", "x", "c"]
+
+
+def test_kept_columns_are_copied_and_new_rows_follow(path: Path, tmp_path: Path) -> None:
+    keys = [f"key {number}" for number in range(3000)]
+    with open_writer(path) as writer:
+        writer.write(keyed(keys))
+        writer.close()
+    old = HoodieParquetReader(open_storage(str(tmp_path)), str(path)).open().stored_columns()
+    names = ["_hoodie_record_key", "city"]
+    kept = {name: old.chunk(0, name) for name in names}
+    new = tmp_path / "new.parquet"
+    with open_writer(new, ParquetSettings(row_group_bytes=1000), stored_keys=KeyRange("key 0", "key 999")) as writer:
+        writer.keep_apart(names)
+        writer.start_row_group(3000, kept)
+        placeholders = {2: constant("", 1000), 6: constant("", 1000)}
+        for start in range(0, 3000, 1000):
+            batch = keyed(keys[start : start + 1000])
+            for place, column in placeholders.items():
+                batch = batch.set_column(place, names[place // 6], column)
+            writer.write(batch)
+        writer.write(keyed(["new 1", "new 2"]))
+        estimated = writer.estimated_size_bytes
+        writer.close()
+    table = pq.read_table(new)
+    assert table["_hoodie_record_key"].to_pylist() == [*keys, "new 1", "new 2"]
+    assert table["city"].to_pylist() == [*keys, "new 1", "new 2"]
+    assert table["n"].to_pylist() == [*range(1000)] * 3 + [0, 1]
+    # The row group had all kept rows before it ended, however small its limit is.
+    assert [pq.read_metadata(new).row_group(number).num_rows for number in range(2)] == [3000, 2]
+    assert abs(estimated - new.stat().st_size) < 0.1 * new.stat().st_size
+
+
+def test_kept_columns_must_have_been_kept_apart_and_have_all_rows(path: Path, tmp_path: Path) -> None:
+    with open_writer(path) as writer:
+        writer.write(rows(["a", "b"]))
+        writer.close()
+    old = HoodieParquetReader(open_storage(str(tmp_path)), str(path)).open().stored_columns()
+    kept = {"_hoodie_record_key": old.chunk(0, "_hoodie_record_key")}
+    with open_writer(tmp_path / "new.parquet") as writer:
+        with pytest.raises(HoodieException, match="kept apart"):
+            writer.start_row_group(2, kept)
+        writer.keep_apart(["_hoodie_record_key"])
+        with pytest.raises(HoodieException, match="kept apart, or have other rows"):
+            writer.start_row_group(3, kept)
+        writer.start_row_group(2, kept)
+        writer.write(rows(["a"]))
+        with pytest.raises(HoodieException, match="2 rows with kept columns did not come"):
+            writer.flush()
+
+
 def test_row_groups_end_at_their_size_or_when_asked_for(path: Path) -> None:
     batch = rows(["a", "b"])
     writer = open_writer(path, ParquetSettings(row_group_bytes=2 * batch.nbytes))
