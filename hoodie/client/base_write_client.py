@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.client.BaseHoodieWriteClient.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ import attrs
 
 from hoodie import exception
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
+from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.client.committer import Committer
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
@@ -21,7 +22,11 @@ from hoodie.client.table_services import TableServices
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS, HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import (
+    RESERVED_METADATA_KEYS,
+    HoodieCommitMetadata,
+    HoodieReplaceCommitMetadata,
+)
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -45,9 +50,14 @@ from hoodie.table.action.commit.bulk_insert_commit_action_executor import (
     BulkInsertPreppedCommitActionExecutor,
 )
 from hoodie.table.action.commit.delete_commit_action_executor import DeleteCommitActionExecutor
+from hoodie.table.action.commit.delete_partition_commit_action_executor import DeletePartitionCommitActionExecutor
 from hoodie.table.action.commit.insert_commit_action_executor import (
     InsertCommitActionExecutor,
     InsertPreppedCommitActionExecutor,
+)
+from hoodie.table.action.commit.insert_overwrite_commit_action_executor import (
+    InsertOverwriteCommitActionExecutor,
+    InsertOverwriteTableCommitActionExecutor,
 )
 from hoodie.table.action.commit.upsert_commit_action_executor import (
     UpsertCommitActionExecutor,
@@ -70,6 +80,9 @@ _EXECUTORS: dict[WriteOperationType, type[BaseCommitActionExecutor]] = {
     WriteOperationType.UPSERT_PREPPED: UpsertPreppedCommitActionExecutor,
     WriteOperationType.INSERT_PREPPED: InsertPreppedCommitActionExecutor,
     WriteOperationType.BULK_INSERT_PREPPED: BulkInsertPreppedCommitActionExecutor,
+    WriteOperationType.INSERT_OVERWRITE: InsertOverwriteCommitActionExecutor,
+    WriteOperationType.INSERT_OVERWRITE_TABLE: InsertOverwriteTableCommitActionExecutor,
+    WriteOperationType.DELETE_PARTITION: DeletePartitionCommitActionExecutor,
 }
 _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
     WriteOperationType.UPSERT: exception.HoodieUpsertException,
@@ -79,6 +92,9 @@ _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
     WriteOperationType.UPSERT_PREPPED: exception.HoodieUpsertException,
     WriteOperationType.INSERT_PREPPED: exception.HoodieInsertException,
     WriteOperationType.BULK_INSERT_PREPPED: exception.HoodieInsertException,
+    WriteOperationType.INSERT_OVERWRITE: exception.HoodieInsertException,
+    WriteOperationType.INSERT_OVERWRITE_TABLE: exception.HoodieInsertException,
+    WriteOperationType.DELETE_PARTITION: exception.HoodieDeleteException,
 }
 SHOWN_ERRORS = 3
 _NO_INSTANT = "0" * 17
@@ -170,7 +186,9 @@ class BaseHoodieWriteClient:
             with self._metrics.step("start commit"):
                 meta_client = self._prepare_table()
                 with self._metrics.step("create the instant"):
-                    instant_time = meta_client.active_timeline.create_new_instant_time(self._action_of(operation))
+                    instant_time = meta_client.active_timeline.create_new_instant_time(
+                        self._action_of(operation), _requested_content(self._action_of(operation))
+                    )
         self._open_instants[instant_time] = self._action_of(operation)
         self._measured_instant = instant_time
         return instant_time
@@ -191,7 +209,9 @@ class BaseHoodieWriteClient:
             with self._metrics.step("start commit"):
                 meta_client = self._prepare_table()
                 with self._metrics.step("create the instant"):
-                    created = meta_client.active_timeline.create_requested_at(instant_time, action)
+                    created = meta_client.active_timeline.create_requested_at(
+                        instant_time, action, _requested_content(action)
+                    )
         if not created:
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} is taken; use start_commit()"
@@ -325,6 +345,45 @@ class BaseHoodieWriteClient:
             keys = Where(where)
         return self._write(WriteOperationType.DELETE, keys, instant_time)
 
+    def insert_overwrite(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
+        """Insert records in place of all that is in the partitions that they go to; other partitions stay.
+
+        One ``replacecommit``: readers see the old rows or the new ones. The old files stay until a clean deletes them,
+        so that readers of older instants go on. Keys are not looked up; of several records of one key all are kept,
+        unless ``hoodie.combine.before.insert`` is set.
+
+        Args:
+            records: As of `upsert`.
+            instant_time: Of ``start_commit("insert_overwrite")``; None starts one.
+
+        Raises:
+            HoodieNotSupportedException: A pending clustering is going to rewrite files that would be replaced.
+            HoodieInsertException: Records failed, or go to a partition that
+                ``hoodie.static.overwrite.partition.paths`` does not name.
+        """
+        return self._write(WriteOperationType.INSERT_OVERWRITE, records, instant_time)
+
+    def insert_overwrite_table(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
+        """Insert records in place of everything that is in the table; as `insert_overwrite` otherwise.
+
+        No records at all leave an empty table.
+        """
+        return self._write(WriteOperationType.INSERT_OVERWRITE_TABLE, records, instant_time)
+
+    def delete_partitions(self, partitions: Iterable[str], instant_time: str | None = None) -> HoodieWriteResult:
+        """Take whole partitions away, without reading them.
+
+        Args:
+            partitions: Partition paths, as `HoodieTableMetaClient.partitions` gives them; those that the table does not
+                have are passed over, with a warning.
+            instant_time: Of ``start_commit("delete_partition")``; None starts one.
+
+        Raises:
+            HoodieConfigException: One is no partition path.
+            HoodieNotSupportedException: A pending clustering is going to rewrite files that would be taken away.
+        """
+        return self._write(WriteOperationType.DELETE_PARTITION, partitions, instant_time)
+
     def explain_upsert(self, records: Any) -> UpsertPlan:
         """Say what an upsert of these records would touch; nothing is written, and no instant is started.
 
@@ -380,12 +439,18 @@ class BaseHoodieWriteClient:
                 meta_client = load_table(self._config)
                 self._committer.begin_write(meta_client, instant_time, _EXECUTORS[operation].action)
                 table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
-            with self._metrics.step("prepare the input"):
-                given = WriteInput(table).prepare(operation, records)
-            schemas = given.schemas
-            write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
-            executor = _EXECUTORS[operation](table, write_context, given.key_generator, **options)
-            metadata = executor.execute(given.records)
+            if operation is WriteOperationType.DELETE_PARTITION:
+                schemas = WriteInput(table).table_schemas()
+                write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
+                deleting = DeletePartitionCommitActionExecutor(table, write_context, None)
+                metadata = deleting.execute_partitions(records)
+            else:
+                with self._metrics.step("prepare the input"):
+                    given = WriteInput(table).prepare(operation, records)
+                schemas = given.schemas
+                write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
+                executor = _EXECUTORS[operation](table, write_context, given.key_generator, **options)
+                metadata = executor.execute(given.records)
         except BaseException as error:
             # Only what this call began: the instant may hold what an earlier call wrote and nobody has committed yet.
             if started_here or (table is not None and table.has_begun):
@@ -418,11 +483,18 @@ class BaseHoodieWriteClient:
         stats: dict[str, list[HoodieWriteStat]] = {}
         for status in metadata.statuses:
             stats.setdefault(status.partition_path, []).append(status.stat)
-        commit_metadata = HoodieCommitMetadata(
-            partition_to_write_stats={path: tuple(group) for path, group in sorted(stats.items())},
-            extra_metadata={"schema": schemas.avro, **index_metadata, **self._config.extra_metadata},
-            operation_type=metadata.operation,
-        )
+        fields: dict[str, Any] = {
+            "partition_to_write_stats": {path: tuple(group) for path, group in sorted(stats.items())},
+            "extra_metadata": {"schema": schemas.avro, **index_metadata, **self._config.extra_metadata},
+            "operation_type": metadata.operation,
+        }
+        if _EXECUTORS[metadata.operation].action is Action.REPLACE_COMMIT:
+            replaced = {path: tuple(ids) for path, ids in sorted(metadata.partition_to_replace_file_ids.items())}
+            commit_metadata: HoodieCommitMetadata = HoodieReplaceCommitMetadata(
+                **fields, partition_to_replace_file_ids=replaced
+            )
+        else:
+            commit_metadata = HoodieCommitMetadata(**fields)
         return HoodieWriteResult(
             instant_time=instant_time,
             operation=metadata.operation,
@@ -588,6 +660,11 @@ class BaseHoodieWriteClient:
             logger.warning("%s", text)
             if error is not None:
                 error.add_note(text)
+
+
+def _requested_content(action: Action) -> bytes:
+    """What Hudi puts into the requested file of a write that plans nothing."""
+    return encode(HoodieRequestedReplaceMetadata()) if action is Action.REPLACE_COMMIT else b""
 
 
 def _listeners(

@@ -107,7 +107,7 @@ class Committer:
         metadata = attrs.evolve(
             result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
         )
-        if result.statuses or self._config.write.allow_empty_commit:
+        if result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit:
             with self._metrics.step("complete the instant"):
                 is_complete = timeline.save_as_complete(instant_time, action, metadata.to_json())
             if not is_complete:
@@ -255,7 +255,11 @@ class Committer:
         if instant.state is State.COMPLETED:
             return subject + "it is completed already"
         if instant.action is not action:
-            return subject + f"it is a {instant.action}"
+            name = "an insert_overwrite or delete_partition" if action is Action.REPLACE_COMMIT else "that operation"
+            return subject + (
+                f"it was started as a {instant.action}, and this takes a {action}: name the operation to start it, as "
+                f"start_commit(operation) does for {name}"
+            )
         if instant.state is State.INFLIGHT:
             return subject + "it was written to already. Start a new one with start_commit()"
         return subject + "nothing was written to it yet"

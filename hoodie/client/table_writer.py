@@ -57,7 +57,8 @@ def write_table(
     Args:
         data: What `HoodieLocalWriteClient` takes; for a delete the keys.
         base_path: The table's folder.
-        operation: ``upsert``, ``insert``, ``bulk_insert`` or ``delete``; None takes
+        operation: ``upsert``, ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (the partitions that the
+            data goes to) or ``insert_overwrite_table``; None takes
             ``hoodie.datasource.write.operation`` of the properties, by default ``upsert`` - but ``insert`` where the
             properties say what to do with inserts of keys that are in the table
             (``hoodie.datasource.write.insert.drop.duplicates``, ``hoodie.datasource.insert.dup.policy``).

@@ -92,6 +92,8 @@ _OPERATIONS_WITHOUT_STORED_KEYS = frozenset(
         WriteOperationType.INSERT_PREPPED,
         WriteOperationType.BULK_INSERT,
         WriteOperationType.BULK_INSERT_PREPPED,
+        WriteOperationType.INSERT_OVERWRITE,
+        WriteOperationType.INSERT_OVERWRITE_TABLE,
     }
 )
 
@@ -205,7 +207,7 @@ class WriteInput:
     def _prepare_keys(self, keys: Any, key_generator: KeyGenerator) -> PreparedInput:
         if self._config.payload.partial_update:
             logger.debug("hoodie.write.partial.update = true is about upserts: the delete removes whole records")
-        schemas = self._table_schemas()
+        schemas = self.table_schemas()
         data = self._keys_to_data(keys, key_generator)
         has_keys = RECORD_KEY in data.schema.names
         given = {name.partition(".")[0] for name in self._meta_client.table_config.partition_fields}
@@ -370,7 +372,8 @@ class WriteInput:
         slices = file_slices(meta_client, schema, expression)
         return self._context.generate(slices, _KeysWhere(meta_client.storage, schema, expression), names)
 
-    def _table_schemas(self) -> WriteSchemas:
+    def table_schemas(self) -> WriteSchemas:
+        """The schemas of a write that brings no columns: the table's."""
         meta_client = self._meta_client
         avro = meta_client.load_avro_schema()
         if avro is None:

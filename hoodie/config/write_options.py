@@ -26,6 +26,8 @@ _OPERATIONS = (
     WriteOperationType.INSERT,
     WriteOperationType.BULK_INSERT,
     WriteOperationType.DELETE,
+    WriteOperationType.INSERT_OVERWRITE,
+    WriteOperationType.INSERT_OVERWRITE_TABLE,
 )
 
 
@@ -228,6 +230,13 @@ class HoodieWriteOptions:
         False,
         "Auto-commit the good records of a write though some records failed.",
         is_ours=True,
+    )
+    static_overwrite_partition_paths: tuple[str, ...] = property_field(
+        "hoodie.static.overwrite.partition.paths",
+        column_names(),
+        (),
+        "Partition paths that insert_overwrite replaces, whatever comes in, also those that get no records; records of "
+        "other partitions are refused. Not given: the partitions that records go to.",
     )
     commit_metadata_key_prefix: str = property_field(
         "hoodie.datasource.write.commitmeta.key.prefix",

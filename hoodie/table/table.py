@@ -69,6 +69,12 @@ class HoodieTable:
         self.view.load_partitions(wanted)
         return {partition_path: self.view.latest_base_files(partition_path) for partition_path in wanted}
 
+    def latest_file_ids(self, partition_paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Partition path to the file ids that readers see there, log-only groups included."""
+        wanted = list(partition_paths)
+        self.view.load_partitions(wanted)
+        return {path: tuple(group.file_group_id.file_id for group in self.view.file_groups(path)) for path in wanted}
+
     def completed_commits_newest_first(self) -> Iterator[HoodieCommitMetadata]:
         """Metadata of the completed commits of the active timeline, read one by one."""
         timeline = self.meta_client.active_timeline

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import attrs
@@ -236,7 +236,11 @@ class BaseCommitActionExecutor(ABC):
                 record_size = measure_record_size(records, self._write_context)
         if record_size is None:
             record_size = self._config.compaction.copy_on_write_record_size_estimate
-        return UpsertPartitioner(profile, self._config, self._table.latest_base_files(profile.stats), record_size)
+        return UpsertPartitioner(profile, self._config, self._files_to_fill(profile), record_size)
+
+    def _files_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[HoodieBaseFile]]:
+        """Partition path to the base files that rows may go to: the latest ones."""
+        return self._table.latest_base_files(profile.stats)
 
     def _write_buckets(
         self, records: HoodieData, partitioner: UpsertPartitioner, by_key: bool = False

@@ -37,7 +37,7 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         write = self._config.write
-        policy = InsertDupPolicy.NONE if self.is_prepped else write.duplicates_of_inserts
+        policy = self._duplicates_policy
         combines = (write.combine_before_insert and not self.is_prepped) or policy is InsertDupPolicy.DROP
         records = (
             self._limited(records, write.insert_shuffle_parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
@@ -59,6 +59,11 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
             records.unpersist()
             for shared in self._shared:
                 shared.release()
+
+    @property
+    def _duplicates_policy(self) -> InsertDupPolicy:
+        """What is done with keys that are in the table."""
+        return InsertDupPolicy.NONE if self.is_prepped else self._config.write.duplicates_of_inserts
 
 
 class InsertPreppedCommitActionExecutor(InsertCommitActionExecutor):

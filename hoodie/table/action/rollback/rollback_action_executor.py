@@ -18,7 +18,8 @@ from hoodie.avro.timeline_metadata import (
     decode,
     encode,
 )
-from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.fs.file_names import BaseFileName, parse_base_file_name
+from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -49,6 +50,7 @@ class RollbackActionExecutor:
         self._meta_client = meta_client
         self._using_markers = using_markers
         self._storage = meta_client.storage
+        self._listed: dict[str, list[BaseFileName]] = {}
 
     def schedule(self, instant: HoodieInstant) -> str:
         """Write the plan.
@@ -218,10 +220,14 @@ class RollbackActionExecutor:
             )
         if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
-        if instant.action is not Action.COMMIT:
-            raise HoodieRollbackException(f"{where}: only commits can be, after they completed")
-        stats = timeline.read_commit_metadata(instant).partition_to_write_stats
-        missing = [stat.file_id for group in stats.values() for stat in group if not self._has_previous_version(stat)]
+        if instant.action not in (Action.COMMIT, Action.REPLACE_COMMIT):
+            raise HoodieRollbackException(f"{where}: only commits and replacecommits can be, after they completed")
+        metadata = timeline.read_commit_metadata(instant)
+        missing = [stat.file_id for stat in metadata.write_stats if not self._has_previous_version(stat)]
+        if isinstance(metadata, HoodieReplaceCommitMetadata):
+            for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
+                present = {name.file_id for name in self._base_file_names(partition_path)}
+                missing += [file_id for file_id in file_ids if file_id not in present]
         if missing:
             raise HoodieRollbackException(
                 f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0]}"
@@ -230,6 +236,13 @@ class RollbackActionExecutor:
     def _has_previous_version(self, stat: HoodieWriteStat) -> bool:
         if stat.prev_commit in (NULL_COMMIT, "", None):
             return True
-        listing = self._storage.list_directory(join(self._meta_client.base_path, stat.partition_path))
-        names = [parse_base_file_name(status.name) for status in listing]
-        return any(n is not None and n.file_id == stat.file_id and n.instant_time == stat.prev_commit for n in names)
+        names = self._base_file_names(stat.partition_path)
+        return any(name.file_id == stat.file_id and name.instant_time == stat.prev_commit for name in names)
+
+    def _base_file_names(self, partition_path: str) -> list[BaseFileName]:
+        """Of all base files of a partition, committed or not; listed once."""
+        if partition_path not in self._listed:
+            listing = self._storage.list_directory(join(self._meta_client.base_path, partition_path))
+            names = (parse_base_file_name(status.name) for status in listing)
+            self._listed[partition_path] = [name for name in names if name is not None]
+        return self._listed[partition_path]

@@ -1,0 +1,62 @@
+"""What pending clusterings are going to rewrite.
+
+Hudi: org.apache.hudi.common.util.ClusteringUtils.
+"""
+
+from __future__ import annotations
+
+from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, decode
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.exception import HoodieIOException
+
+__all__ = ["clustered_file_groups", "file_groups_in_pending_clustering", "is_clustering", "requested_replacement"]
+
+
+def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> HoodieRequestedReplaceMetadata:
+    """What the requested file of a replacecommit says; nothing but None where it is empty.
+
+    Nothing as well where it is gone: the instant was rolled back since the timeline was loaded, and touches nothing.
+
+    Raises:
+        HoodieCorruptedDataException: The file is damaged.
+        HoodieIOException: Storage failed.
+    """
+    requested = HoodieInstant(instant.requested_time, Action.REPLACE_COMMIT, State.REQUESTED)
+    try:
+        content = timeline.read_details(requested)
+    except HoodieIOException as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        content = b""
+    if not content:
+        return HoodieRequestedReplaceMetadata()
+    return decode(content, HoodieRequestedReplaceMetadata, timeline.path_of(requested))
+
+
+def is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
+    """Whether a pending instant clusters, or is an insert overwrite or the like."""
+    if instant.action is not Action.REPLACE_COMMIT:
+        return False
+    return requested_replacement(timeline, instant).clustering_plan is not None
+
+
+def clustered_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> frozenset[tuple[str, str]]:
+    """Partition path and file id of what a pending clustering rewrites; nothing of another replacecommit."""
+    plan = requested_replacement(timeline, instant).clustering_plan
+    if plan is None:
+        return frozenset()
+    return frozenset(
+        (str(file_slice["partitionPath"] or ""), str(file_slice["fileId"]))
+        for group in plan["inputGroups"] or ()
+        for file_slice in group["slices"] or ()
+    )
+
+
+def file_groups_in_pending_clustering(timeline: HoodieActiveTimeline) -> dict[tuple[str, str], str]:
+    """Partition path and file id of all file groups that pending clusterings rewrite -> the instant that does."""
+    return {
+        file_group: instant.requested_time
+        for instant in timeline.filter_actions(Action.REPLACE_COMMIT).filter_pending()
+        for file_group in clustered_file_groups(timeline, instant)
+    }

@@ -1,0 +1,59 @@
+"""Take whole partitions away, without reading them.
+
+Hudi: org.apache.hudi.table.action.commit.SparkDeletePartitionCommitActionExecutor.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.timeline.instant import Action
+from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
+from hoodie.table.action.commit.replaced_file_groups import check_partition_paths, refuse_pending_file_groups
+from hoodie.table.action.write_metadata import HoodieWriteMetadata
+from hoodie.table.workload_profile import WorkloadProfile
+
+__all__ = ["DeletePartitionCommitActionExecutor"]
+
+logger = logging.getLogger(__name__)
+
+
+class DeletePartitionCommitActionExecutor(BaseCommitActionExecutor):
+    """Replace all file groups of partitions by nothing; a clean deletes their files later.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkDeletePartitionCommitActionExecutor.
+    """
+
+    operation = WriteOperationType.DELETE_PARTITION
+    action = Action.REPLACE_COMMIT
+
+    def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        """There are no records: see `execute_partitions`."""
+        raise TypeError("delete_partitions takes partition paths")
+
+    def execute_partitions(self, partition_paths: Iterable[str]) -> HoodieWriteMetadata:
+        """Take partitions away.
+
+        Args:
+            partition_paths: Theirs; what the table does not have is passed over, with a warning.
+
+        Raises:
+            HoodieConfigException: One is no partition path.
+            HoodieNotSupportedException: A pending clustering is going to rewrite one of their file groups.
+        """
+        with self._metrics.step("find the file groups to replace") as step:
+            wanted = check_partition_paths(partition_paths)
+            replaced = self._table.latest_file_ids(wanted)
+            refuse_pending_file_groups(self._table.meta_client, replaced, "delete_partitions")
+            step.count(files=sum(map(len, replaced.values())))
+        missing = [path for path in wanted if not replaced[path]]
+        if missing:
+            logger.warning(
+                "delete_partitions: %s has no rows in partition %s", self._table.meta_client.base_path,
+                ", ".join(repr(path) for path in missing),
+            )  # fmt: skip
+        self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
+        return HoodieWriteMetadata(self.operation, (), replaced)

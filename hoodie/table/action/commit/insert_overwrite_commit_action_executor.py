@@ -1,0 +1,89 @@
+"""Insert records in place of those that are there: of the partitions that they go to, or of the whole table.
+
+Hudi: org.apache.hudi.table.action.commit.{SparkInsertOverwriteCommitActionExecutor,
+SparkInsertOverwriteTableCommitActionExecutor}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.data.data import HoodieData
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.write_options import InsertDupPolicy
+from hoodie.exception import HoodieInsertException
+from hoodie.index.index import IndexedTable
+from hoodie.table.action.commit.insert_commit_action_executor import InsertCommitActionExecutor
+from hoodie.table.action.commit.replaced_file_groups import check_partition_paths, refuse_pending_file_groups
+from hoodie.table.action.write_metadata import HoodieWriteMetadata
+from hoodie.table.workload_profile import WorkloadProfile
+
+__all__ = ["InsertOverwriteCommitActionExecutor", "InsertOverwriteTableCommitActionExecutor"]
+
+
+class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
+    """Insert records into new file groups, and replace all file groups of the partitions that got any.
+
+    ``hoodie.static.overwrite.partition.paths`` names the partitions to be replaced instead, whatever comes in.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkInsertOverwriteCommitActionExecutor.
+    """
+
+    operation = WriteOperationType.INSERT_OVERWRITE
+    action = Action.REPLACE_COMMIT
+
+    @property
+    def _duplicates_policy(self) -> InsertDupPolicy:
+        # The keys that are stored go with the rest of their partition.
+        return InsertDupPolicy.NONE
+
+    def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        metadata = super().execute(records)
+        return attrs.evolve(metadata, partition_to_replace_file_ids=self._replaced_file_ids(metadata.statuses))
+
+    def _indexed(self, counts: pa.Table, exact: bool = False) -> IndexedTable:
+        # Indexes that name file groups name new ones.
+        return attrs.evolve(super()._indexed(counts, exact), base_files={})
+
+    def _files_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[HoodieBaseFile]]:
+        return {partition_path: () for partition_path in profile.stats}
+
+    def _replaced_file_ids(self, statuses: Sequence[WriteStatus]) -> Mapping[str, Sequence[str]]:
+        with self._metrics.step("find the file groups to replace") as step:
+            replaced = self._table.latest_file_ids(self._replaced_partitions(statuses))
+            refuse_pending_file_groups(self._table.meta_client, replaced, self.operation.value.lower())
+            step.count(files=sum(map(len, replaced.values())))
+        return replaced
+
+    def _replaced_partitions(self, statuses: Sequence[WriteStatus]) -> Sequence[str]:
+        static = self._config.write.static_overwrite_partition_paths
+        written = {status.partition_path for status in statuses}
+        if not static:
+            return sorted(written)
+        named = check_partition_paths(static)
+        others = sorted(written - set(named))
+        if others:
+            raise HoodieInsertException(
+                f"records go to partition '{others[0]}', which hoodie.static.overwrite.partition.paths="
+                f"{','.join(static)} does not name: they would stand beside those that are there. Name it too, or "
+                "leave the property out to replace the partitions that records go to; nothing was committed"
+            )
+        return named
+
+
+class InsertOverwriteTableCommitActionExecutor(InsertOverwriteCommitActionExecutor):
+    """Insert records in place of everything that is in the table.
+
+    Hudi: org.apache.hudi.table.action.commit.SparkInsertOverwriteTableCommitActionExecutor.
+    """
+
+    operation = WriteOperationType.INSERT_OVERWRITE_TABLE
+
+    def _replaced_partitions(self, statuses: Sequence[WriteStatus]) -> Sequence[str]:
+        return self._table.view.list_partitions()
