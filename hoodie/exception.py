@@ -24,6 +24,8 @@
     ├── HoodieCommitException                      an instant that cannot be completed
     │   └── HoodieWriteConflictException           ... because another writer was first
     ├── HoodieRollbackException                    a rollback that cannot be done
+    ├── HoodieSavepointException                   a savepoint that cannot be made
+    ├── HoodieRestoreException                     a restore that cannot be done
     └── HoodieHeartbeatException                   another writer is alive
 
 Names are Hudi's (package ``org.apache.hudi.exception``) where it has one. ``HoodieConfigException`` gathers all
@@ -45,7 +47,9 @@ __all__ = [
     "HoodieInsertException",
     "HoodieKeyException",
     "HoodieNotSupportedException",
+    "HoodieRestoreException",
     "HoodieRollbackException",
+    "HoodieSavepointException",
     "HoodieSchemaException",
     "HoodieUpsertException",
     "HoodieWriteConflictException",
@@ -159,6 +163,14 @@ class HoodieWriteConflictException(HoodieCommitException):
 
 class HoodieRollbackException(HoodieException):
     """An instant cannot be rolled back."""
+
+
+class HoodieSavepointException(HoodieException):
+    """A commit cannot be savepointed."""
+
+
+class HoodieRestoreException(HoodieException):
+    """A table cannot be restored to an instant."""
 
 
 class HoodieHeartbeatException(HoodieException):

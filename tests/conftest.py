@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from hoodie.storage import fsspec_storage
 from tests.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.postgres_server import find_postgres, running_postgres
+from tests.storage_faults import Faults, FaultyStorage
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -45,6 +47,15 @@ def shared_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("shared") / "vectors"
     shutil.copytree(SHARED / "vectors", target)
     return target
+
+
+@pytest.fixture
+def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every storage of local files is the one that fails (`tests.storage_faults`); nothing waits for the disk."""
+    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    yield
+    FaultyStorage.faults = Faults()
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.client.committer import Committer
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
+from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
@@ -64,6 +65,7 @@ from hoodie.table.action.commit.upsert_commit_action_executor import (
     UpsertPreppedCommitActionExecutor,
 )
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
+from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters
@@ -646,6 +648,68 @@ class BaseHoodieWriteClient:
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
         return rolled_back
+
+    # --- ways back ----------------------------------------------------------------------------------------------
+
+    def savepoint(self, instant_time: str | None = None, user: str = "", comment: str = "") -> HoodieSavepoint:
+        """Keep the files of a commit from being cleaned, so that the table can be restored to it.
+
+        Args:
+            instant_time: A completed commit of the active timeline; None is the newest.
+            user: Who asks, for people who read the savepoint later.
+            comment: Why.
+
+        Raises:
+            HoodieSavepointException: There is no such commit, it is savepointed already, or files of it were cleaned.
+        """
+        with self._metrics.operation("savepoint") as call:
+            self._measure(None)
+            made = SavepointService(self._config, self._metrics).savepoint(instant_time, user, comment)
+            call.summary = f"savepoint {made.instant_time}"
+        return made
+
+    def delete_savepoint(self, instant_time: str) -> bool:
+        """Take a savepoint away: its files are cleaned like all others from then on.
+
+        Returns:
+            False when there is none of that time.
+        """
+        with self._metrics.operation("delete_savepoint"):
+            self._measure(None)
+            return SavepointService(self._config, self._metrics).delete_savepoint(instant_time)
+
+    def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
+        """Take the table back to a savepointed commit; as `restore_to_instant` otherwise."""
+        return self._restore(instant_time, needs_savepoint=True)
+
+    def restore_to_instant(self, instant_time: str) -> tuple[str, ...]:
+        """Take the table back to a commit: everything that is newer is undone and deleted, the newest first.
+
+        No write starts from the plan to the end, of any writer; readers see the table as it was at one instant after
+        the other. A restore that died is finished by calling this again.
+
+        Args:
+            instant_time: A completed commit of the active timeline; it will be the newest one.
+
+        Returns:
+            The instant times that were undone, the newest first.
+
+        Raises:
+            HoodieRestoreException: Files of that commit were cleaned, a savepoint is newer, or a restore to another
+                instant is not finished.
+            HoodieHeartbeatException: A writer is at work.
+        """
+        return self._restore(instant_time, needs_savepoint=False)
+
+    def _restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
+        with self._metrics.operation("restore") as call:
+            self._measure(None)
+            undone = SavepointService(self._config, self._metrics).restore(instant_time, needs_savepoint)
+            call.summary = f"restore to {instant_time}"
+        for time in undone:
+            self._forget(time)
+            self._index.rollback_commit(time)
+        return undone
 
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
         """Roll back a pending instant after an error, which matters more than one of the rollback itself."""

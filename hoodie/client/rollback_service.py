@@ -80,7 +80,7 @@ class RollbackService:
                 f"restore {restoring.instants[0].requested_time} of {self._meta_client.base_path} is pending: "
                 "the table takes no writes until it is finished"
             )
-        rolled_back = self._finish_pending_rollbacks()
+        rolled_back = self.finish_pending_rollbacks()
         failed = self.failed_writes()
         if not failed:
             return rolled_back
@@ -118,7 +118,7 @@ class RollbackService:
             False when there is no such instant.
         """
         self._meta_client.reload_active_timeline()
-        self._finish_pending_rollbacks()
+        self.finish_pending_rollbacks()
         timeline = self._meta_client.active_timeline
         instant = next(
             (i for i in timeline if i.requested_time == instant_time and i.action in INGESTION_ACTIONS), None
@@ -163,7 +163,7 @@ class RollbackService:
             else:
                 logger.info("deleted left-over markers of finished instant %s", instant_time)
 
-    def _finish_pending_rollbacks(self) -> list[str]:
+    def finish_pending_rollbacks(self) -> list[str]:
         """Execute again what a writer planned and did not finish, under its own instant."""
         finished = []
         for rollback in self._meta_client.active_timeline.filter_actions(Action.ROLLBACK).filter_pending():
@@ -195,6 +195,16 @@ class RollbackService:
             self._meta_client.storage.delete_leftovers(
                 join(self._meta_client.base_path, partition_path), LEFTOVER_AGE_MS
             )
+
+    def refuse_living_writers(self) -> None:
+        """Fail when a pending write's heartbeat is fresh.
+
+        Raises:
+            HoodieHeartbeatException: Its writer is alive.
+        """
+        for instant in self._meta_client.active_timeline.filter_pending():
+            if instant.action in INGESTION_ACTIONS:
+                self._check_heartbeat(instant)
 
     def _is_clustering(self, instant: HoodieInstant) -> bool:
         if instant.action is not Action.REPLACE_COMMIT:

@@ -1,6 +1,6 @@
 """What replace commits take away: which partitions may be named, and which file groups may not be replaced.
 
-Hudi: org.apache.hudi.common.util.ClusteringUtils, org.apache.hudi.table.action.DeletePartitionUtils.
+Hudi: org.apache.hudi.table.action.DeletePartitionUtils.
 """
 
 from __future__ import annotations

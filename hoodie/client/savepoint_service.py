@@ -1,0 +1,108 @@
+"""Savepoints, and the ways back: what a client does with them.
+
+Hudi: org.apache.hudi.client.BaseHoodieWriteClient (savepoint, deleteSavepoint, restoreToSavepoint, restoreToInstant).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from hoodie.client.open_table import load_table, switch_off_metadata_table
+from hoodie.client.rollback_service import RollbackService
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieRestoreException
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.table.action.restore.restore_action_executor import (
+    HoodieRestorePlan,
+    RestoreActionExecutor,
+    pending_restore,
+)
+from hoodie.table.action.savepoint.savepoint_action_executor import (
+    HoodieSavepoint,
+    SavepointActionExecutor,
+    delete_savepoint,
+)
+
+__all__ = ["SavepointService"]
+
+logger = logging.getLogger(__name__)
+
+
+class SavepointService:
+    """Makes and deletes savepoints, and restores.
+
+    Args:
+        config: The writer's configuration.
+        metrics: Times the steps.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, metrics: HoodieMetrics) -> None:
+        self._config = config
+        self._metrics = metrics
+
+    def savepoint(self, instant_time: str | None, user: str, comment: str) -> HoodieSavepoint:
+        """Make a savepoint; see `SavepointActionExecutor.execute`. None is the newest completed commit."""
+        meta_client = load_table(self._config)
+        self._refuse_pending_restore(meta_client)
+        if instant_time is None:
+            newest = meta_client.active_timeline.commits_timeline().filter_completed_instants().last_instant
+            instant_time = "" if newest is None else newest.requested_time
+        with self._metrics.step("savepoint"):
+            return SavepointActionExecutor(meta_client).execute(instant_time, user, comment)
+
+    def delete_savepoint(self, instant_time: str) -> bool:
+        """Take a savepoint away; see `delete_savepoint`."""
+        return delete_savepoint(load_table(self._config), instant_time)
+
+    def restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
+        """Take the table back to an instant, or finish a restore to it that was begun.
+
+        Args:
+            instant_time: The instant that will be the newest.
+            needs_savepoint: Whether it must be savepointed.
+
+        Returns:
+            The instant times that were undone.
+        """
+        meta_client = load_table(self._config)
+        timeline = meta_client.active_timeline
+        pending = pending_restore(timeline)
+        if pending is not None:
+            plan = HoodieRestorePlan.read(timeline, pending.requested_time)
+            if plan.restored_to != instant_time:
+                raise HoodieRestoreException(
+                    f"a restore of {meta_client.base_path} to {plan.restored_to} was begun ({pending.requested_time}) "
+                    f"and is not finished: restore_to_instant({plan.restored_to!r}) finishes it, then restore to "
+                    f"{instant_time}"
+                )
+            logger.warning("finishing restore %s of %s", pending.requested_time, meta_client.base_path)
+            return self._execute(meta_client, pending.requested_time)
+        savepoints = timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants()
+        if needs_savepoint and not savepoints.contains(instant_time):
+            known = ", ".join(savepoint.requested_time for savepoint in savepoints) or "none"
+            raise HoodieRestoreException(
+                f"{meta_client.base_path} has no savepoint {instant_time} (it has {known}); "
+                "restore_to_instant restores to a commit without one"
+            )
+        service = RollbackService(meta_client, self._config, self._metrics)
+        service.finish_pending_rollbacks()
+        service.refuse_living_writers()
+        switch_off_metadata_table(self._config, meta_client)
+        meta_client.reload_active_timeline()
+        with self._metrics.step("plan the restore"):
+            restore_time = RestoreActionExecutor(meta_client).schedule(instant_time)
+        return self._execute(meta_client, restore_time)
+
+    def _execute(self, meta_client: HoodieTableMetaClient, restore_time: str) -> tuple[str, ...]:
+        with self._metrics.step("restore"):
+            return RestoreActionExecutor(meta_client).execute(restore_time)
+
+    @staticmethod
+    def _refuse_pending_restore(meta_client: HoodieTableMetaClient) -> None:
+        pending = pending_restore(meta_client.active_timeline)
+        if pending is not None:
+            raise HoodieRestoreException(
+                f"restore {pending.requested_time} of {meta_client.base_path} is pending: finish it first"
+            )

@@ -1,0 +1,254 @@
+"""Take a table back to an instant: everything newer is undone, the newest first. Plan first, then execute.
+
+Hudi: org.apache.hudi.table.action.restore.{RestorePlanActionExecutor, BaseRestoreActionExecutor,
+CopyOnWriteRestoreActionExecutor}.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from typing import Any
+
+import attrs
+
+from hoodie.avro.timeline_metadata import decode_record, encode_record
+from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.table.clustering_plans import is_clustering
+from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.exception import HoodieRestoreException
+from hoodie.table.table_state import missing_at
+
+__all__ = ["HoodieRestorePlan", "RestoreActionExecutor", "pending_restore"]
+
+logger = logging.getLogger(__name__)
+
+_UNDONE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.COMPACTION})
+_FORGOTTEN_ACTIONS = frozenset({Action.ROLLBACK, Action.CLEAN})
+
+
+@attrs.frozen
+class HoodieRestorePlan:
+    """What a restore undoes.
+
+    Attributes:
+        restored_to: The instant that will be the newest one.
+        instants_to_rollback: (instant time, action), the newest first.
+
+    Hudi: org.apache.hudi.avro.model.HoodieRestorePlan.
+    """
+
+    restored_to: str
+    instants_to_rollback: tuple[tuple[str, Action], ...]
+
+    def encode(self) -> bytes:
+        """The content of the requested file."""
+        return encode_record(
+            "HoodieRestorePlan",
+            {
+                "instantsToRollback": [_info(*instant) for instant in self.instants_to_rollback],
+                "version": 2,
+                "savepointToRestoreTimestamp": self.restored_to,
+            },
+        )
+
+    @classmethod
+    def read(cls, timeline: HoodieActiveTimeline, restore_time: str) -> HoodieRestorePlan:
+        """The plan of a restore.
+
+        Raises:
+            HoodieCorruptedDataException: Its file is damaged.
+            HoodieRestoreException: It does not say to which instant: an old writer's.
+        """
+        requested = HoodieInstant(restore_time, Action.RESTORE, State.REQUESTED)
+        path = timeline.path_of(requested)
+        value = decode_record(timeline.read_details(requested), "HoodieRestorePlan", path)
+        if value["savepointToRestoreTimestamp"] is None:
+            raise HoodieRestoreException(
+                f"{path} does not say which instant is restored: finish the restore with the writer that planned it"
+            )
+        instants = tuple((info["commitTime"], Action(info["action"])) for info in value["instantsToRollback"])
+        return cls(value["savepointToRestoreTimestamp"], instants)
+
+
+def pending_restore(timeline: HoodieActiveTimeline) -> HoodieInstant | None:
+    """The restore that somebody began and did not finish."""
+    return timeline.filter_actions(Action.RESTORE).filter_pending().first_instant
+
+
+class RestoreActionExecutor:
+    """Restores a copy-on-write table.
+
+    Whatever step it dies at, `execute` of a new one finishes what is left: every step may be done twice, and no write
+    starts in between.
+
+    Args:
+        meta_client: The table, its timeline freshly loaded.
+
+    Hudi: org.apache.hudi.table.action.restore.CopyOnWriteRestoreActionExecutor.
+    """
+
+    def __init__(self, meta_client: HoodieTableMetaClient) -> None:
+        self._meta_client = meta_client
+        self._storage = meta_client.storage
+
+    def schedule(self, instant_time: str) -> str:
+        """Write the plan.
+
+        Args:
+            instant_time: A completed commit of the active timeline.
+
+        Returns:
+            The restore's own instant time.
+
+        Raises:
+            HoodieRestoreException: The table cannot be what it was at that instant, or a savepoint is newer.
+        """
+        timeline = self._meta_client.active_timeline
+        where = f"{self._meta_client.base_path} cannot be restored to {instant_time}"
+        commits = timeline.commits_timeline().filter_completed_instants()
+        if not commits.contains(instant_time):
+            raise HoodieRestoreException(f"{where}: there is no completed commit of that time in the active timeline")
+        savepoints = timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants()
+        newer = [savepoint.requested_time for savepoint in savepoints.after(instant_time)]
+        if newer:
+            raise HoodieRestoreException(
+                f"{where}: savepoint {newer[-1]} is newer, and its files would be deleted. "
+                f"delete_savepoint({newer[-1]!r}) first"
+            )
+        self._refuse_what_is_gone(instant_time, savepoints.contains(instant_time), where)
+        undone = [i for i in timeline.after(instant_time) if i.action in _UNDONE_ACTIONS]
+        undone.sort(key=lambda i: (i.is_pending and is_clustering(timeline, i), i.requested_time), reverse=True)
+        plan = HoodieRestorePlan(instant_time, tuple((i.requested_time, i.action) for i in undone))
+        return timeline.create_new_instant_time(Action.RESTORE, plan.encode())
+
+    def execute(self, restore_time: str) -> tuple[str, ...]:
+        """Carry out a plan, from wherever an earlier attempt stopped.
+
+        Returns:
+            The instant times that were undone, the newest first.
+
+        Raises:
+            HoodieRestoreException: There is no such pending restore.
+            HoodieIOException: Storage failed; call again.
+        """
+        started = time.monotonic()
+        timeline = self._meta_client.reload_active_timeline()
+        restore = timeline.find(restore_time, Action.RESTORE)
+        if restore is None or restore.is_completed:
+            raise HoodieRestoreException(f"there is no pending restore {restore_time} in {self._meta_client.base_path}")
+        plan = HoodieRestorePlan.read(timeline, restore_time)
+        if restore.state is State.REQUESTED:
+            timeline.transition_requested_to_inflight(restore_time, Action.RESTORE)
+        files = self._files_after(plan.restored_to)
+        rollbacks: dict[str, list[dict[str, Any]]] = {}
+        for instant_time, action in plan.instants_to_rollback:
+            deleted = self._undo(instant_time, action, files.pop(instant_time, {}))
+            rollbacks[instant_time] = [_rollback_metadata(restore_time, instant_time, action, deleted)]
+        # Of instants that were archived, or that nothing of the timeline explains.
+        for leftovers in files.values():
+            self._delete(leftovers)
+        self._forget_services(plan.restored_to, restore_time)
+        content = encode_record(
+            "HoodieRestoreMetadata",
+            {
+                "startRestoreTime": restore_time,
+                "timeTakenInMillis": int((time.monotonic() - started) * 1000),
+                "instantsToRollback": [instant_time for instant_time, _ in plan.instants_to_rollback],
+                "hoodieRestoreMetadata": rollbacks,
+                "version": 1,
+                "restoreInstantInfo": [_info(*instant) for instant in plan.instants_to_rollback],
+            },
+        )
+        timeline.save_as_complete(restore_time, Action.RESTORE, content)
+        self._meta_client.reload_active_timeline()
+        logger.info(
+            "restored %s to %s at %s: %d instants undone",
+            self._meta_client.base_path, plan.restored_to, restore_time, len(plan.instants_to_rollback),
+        )  # fmt: skip
+        return tuple(instant_time for instant_time, _ in plan.instants_to_rollback)
+
+    def _refuse_what_is_gone(self, instant_time: str, is_savepointed: bool, where: str) -> None:
+        missing = missing_at(self._meta_client, instant_time)
+        if missing:
+            raise HoodieRestoreException(
+                f"{where}: its version of {len(missing)} file groups was cleaned, such as {missing[0]}. Restore to a "
+                "later commit; a savepoint keeps files for this"
+            )
+        archived = self._meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        if not is_savepointed and len(archived.after(instant_time)):
+            raise HoodieRestoreException(
+                f"{where}: commits after it were archived, so nothing tells whether its files were cleaned. Restore to "
+                "a commit that is younger than the archived ones, or to a savepoint"
+            )
+
+    def _files_after(self, instant_time: str) -> dict[str, dict[str, list[str]]]:
+        """Instant time to partition path to full paths, of all base files of younger instants."""
+        metadata = FileSystemBackedTableMetadata(self._storage, self._meta_client.base_path)
+        found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for partition_path, statuses in metadata.list_files_of(metadata.list_partitions()).items():
+            for status in statuses:
+                name = parse_base_file_name(status.name)
+                if name is not None and name.instant_time > instant_time:
+                    found[name.instant_time][partition_path].append(status.path)
+        return found
+
+    def _undo(self, instant_time: str, action: Action, files: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Undo one instant: out of readers' sight first, then its files, then its last trace."""
+        timeline = self._meta_client.active_timeline
+        timeline.revert_completed_to_inflight(instant_time, action)
+        markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant_time)
+        markers.close()
+        self._delete(files)
+        timeline.delete_pending(instant_time, action)
+        markers.delete_all()
+        self._storage.delete_file(self._meta_client.heartbeat_path(instant_time))
+        return files
+
+    def _delete(self, files: dict[str, list[str]]) -> None:
+        for paths in files.values():
+            for path in paths:
+                self._storage.delete_file(path)
+
+    def _forget_services(self, restored_to: str, restore_time: str) -> None:
+        """Rollbacks of what is gone, and cleans that were planned for versions which are gone."""
+        timeline = self._meta_client.active_timeline
+        for instant in timeline.after(restored_to):
+            if instant.requested_time >= restore_time or instant.action not in _FORGOTTEN_ACTIONS:
+                continue
+            if instant.is_completed and instant.action is Action.CLEAN:
+                continue
+            timeline.revert_completed_to_inflight(instant.requested_time, instant.action)
+            timeline.delete_pending(instant.requested_time, instant.action)
+
+
+def _info(instant_time: str, action: Action) -> dict[str, str]:
+    return {"commitTime": instant_time, "action": str(action)}
+
+
+def _rollback_metadata(
+    restore_time: str, instant_time: str, action: Action, deleted: dict[str, list[str]]
+) -> dict[str, Any]:
+    return {
+        "startRollbackTime": restore_time,
+        "timeTakenInMillis": 0,
+        "totalFilesDeleted": sum(map(len, deleted.values())),
+        "commitsRollback": [instant_time],
+        "partitionMetadata": {
+            partition_path: {
+                "partitionPath": partition_path,
+                "successDeleteFiles": paths,
+                "failedDeleteFiles": [],
+                "rollbackLogFiles": {},
+                "logFilesFromFailedCommit": {},
+            }
+            for partition_path, paths in deleted.items()
+        },
+        "version": 1,
+        "instantsRollback": [_info(instant_time, action)],
+    }

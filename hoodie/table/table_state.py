@@ -1,0 +1,96 @@
+"""What a table was at one of its instants, and whether all of that is still there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
+from hoodie.common.model.write_stat import NULL_COMMIT
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.storage.storage_path import join
+
+__all__ = ["completed_writes_after", "files_at", "missing_at"]
+
+
+def completed_writes_after(meta_client: HoodieTableMetaClient, instant_time: str) -> HoodieTimeline:
+    """Completed commits, delta commits and replace commits of the active timeline that are newer than an instant."""
+    return meta_client.active_timeline.commits_timeline().filter_completed_instants().after(instant_time)
+
+
+def files_at(meta_client: HoodieTableMetaClient, instant_time: str) -> dict[str, tuple[str, ...]]:
+    """Partition path to the names of the base files that readers of an instant read, sorted.
+
+    Args:
+        meta_client: The table, its timeline freshly loaded.
+        instant_time: A completed instant.
+    """
+    view = meta_client.view()
+    partitions = view.list_partitions()
+    view.load_partitions(partitions)
+    found = {
+        path: tuple(
+            sorted(base_file.file_name for base_file in view.latest_base_files_before_or_on(path, instant_time))
+        )
+        for path in partitions
+    }
+    return {path: names for path, names in found.items() if names}
+
+
+def missing_at(meta_client: HoodieTableMetaClient, instant_time: str) -> list[str]:
+    """File groups whose version of an instant was cleaned, as ``<partition path>/<file id>``.
+
+    Every later version of a file group names the one before it, and every replace commit the groups that it took
+    away: what they name must be there, if it is of the instant or older.
+
+    Args:
+        meta_client: The table, its timeline freshly loaded; all instants after the one asked for are active.
+        instant_time: A completed instant.
+    """
+    versions: dict[str, dict[str, set[str]]] = {}
+    wanted: dict[str, dict[str, str | None]] = defaultdict(dict)
+    timeline = meta_client.active_timeline
+    for instant in completed_writes_after(meta_client, instant_time):
+        metadata = timeline.read_commit_metadata(instant)
+        for stat in metadata.write_stats:
+            if stat.prev_commit not in (NULL_COMMIT, "") and stat.prev_commit <= instant_time:
+                wanted[stat.partition_path].setdefault(stat.file_id, stat.prev_commit)
+        if isinstance(metadata, HoodieReplaceCommitMetadata):
+            for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
+                for file_id in file_ids:
+                    wanted[partition_path].setdefault(file_id, None)
+    missing = []
+    created = _created_after(meta_client, instant_time)
+    for partition_path, groups in sorted(wanted.items()):
+        versions[partition_path] = _versions_in(meta_client, partition_path)
+        for file_id, version in sorted(groups.items()):
+            there = versions[partition_path].get(file_id, set())
+            if version is None:
+                # A replaced group that nobody changed since: any version of the instant or older is its last one.
+                is_there = any(time <= instant_time for time in there) or (partition_path, file_id) in created
+            else:
+                is_there = version in there
+            if not is_there:
+                missing.append(f"{partition_path}/{file_id}".lstrip("/"))
+    return missing
+
+
+def _created_after(meta_client: HoodieTableMetaClient, instant_time: str) -> set[tuple[str, str]]:
+    """File groups that began after an instant."""
+    timeline = meta_client.active_timeline
+    return {
+        (stat.partition_path, stat.file_id)
+        for instant in completed_writes_after(meta_client, instant_time)
+        for stat in timeline.read_commit_metadata(instant).write_stats
+        if stat.prev_commit in (NULL_COMMIT, "")
+    }
+
+
+def _versions_in(meta_client: HoodieTableMetaClient, partition_path: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for status in meta_client.storage.list_directory(join(meta_client.base_path, partition_path)):
+        name = parse_base_file_name(status.name)
+        if name is not None:
+            found[name.file_id].add(name.instant_time)
+    return found

@@ -1,0 +1,336 @@
+"""Savepoints, and taking a table back to one of its instants."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hudi import HudiTableBuilder
+
+import hoodie
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.avro.timeline_metadata import decode_record
+from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieException,
+    HoodieHeartbeatException,
+    HoodieIOException,
+    HoodieRestoreException,
+    HoodieRollbackException,
+    HoodieSavepointException,
+)
+from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
+from tests.storage_faults import Faults, faults_of, run_with_faults
+
+Rows = list[tuple[str, str, int]]
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
+MakeClient = Callable[..., HoodieLocalWriteClient]
+NAMES = ["id", "region", "ts"]
+
+
+def rows(*entries: tuple[Any, ...]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(NAMES, entry, strict=True)) for entry in entries], SCHEMA)
+
+
+def read(base_path: Path) -> Rows:
+    found = sorted(tuple(row.values()) for row in hoodie.read_table(str(base_path), columns=NAMES).to_pylist())
+    batches = HudiTableBuilder.from_base_uri(str(base_path)).build().read()
+    others = pa.Table.from_batches(batches).select(NAMES).to_pylist() if batches else []
+    assert sorted(tuple(row.values()) for row in others) == found
+    return found
+
+
+def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
+    given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
+    config = HoodieWriteConfig.from_properties(str(base_path), given)
+    return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+
+
+@pytest.fixture
+def base_path(tmp_path: Path) -> Path:
+    return make_table(tmp_path / "t")
+
+
+def make_table(path: Path) -> Path:
+    HoodieTableMetaClient.init_table(
+        str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
+    )
+    return path
+
+
+def write_history(base_path: Path) -> list[tuple[str, Rows]]:
+    """Five commits of different kinds; each instant with the rows of its moment."""
+    history = []
+    client = new_client(base_path)
+    steps: list[Callable[[], Any]] = [
+        lambda: client.upsert(rows(("a", "x", 1), ("b", "x", 1), ("c", "y", 1))),
+        lambda: client.upsert(rows(("a", "x", 2), ("d", "z", 2))),
+        lambda: client.insert_overwrite(rows(("e", "y", 3))),
+        lambda: client.delete(pa.table({"id": ["b"], "region": ["x"]})),
+        lambda: client.delete_partitions(["z"]),
+    ]
+    for step in steps:
+        history.append((step().instant_time, read(base_path)))
+    return history
+
+
+def timeline_of(base_path: Path) -> Any:
+    return HoodieTableMetaClient.load(str(base_path)).active_timeline
+
+
+def data_files(base_path: Path) -> set[str]:
+    return {file.name for file in base_path.rglob("*.parquet")}
+
+
+# --- savepoints -------------------------------------------------------------------------------------------------------
+
+
+def test_a_savepoint_names_the_files_that_its_readers_read(base_path: Path) -> None:
+    history = write_history(base_path)
+    second = history[1][0]
+    made = new_client(base_path).savepoint(second, user="ann", comment="before the move")
+    (found,) = savepoints(timeline_of(base_path))
+    assert found == made
+    assert (found.user, found.comment, found.instant_time) == ("ann", "before the move", second)
+    assert {path: len(names) for path, names in found.files.items()} == {"x": 1, "y": 1, "z": 1}
+    content = (base_path / ".hoodie" / f"{second}.savepoint").read_bytes()
+    value = decode_record(content, "HoodieSavepointMetadata")
+    assert value["partitionMetadata"]["x"] == {"partitionPath": "x", "savepointDataFile": list(found.files["x"])}
+    assert (base_path / ".hoodie" / f"{second}.savepoint.inflight").read_bytes() == b""
+    assert read(base_path) == history[-1][1]
+
+
+def test_the_newest_commit_is_savepointed_where_none_is_named(base_path: Path) -> None:
+    history = write_history(base_path)
+    assert new_client(base_path).savepoint().instant_time == history[-1][0]
+
+
+def test_a_savepoint_is_made_once(base_path: Path) -> None:
+    history = write_history(base_path)
+    new_client(base_path).savepoint(history[1][0])
+    with pytest.raises(HoodieSavepointException, match="delete_savepoint"):
+        new_client(base_path).savepoint(history[1][0])
+
+
+def test_what_is_no_completed_commit_is_not_savepointed(base_path: Path) -> None:
+    with pytest.raises(HoodieSavepointException, match="no completed commit"):
+        new_client(base_path).savepoint()
+    write_history(base_path)
+    with pytest.raises(HoodieSavepointException, match="no completed commit"):
+        new_client(base_path).savepoint("20200101000000000")
+
+
+def test_a_commit_whose_files_were_cleaned_is_not_savepointed(base_path: Path) -> None:
+    history = write_history(base_path)
+    next(iter((base_path / "x").glob(f"*{history[0][0]}.parquet"))).unlink()
+    with pytest.raises(HoodieSavepointException, match="file groups was cleaned, such as x/"):
+        new_client(base_path).savepoint(history[0][0])
+    assert savepoints(timeline_of(base_path)) == []
+    new_client(base_path).savepoint(history[1][0])
+
+
+def test_a_savepoint_holds_its_commit_against_rollback_until_it_is_deleted(base_path: Path) -> None:
+    history = write_history(base_path)
+    newest = history[-1][0]
+    client = new_client(base_path)
+    client.savepoint(newest)
+    with pytest.raises(HoodieRollbackException, match="savepoint"):
+        client.rollback(newest)
+    assert client.delete_savepoint(newest)
+    assert not client.delete_savepoint(newest)
+    assert client.rollback(newest)
+    assert read(base_path) == history[-2][1]
+
+
+def test_a_savepoint_that_was_left_half_done_is_finished(base_path: Path) -> None:
+    history = write_history(base_path)
+    (base_path / ".hoodie" / f"{history[1][0]}.savepoint.inflight").touch()
+    new_client(base_path).upsert(rows(("q", "x", 9)))
+    new_client(base_path).savepoint(history[1][0])
+    assert [made.instant_time for made in savepoints(timeline_of(base_path))] == [history[1][0]]
+
+
+# --- restore ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_table_is_restored_to_any_instant(base_path: Path, number: int) -> None:
+    history = write_history(base_path)
+    instant_time, expected = history[number]
+    undone = new_client(base_path).restore_to_instant(instant_time)
+    assert list(undone) == [time for time, _ in reversed(history[number + 1 :])]
+    assert read(base_path) == expected
+    timeline = timeline_of(base_path)
+    assert timeline.commits_timeline().last_instant.requested_time == instant_time
+    assert {name[-25:-8] for name in data_files(base_path)} <= {time for time, _ in history[: number + 1]}
+    new_client(base_path).upsert(rows(("a", "x", 8), ("new", "x", 8)))
+    kept = [row for row in expected if row[0] != "a"]
+    assert read(base_path) == sorted([*kept, ("a", "x", 8), ("new", "x", 8)])
+
+
+def test_the_timeline_tells_the_restore_as_hudi_does(base_path: Path) -> None:
+    history = write_history(base_path)
+    new_client(base_path).restore_to_instant(history[2][0])
+    (restore,) = timeline_of(base_path).filter_actions(Action.RESTORE)
+    stem = base_path / ".hoodie" / f"{restore.requested_time}.restore"
+    plan = decode_record(Path(f"{stem}.requested").read_bytes(), "HoodieRestorePlan")
+    infos = [
+        {"commitTime": history[4][0], "action": "replacecommit"},
+        {"commitTime": history[3][0], "action": "commit"},
+    ]
+    assert plan == {"instantsToRollback": infos, "version": 2, "savepointToRestoreTimestamp": history[2][0]}
+    assert Path(f"{stem}.inflight").read_bytes() == b""
+    metadata = decode_record(stem.read_bytes(), "HoodieRestoreMetadata")
+    assert metadata["instantsToRollback"] == [history[4][0], history[3][0]]
+    assert metadata["restoreInstantInfo"] == infos
+    (rollback,) = metadata["hoodieRestoreMetadata"][history[3][0]]
+    assert rollback["commitsRollback"] == [history[3][0]] and rollback["totalFilesDeleted"] == 1
+
+
+def test_a_restore_to_a_savepoint_needs_one(base_path: Path) -> None:
+    history = write_history(base_path)
+    client = new_client(base_path)
+    with pytest.raises(HoodieRestoreException, match="has no savepoint"):
+        client.restore_to_savepoint(history[1][0])
+    client.savepoint(history[1][0])
+    client.restore_to_savepoint(history[1][0])
+    assert read(base_path) == history[1][1]
+    assert [made.instant_time for made in savepoints(timeline_of(base_path))] == [history[1][0]]
+
+
+def test_a_younger_savepoint_is_in_the_way(base_path: Path) -> None:
+    history = write_history(base_path)
+    client = new_client(base_path)
+    client.savepoint(history[3][0])
+    with pytest.raises(HoodieRestoreException, match=f"savepoint {history[3][0]} is newer"):
+        client.restore_to_instant(history[1][0])
+    assert read(base_path) == history[-1][1]
+
+
+def test_a_commit_whose_files_were_cleaned_is_not_restored(base_path: Path) -> None:
+    history = write_history(base_path)
+    next(iter((base_path / "x").glob(f"*{history[0][0]}.parquet"))).unlink()
+    with pytest.raises(HoodieRestoreException, match="was cleaned"):
+        new_client(base_path).restore_to_instant(history[0][0])
+    assert not list(timeline_of(base_path).filter_actions(Action.RESTORE))
+    new_client(base_path).restore_to_instant(history[1][0])
+    assert read(base_path) == history[1][1]
+
+
+def test_what_failed_writers_left_is_undone_too(base_path: Path) -> None:
+    history = write_history(base_path)
+    new_client(base_path, auto_commit=False).upsert(rows(("a", "x", 7)))
+    new_client(base_path).restore_to_instant(history[1][0])
+    assert read(base_path) == history[1][1]
+    assert not list(timeline_of(base_path).filter_pending())
+    assert not [file for file in (base_path / ".hoodie" / ".temp").rglob("*") if file.is_file()]
+
+
+def test_a_living_writer_is_in_the_way(base_path: Path) -> None:
+    history = write_history(base_path)
+    writer = new_client(base_path, auto_commit=False)
+    instant_time = writer.start_commit()
+    heartbeats = base_path / ".hoodie" / ".heartbeat"
+    heartbeats.mkdir(exist_ok=True)
+    (heartbeats / instant_time).touch()
+    with pytest.raises(HoodieHeartbeatException, match=instant_time):
+        new_client(base_path).restore_to_instant(history[1][0])
+    assert read(base_path) == history[-1][1]
+
+
+def test_a_writer_that_was_at_work_cannot_commit_after_the_restore(base_path: Path) -> None:
+    history = write_history(base_path)
+    writer = new_client(base_path, auto_commit=False)
+    instant_time = writer.start_commit()
+    result = writer.upsert(rows(("a", "x", 7)), instant_time)
+    new_client(base_path).restore_to_instant(history[1][0])
+    with pytest.raises(HoodieCommitException):
+        writer.commit(instant_time, result)
+    assert read(base_path) == history[1][1]
+
+
+def test_no_instant_time_is_used_again(base_path: Path) -> None:
+    history = write_history(base_path)
+    new_client(base_path).restore_to_instant(history[0][0])
+    result = new_client(base_path).upsert(rows(("a", "x", 9)))
+    assert result.instant_time > history[-1][0]
+
+
+def test_an_unfinished_restore_blocks_writes_until_it_is_finished(
+    base_path: Path, faulty_storage: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = write_history(base_path)
+    healthy = Faults()
+    copy = base_path.with_name("copy")
+    shutil.copytree(base_path, copy)
+    run_with_faults(healthy, lambda: new_client(copy).restore_to_instant(history[1][0]))
+    deletes = [n for n, (name, _, _) in enumerate(healthy.calls, 1) if name.startswith("delete") and "parquet" in name]
+    error = run_with_faults(Faults(deletes[1]), lambda: new_client(base_path).restore_to_instant(history[1][0]))
+    assert isinstance(error, HoodieIOException)
+    with pytest.raises(HoodieCommitException, match=r"restore .* pending"):
+        new_client(base_path).upsert(rows(("q", "x", 1)))
+    with pytest.raises(HoodieRestoreException, match=rf"restore_to_instant\('{history[1][0]}'\)"):
+        new_client(base_path).restore_to_instant(history[0][0])
+    with pytest.raises(HoodieRestoreException, match="pending"):
+        new_client(base_path).savepoint(history[0][0])
+    new_client(base_path).restore_to_instant(history[1][0])
+    assert read(base_path) == history[1][1]
+
+
+@pytest.mark.parametrize("work", ["savepoint", "delete_savepoint", "restore"])
+def test_a_failure_at_any_call_is_finished_by_doing_it_again(tmp_path: Path, faulty_storage: None, work: str) -> None:
+    template = make_table(tmp_path / "template")
+    history = write_history(template)
+    instant_time, before = history[1][0], history[-1][1]
+    if work == "delete_savepoint":
+        new_client(template).savepoint(instant_time)
+
+    def run(base_path: Path) -> None:
+        client = new_client(base_path)
+        if work == "restore":
+            client.restore_to_instant(instant_time)
+        elif work == "savepoint":
+            client.savepoint(instant_time)
+        else:
+            client.delete_savepoint(instant_time)
+
+    healthy = Faults()
+    shutil.copytree(template, tmp_path / "healthy")
+    assert run_with_faults(healthy, lambda: run(tmp_path / "healthy")) is None
+    for number, how in faults_of(healthy.calls):
+        base_path = tmp_path / f"{number}_{how}"
+        shutil.copytree(template, base_path)
+        error = run_with_faults(Faults(number, how), lambda base_path=base_path: run(base_path))
+        what = f"call {number} of {len(healthy.calls)}, {how}: {healthy.calls[number - 1][0]}"
+        try:
+            if work != "restore":
+                assert read(base_path) == before
+            elif error is not None:
+                # Readers see the table as it was at one of its instants.
+                assert read(base_path) in [expected for _, expected in history]
+            if work == "savepoint":
+                try:
+                    run(base_path)
+                except HoodieSavepointException as again:
+                    assert "already" in str(again)
+                assert [made.instant_time for made in savepoints(timeline_of(base_path))] == [instant_time]
+            elif work == "delete_savepoint":
+                run(base_path)
+                assert not list(timeline_of(base_path).filter_actions(Action.SAVEPOINT))
+            else:
+                run(base_path)
+                assert read(base_path) == history[1][1]
+                assert {name[-25:-8] for name in data_files(base_path)} <= {time for time, _ in history[:2]}
+            new_client(base_path).upsert(rows(("new", "x", 9)))
+            assert ("new", "x", 9) in read(base_path)
+        except (AssertionError, HoodieException) as problem:
+            problem.add_note(what)
+            raise
+        shutil.rmtree(base_path)
+    print(f"{work}: {len(healthy.calls)} calls")
