@@ -39,7 +39,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
+OPERATIONS = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")
 """Operations that can be named without a client."""
 _OPERATION_KEY = "hoodie.datasource.write.operation"
 
