@@ -14,8 +14,8 @@ import pytest
 from hoodie import HoodieLocalWriteClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.storage import fsspec_storage
+from tests.storage_faults import Faults, FaultyStorage, faults_of, run_with_faults
 from tests.unit.client.services_table import ServicesTable
-from tests.unit.client.test_crashes import Faults, FaultyStorage, faults_of, run_with_faults
 
 RETAINED = {"hoodie.cleaner.commits.retained": 2}
 
