@@ -4,15 +4,18 @@ PY := .venv/bin/python
 PY35 := .venv35/bin/python
 JAVA = JAVA_HOME=$$(.ci/java_home .venv) PYSPARK_PYTHON=$(CURDIR)/$(PY)
 JAVA35 = JAVA_HOME=$$(.ci/java_home .venv35) PYSPARK_PYTHON=$(CURDIR)/$(PY35)
+# Tests without a JVM share the cores.
+PARALLEL := -n auto --dist worksteal
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test check format test-spark35 interop interop-smoke bench clean
+.PHONY: help setup quickstart test check format test-spark35 test-spark35-smoke soak interop interop-smoke bench clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
 	@echo "make test           set up, run all tests (Spark 4.1)"
 	@echo "make check          format, lint, types, layers"
-	@echo "make test-spark35   the Spark tests on PySpark 3.5"
+	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
+	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"
 	@echo "make interop        tests beside real Hudi 0.15.0 and 1.2.0; interop-smoke: a part of them"
 	@echo "make bench          the quick benchmarks"
 	@echo "make setup          only make .venv; make clean removes all environments"
@@ -35,7 +38,8 @@ quickstart: .venv/.stamp
 	$(JAVA) $(PY) -m hoodie.examples.flights
 
 test: .venv/.stamp
-	$(JAVA) $(PY) -m pytest -q -m "not interop" --durations=5
+	$(JAVA) $(PY) -m pytest -q $(PARALLEL) -m "not soak" --durations=10 tests/unit tests/contract
+	$(JAVA) $(PY) -m pytest -q -m "not soak" --durations=10 tests/integration
 
 check: .venv/.stamp
 	.venv/bin/ruff format --check hoodie tests benchmarks
@@ -48,7 +52,13 @@ format: .venv/.stamp
 	.venv/bin/ruff format hoodie tests benchmarks
 
 test-spark35: .venv35/.stamp
-	$(JAVA35) $(PY35) -m pytest -q tests/integration --durations=5
+	$(JAVA35) $(PY35) -m pytest -q -m "not soak" tests/integration --durations=5
+
+test-spark35-smoke: .venv35/.stamp
+	$(JAVA35) $(PY35) -m pytest -q -m "not soak and not slow" tests/integration --durations=5
+
+soak: .venv/.stamp
+	$(JAVA) $(PY) -m pytest -q -s -m soak tests/unit tests/contract tests/integration
 
 interop: .venv/.stamp .venv35/.stamp
 	.ci/fetch_bundles
