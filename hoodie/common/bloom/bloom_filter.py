@@ -49,6 +49,7 @@ __all__ = [
     "BloomFilter",
     "DynamicBloomFilter",
     "SimpleBloomFilter",
+    "checked_keys",
     "create_bloom_filter",
     "decode_bloom_filter",
 ]
@@ -180,11 +181,11 @@ class SimpleBloomFilter(BloomFilter):
 
     def add(self, keys: Keys) -> None:
         """Add keys; see `BloomFilter.add`."""
-        self._vector.add(_checked(keys))
+        self._vector.add(checked_keys(keys))
 
     def might_contain(self, keys: Keys) -> BoolArray:
         """Which keys may have been added; see `BloomFilter.might_contain`."""
-        return self._vector.might_contain(_checked(keys))
+        return self._vector.might_contain(checked_keys(keys))
 
     @property
     def stored_bytes(self) -> int:
@@ -260,7 +261,7 @@ class DynamicBloomFilter(BloomFilter):
 
     def add(self, keys: Keys) -> None:
         """Add keys; see `BloomFilter.add`."""
-        plain = _checked(keys)
+        plain = checked_keys(keys)
         while len(plain) and self._next_turn is None:
             if self._last_row_keys < self._row_capacity:
                 plain = self._add_to_row(-1, plain, self._row_capacity - self._last_row_keys)
@@ -291,7 +292,7 @@ class DynamicBloomFilter(BloomFilter):
 
     def might_contain(self, keys: Keys) -> BoolArray:
         """Which keys may have been added; see `BloomFilter.might_contain`."""
-        plain = _checked(keys)
+        plain = checked_keys(keys)
         found = self._rows[0].might_contain(plain)
         for row in self._rows[1:]:
             open_keys = np.flatnonzero(~found)
@@ -356,8 +357,16 @@ def _unknown_type(filter_type: str) -> HoodieNotSupportedException:
     )
 
 
-def _checked(keys: Keys) -> pa.Array:
-    """Keys as one array, none of them null or empty."""
+def checked_keys(keys: Keys) -> pa.Array:
+    """Keys as one array, as filters take them.
+
+    Args:
+        keys: Strings, plain or dictionary-encoded, array or chunked array.
+
+    Raises:
+        HoodieKeyException: A key is null or empty.
+        HoodieSchemaException: Keys are not strings.
+    """
     plain = plain_keys(keys)
     if len(plain) and pc.min(pc.binary_length(plain)).as_py() == 0:
         raise HoodieKeyException("an empty record key cannot be in a bloom filter; leave such rows out or refuse them")

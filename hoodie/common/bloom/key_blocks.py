@@ -21,15 +21,28 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieKeyException, HoodieSchemaException
 
-__all__ = ["BLOCK_KEYS", "BoolArray", "IndexArray", "KeyBlock", "Keys", "UInt32Array", "iter_key_blocks", "plain_keys"]
+__all__ = [
+    "BLOCK_BYTES",
+    "BLOCK_KEYS",
+    "BoolArray",
+    "IndexArray",
+    "KeyBlock",
+    "Keys",
+    "UInt32Array",
+    "iter_key_blocks",
+    "plain_keys",
+]
 
 UInt32Array: TypeAlias = npt.NDArray[np.uint32]
 IndexArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Keys: TypeAlias = "pa.Array | pa.ChunkedArray"
 
-BLOCK_KEYS = 1 << 15
-"""Keys of a block: its words stay in the processor's cache, and the cost of a call does not count."""
+BLOCK_KEYS = 1 << 17
+"""Keys of a block. Smaller ones stay in the processor's cache, but threads that hash at the same time would hand
+Python's lock to and fro with each call: with a quarter of this, two threads take as long as one after the other."""
+BLOCK_BYTES = 16 << 20
+"""A block has fewer keys where they are longer than this allows."""
 
 
 @attrs.frozen(eq=False)
@@ -130,11 +143,17 @@ def iter_key_blocks(keys: pa.Array) -> Iterator[KeyBlock]:
         yield from _blocks_of_mixed_lengths(data, offsets[:-1].astype(np.int64) - first, lengths, longest)
 
 
+def _block_keys(longest: int) -> int:
+    """Keys of a block whose longest has so many bytes."""
+    return max(1, min(BLOCK_KEYS, BLOCK_BYTES // max(1, longest)))
+
+
 def _blocks_of_equal_length(data: npt.NDArray[np.uint8], count: int, length: int) -> Iterator[KeyBlock]:
     matrix = data.reshape(count, length)
     word_count = (length + 3) // 4
-    for start in range(0, count, BLOCK_KEYS):
-        rows = matrix[start : start + BLOCK_KEYS]
+    block_keys = _block_keys(length)
+    for start in range(0, count, block_keys):
+        rows = matrix[start : start + block_keys]
         padded = np.zeros((len(rows), 4 * word_count), dtype=np.uint8)
         padded[:, :length] = rows
         words = np.ascontiguousarray(padded.view("<u4").T, dtype=np.uint32)
@@ -148,8 +167,10 @@ def _blocks_of_mixed_lengths(
     order = np.argsort(lengths.astype(np.uint16) if longest < 1 << 16 else lengths, kind="stable")[::-1]
     padded = np.append(data, np.zeros(3, dtype=np.uint8))
     word_at = np.ndarray(shape=(len(data),), dtype="<u4", buffer=padded.data, strides=(1,))
-    for start in range(0, len(order), BLOCK_KEYS):
-        indices = order[start : start + BLOCK_KEYS]
+    end = 0
+    while end < len(order):
+        start, end = end, end + _block_keys(int(lengths[order[end]]))
+        indices = order[start:end]
         block_lengths, block_starts = lengths[indices], starts[indices]
         words = []
         for number in range((int(block_lengths[0]) + 3) // 4):

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hoodie.common.bloom.bloom_filter import BloomFilter
-from hoodie.common.bloom.key_blocks import Keys
+from hoodie.common.bloom.bloom_filter import BloomFilter, checked_keys
+from hoodie.common.bloom.key_blocks import BLOCK_BYTES, BLOCK_KEYS, Keys
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
@@ -184,6 +184,7 @@ class HoodieParquetWriter:
         self._file: pq.ParquetWriter | None = None
         self._file_schema = self._schema
         self._apart: frozenset[str] = frozenset()
+        self._new_keys: list[pa.Array] = []
         self._own_columns: frozenset[str] = frozenset()
         self._own_chunks: list[dict[str, Struct]] = []
         self._written_metadata: list[pq.FileMetaData] = []
@@ -352,6 +353,8 @@ class HoodieParquetWriter:
         self._check_open()
         try:
             self._write_row_group()
+            if self._bloom_filter is not None:
+                self._hash_keys(self._bloom_filter)
             key_range = self._key_range if self._rows_written else None
             with _translated(self._path):
                 file = self._opened_file()
@@ -415,12 +418,27 @@ class HoodieParquetWriter:
     def _add_keys(self, bloom_filter: BloomFilter, batch: pa.RecordBatch, keys: Keys | None) -> None:
         if keys is None and not self._starts_from_stored_keys:
             keys = batch.column(RECORD_KEY_META)
-        if keys is not None:
-            bloom_filter.add(keys)
+        if keys is not None and len(keys):
+            self._hash_soon(bloom_filter, checked_keys(keys))
         ranged = keys if self._starts_from_stored_keys else batch.column(RECORD_KEY_META)
         found = KeyRange.of(ranged) if ranged is not None else None
         if found is not None:
             self._key_range = found.union(self._key_range)
+
+    def _hash_soon(self, bloom_filter: BloomFilter, keys: pa.Array) -> None:
+        """Add keys to the filter many at a time: threads that hash few at a time get in each other's way."""
+        if self._new_keys and self._new_keys[0].type != keys.type:
+            self._hash_keys(bloom_filter)
+        self._new_keys.append(keys)
+        count = sum(len(part) for part in self._new_keys)
+        if count >= BLOCK_KEYS or sum(part.nbytes for part in self._new_keys) >= BLOCK_BYTES:
+            self._hash_keys(bloom_filter)
+
+    def _hash_keys(self, bloom_filter: BloomFilter) -> None:
+        """Add the keys that wait to the filter."""
+        if self._new_keys:
+            keys, self._new_keys = self._new_keys, []
+            bloom_filter.add(pa.chunked_array(keys))
 
     def _write_row_group(self) -> None:
         if not self._buffer:
