@@ -29,6 +29,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.index.index_report import IndexWork
+from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = [
@@ -65,6 +66,7 @@ class IndexedTable:
         reads_only: Whether nothing may be written, not even to a store of the index's own: an upsert is being planned,
             and may never be done.
         work: Where the index notes what it judged and read; it stays on the driver.
+        metrics: Times the index's own steps; it stays on the driver.
     """
 
     storage: HoodieStorage
@@ -79,6 +81,7 @@ class IndexedTable:
     record_key_fields: tuple[str, ...] = ()
     reads_only: bool = False
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
+    metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)
 
     @property
     def files(self) -> list[tuple[str, HoodieBaseFile]]:

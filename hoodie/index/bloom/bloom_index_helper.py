@@ -105,7 +105,9 @@ class BloomIndexHelper:
         if missing:
             per_task = max(1, min(FOOTERS_PER_TASK, len(missing) // (TASKS_PER_CORE * context.default_parallelism)))
             tasks = [missing[start : start + per_task] for start in range(0, len(missing), per_task)]
-            parts = context.run_tasks(tasks, ReadFileInfos(table.storage, whole))
+            with table.metrics.step("read key ranges") as step:
+                step.count(files=len(missing))
+                parts = context.run_tasks(tasks, ReadFileInfos(table.storage, whole))
             read = dict(zip(missing, (info for part in parts for info in part), strict=True))
             table.work.note_reads(footers=len(missing))
             infos.update(read)
@@ -163,8 +165,10 @@ class BloomIndexHelper:
             context: The engine.
             table: Their table.
         """
-        in_order = {group: SortedKeys.of(some) for group, some in keys.items()}
-        candidates = self.candidates(files, groups, in_order, context, table)
+        with table.metrics.step("compare keys with ranges") as step:
+            in_order = {group: SortedKeys.of(some) for group, some in keys.items()}
+            candidates = self.candidates(files, groups, in_order, context, table)
+            step.count(records=sum(map(count_keys, candidates)), files=sum(map(bool, candidates)))
         nothing = pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
         found = [nothing] * len(files)
         pieces = []
@@ -177,17 +181,21 @@ class BloomIndexHelper:
                 table.work.note(FileGroupLook(path, base_file.file_id, Decision.RANGE, compared, 0))
         if not pieces:
             return found
-        shared = context.share({group: some.keys for group, some in in_order.items()})
-        try:
-            tasks = self._dealt(pieces, context.default_parallelism)
-            checked = [file for part in context.run_tasks(tasks, CheckFiles(table.storage, shared)) for file in part]
-        finally:
-            shared.release()
+        with table.metrics.step("ask filters and keys") as step:
+            shared = context.share({group: some.keys for group, some in in_order.items()})
+            try:
+                tasks = self._dealt(pieces, context.default_parallelism)
+                parts = context.run_tasks(tasks, CheckFiles(table.storage, shared))
+            finally:
+                shared.release()
+            checked = [file for part in parts for file in part]
+            read = {file.number for file in checked if file.row_groups_read}
+            step.count(records=sum(len(file.keys) for file in checked), files=len(read))
         by_file: dict[int, list[CheckedFile]] = {}
         for file in checked:
             by_file.setdefault(file.number, []).append(file)
-        for number, parts in by_file.items():
-            found[number] = self._gathered(files[number], parts, table)
+        for number, of_file in by_file.items():
+            found[number] = self._gathered(files[number], of_file, table)
         return found
 
     def search(
@@ -211,10 +219,12 @@ class BloomIndexHelper:
         if self._config.bloom_prune_by_ranges:
             known = self.file_infos(files, context, table)
         groups = ["" if is_global else partition_path for partition_path, _ in files]
-        shared = context.share(list(zip(groups, known, strict=True)))
-        candidates = FileCandidates(shared, is_global, self._config.bloom_use_treebased_filter)
-        counts = count_candidates(records, candidates, len(files))
-        chosen = np.flatnonzero(counts.keys).tolist()
+        with table.metrics.step("compare keys with ranges") as step:
+            shared = context.share(list(zip(groups, known, strict=True)))
+            candidates = FileCandidates(shared, is_global, self._config.bloom_use_treebased_filter)
+            counts = count_candidates(records, candidates, len(files))
+            chosen = np.flatnonzero(counts.keys).tolist()
+            step.count(records=int(counts.keys.sum()), files=len(chosen))
         for number, (partition_path, base_file) in enumerate(files):
             count = int(counts.keys[number])
             decided_by, found = (Decision.KEY_CHECK, None) if count else (Decision.RANGE, 0)

@@ -162,6 +162,7 @@ class BaseCommitActionExecutor(ABC):
             pending_instants=self._table.pending_instants(),
             exact=exact,
             record_key_fields=self._table.record_key_fields,
+            metrics=self._metrics,
         )
 
     def _placed(self, records: HoodieData, counts: pa.Table) -> HoodieData:
