@@ -1,0 +1,76 @@
+"""BLOOM and GLOBAL_BLOOM on Spark: with the keys at hand, and with keys that stay in tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import hoodie
+from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+
+pytestmark = pytest.mark.spark
+COLUMNS = "id string, region string, ts bigint"
+FEW_KEYS = 10
+"""Bytes of keys from which on they stay in tasks, where a test asks for that."""
+
+
+def rows(spark: SparkSession, *entries: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(list(entries), COLUMNS)
+
+
+def client(spark: SparkSession, path: Path, index: str) -> SparkRDDWriteClient:
+    HoodieTableMetaClient.init_table(
+        str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
+    )
+    properties = {
+        "hoodie.index.type": index,
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.bloom.index.keys.per.bucket": "7",
+        "hoodie.bloom.index.parallelism": "3",
+    }
+    return SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(str(path), properties))
+
+
+def read(path: Path) -> list[tuple[Any, ...]]:
+    table = hoodie.read_table(str(path), columns=["id", "region", "ts", "_hoodie_partition_path"])
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+@pytest.fixture(params=["shared keys", "exchange", "join"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How keys meet files."""
+    name: str = request.param
+    if name != "shared keys":
+        monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", FEW_KEYS)
+        monkeypatch.setattr("hoodie.index.simple.global_simple_index.SHARED_KEY_BYTES", FEW_KEYS)
+        monkeypatch.setattr("hoodie.index.bloom.bloom_index.SHARED_KEY_BYTES", FEW_KEYS)
+        monkeypatch.setattr("hoodie.index.bloom.bloom_index.MOST_COMPARISONS", 1000 if name == "exchange" else 0)
+    return name
+
+
+def test_keys_are_found_in_their_partition(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    names = [*(f"k{number:03d}" for number in range(60)), "😀", "｡", "漢字"]
+    stored = {(name, "xyz"[number % 3]): 1 for number, name in enumerate(names)}
+    with client(spark, tmp_path / "t", "BLOOM") as c:
+        c.insert(rows(spark, *((*key, ts) for key, ts in list(stored.items())[:40])))
+        c.insert(rows(spark, *((*key, ts) for key, ts in list(stored.items())[40:])))
+        c.insert(rows(spark, ("k001", "y", 1)))
+        changed = {(name, "xyz"[number % 3]): 2 for number, name in enumerate(names) if number % 2} | {("k001", "x"): 2}
+        result = c.upsert(rows(spark, *((*key, ts) for key, ts in changed.items())))
+        assert (result.updated_count, result.inserted_count) == (len(changed), 1)
+    expected = [(*key, ts, key[1]) for key, ts in (stored | changed).items()]
+    assert read(tmp_path / "t") == sorted([*expected, ("k001", "y", 2, "y")])
+
+
+def test_keys_move_to_their_new_partition(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    if way == "exchange":
+        pytest.skip("the global index joins")
+    with client(spark, tmp_path / "t", "GLOBAL_BLOOM") as c:
+        c.insert(rows(spark, *((f"k{number}", "xyz"[number % 3], 5) for number in range(30))))
+        c.upsert(rows(spark, ("k0", "y", 6), ("k1", "z", 4), ("k3", "x", 6), ("new", "x", 1)))
+    found = read(tmp_path / "t")
+    assert len(found) == 31
+    assert {("k0", "y", 6, "y"), ("k1", "y", 5, "y"), ("k3", "x", 6, "x"), ("new", "x", 1, "x")} <= set(found)
