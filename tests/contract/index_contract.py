@@ -36,6 +36,15 @@ from hoodie.table.table import HoodieTable
 INDEXES: dict[str, dict[str, Any]] = {
     "SIMPLE": {"hoodie.index.type": "SIMPLE"},
     "GLOBAL_SIMPLE": {"hoodie.index.type": "GLOBAL_SIMPLE"},
+    "BLOOM": {"hoodie.index.type": "BLOOM"},
+    "BLOOM by lists, in small parts": {
+        "hoodie.index.type": "BLOOM",
+        "hoodie.bloom.index.filter.type": "SIMPLE",
+        "hoodie.bloom.index.use.treebased.filter": False,
+        "hoodie.bloom.index.use.caching": False,
+        "hoodie.bloom.index.keys.per.bucket": 2,
+    },
+    "GLOBAL_BLOOM": {"hoodie.index.type": "GLOBAL_BLOOM"},
     "INMEMORY": {"hoodie.index.type": "INMEMORY"},
     "BLOOM": {"hoodie.index.type": "BLOOM"},
     "BLOOM by list, without cache": {
