@@ -13,9 +13,11 @@ from collections.abc import Sequence
 import attrs
 
 from hoodie.common.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieCorruptedDataException
+from hoodie.exception import HoodieCorruptedDataException, HoodieException
 from hoodie.io.storage.footer_tail import read_key_range
-from hoodie.io.storage.parquet_reader import HoodieParquetReader, RowGroupKeys
+from hoodie.io.storage.parquet_footer import Footer, parse_footer
+from hoodie.io.storage.parquet_reader import HoodieParquetReader, RowGroupKeys, row_group_keys
+from hoodie.io.storage.short_footer import read_short_metadata
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["BloomIndexFileInfo", "KeyRangeCache", "ReadFileInfos"]
@@ -75,13 +77,22 @@ class BloomIndexFileInfo:
             HoodieIOException: The file is missing.
             HoodieCorruptedDataException: It is not a whole Parquet file.
         """
+        try:
+            metadata = read_short_metadata(storage, path)
+            if metadata is not None:
+                return cls._of(tuple(row_group_keys(path, metadata)), parse_footer(path, metadata.metadata))
+        except (OSError, HoodieException):
+            logger.debug("reading the whole footer of %s", path, exc_info=True)
         with HoodieParquetReader(storage, path) as reader:
             row_groups = tuple(reader.row_group_keys())
             try:
-                footer = reader.footer()
+                return cls._of(row_groups, reader.footer())
             except HoodieCorruptedDataException as error:
                 logger.warning("%s; its keys are looked for without range and filter", error)
                 return cls(None, None, row_groups)
+
+    @classmethod
+    def _of(cls, row_groups: tuple[RowGroupKeys, ...], footer: Footer) -> BloomIndexFileInfo:
         if footer.min_record_key is None or footer.max_record_key is None:
             return cls(None, None, row_groups)
         return cls(footer.min_record_key.encode(), footer.max_record_key.encode(), row_groups)

@@ -24,7 +24,7 @@ from hoodie.io.storage.column_chunks import StoredColumns
 from hoodie.io.storage.parquet_footer import Footer, parse_footer
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer"]
+__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys"]
 
 _BUFFER_BYTES = 1 << 20
 """A column of a row group is read in steps of this size instead of whole."""
@@ -188,26 +188,8 @@ class HoodieParquetReader:
             MissingSchemaFieldException: There is no column of record keys.
             HoodieCorruptedDataException: The file is damaged.
         """
-        metadata = self._opened.metadata
-        groups = []
         with self._translated():
-            column = self._record_key_column()
-            for number in range(metadata.num_row_groups):
-                group = metadata.row_group(number)
-                statistics = group.column(column).statistics
-                known = statistics is not None and statistics.has_min_max
-                low, high = (statistics.min_raw, statistics.max_raw) if known else (None, None)
-                groups.append(RowGroupKeys(group.num_rows, low, high))
-        return groups
-
-    def _record_key_column(self) -> int:
-        schema = self._opened.metadata.schema
-        for number in range(len(schema)):
-            if schema.column(number).path == RECORD_KEY_META:
-                return number
-        raise MissingSchemaFieldException(
-            f"reading {self._path}: it has no column {RECORD_KEY_META}; it is not a base file of a Hudi table"
-        )
+            return row_group_keys(self._path, self._opened.metadata)
 
     def read_record_keys(self, row_groups: Sequence[int] | None = None) -> pa.ChunkedArray:
         """The record keys (string) in the order of the rows; nulls when the table has no meta fields.
@@ -318,6 +300,37 @@ class HoodieParquetReader:
             raise self._corrupted(error) from error
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise self._corrupted(error) from error
+
+
+def row_group_keys(path: str, metadata: pq.FileMetaData) -> list[RowGroupKeys]:
+    """What metadata says of the record keys of each row group; see `HoodieParquetReader.row_group_keys`.
+
+    Args:
+        path: The file.
+        metadata: Of the file.
+
+    Raises:
+        MissingSchemaFieldException: There is no column of record keys.
+    """
+    groups = []
+    column = _record_key_column(path, metadata)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        statistics = group.column(column).statistics
+        known = statistics is not None and statistics.has_min_max
+        low, high = (statistics.min_raw, statistics.max_raw) if known else (None, None)
+        groups.append(RowGroupKeys(group.num_rows, low, high))
+    return groups
+
+
+def _record_key_column(path: str, metadata: pq.FileMetaData) -> int:
+    schema = metadata.schema
+    for number in range(len(schema)):
+        if schema.column(number).path == RECORD_KEY_META:
+            return number
+    raise MissingSchemaFieldException(
+        f"reading {path}: it has no column {RECORD_KEY_META}; it is not a base file of a Hudi table"
+    )
 
 
 def read_footer(storage: HoodieStorage, path: str) -> Footer:
