@@ -36,21 +36,13 @@ from hoodie.table.table import HoodieTable
 INDEXES: dict[str, dict[str, Any]] = {
     "SIMPLE": {"hoodie.index.type": "SIMPLE"},
     "GLOBAL_SIMPLE": {"hoodie.index.type": "GLOBAL_SIMPLE"},
+    "INMEMORY": {"hoodie.index.type": "INMEMORY"},
     "BLOOM": {"hoodie.index.type": "BLOOM"},
-    "BLOOM by lists, in small parts": {
+    "BLOOM by list, without cache, in small parts": {
         "hoodie.index.type": "BLOOM",
         "hoodie.bloom.index.filter.type": "SIMPLE",
         "hoodie.bloom.index.use.treebased.filter": False,
         "hoodie.bloom.index.use.caching": False,
-        "hoodie.bloom.index.keys.per.bucket": 2,
-    },
-    "GLOBAL_BLOOM": {"hoodie.index.type": "GLOBAL_BLOOM"},
-    "INMEMORY": {"hoodie.index.type": "INMEMORY"},
-    "BLOOM": {"hoodie.index.type": "BLOOM"},
-    "BLOOM by list, without cache": {
-        "hoodie.index.type": "BLOOM",
-        "hoodie.bloom.index.use.treebased.filter": "false",
-        "hoodie.bloom.index.use.caching": "false",
         "hoodie.bloom.index.keys.per.bucket": 2,
     },
     "BLOOM without ranges": {"hoodie.index.type": "BLOOM", "hoodie.bloom.index.prune.by.ranges": "false"},

@@ -66,7 +66,7 @@ def test_only_row_groups_that_can_hold_keys_are_read(tmp_path: Path) -> None:
 
 
 def test_keys_between_row_groups_need_no_filter(tmp_path: Path) -> None:
-    stored = StoredFile(["a", "b", "y", "z"], row_group_rows=2)
+    stored = StoredFile(["a", "b", "y", "z"], row_group_rows=2, filter_type=None)
     assert look(tmp_path, stored, ["m", "n"])[1].decided_by == Decision.RANGE
 
 
