@@ -23,10 +23,12 @@
     │   └── HoodieDeleteException                  ... delete
     ├── HoodieCommitException                      an instant that cannot be completed
     │   └── HoodieWriteConflictException           ... because another writer was first
+    │       └── HoodieEarlyConflictDetectionException  ... found out by markers, while files were written
     ├── HoodieRollbackException                    a rollback that cannot be done
     ├── HoodieSavepointException                   a savepoint that cannot be made
     ├── HoodieRestoreException                     a restore that cannot be done
-    └── HoodieHeartbeatException                   another writer is alive
+    ├── HoodieHeartbeatException                   another writer is alive, or this one counts as dead
+    └── HoodieLockException                        the table's lock was not given, or was lost
 
 Names are Hudi's (package ``org.apache.hudi.exception``) where it has one. ``HoodieConfigException`` gathers all
 problems of a configuration in one message.
@@ -34,18 +36,22 @@ problems of a configuration in one message.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "HoodieCommitException",
     "HoodieConfigException",
     "HoodieCorruptedDataException",
     "HoodieDeleteException",
     "HoodieDuplicateKeyException",
+    "HoodieEarlyConflictDetectionException",
     "HoodieException",
     "HoodieHeartbeatException",
     "HoodieIOException",
     "HoodieIndexException",
     "HoodieInsertException",
     "HoodieKeyException",
+    "HoodieLockException",
     "HoodieNotSupportedException",
     "HoodieRestoreException",
     "HoodieRollbackException",
@@ -158,7 +164,33 @@ class HoodieCommitException(HoodieException):
 
 
 class HoodieWriteConflictException(HoodieCommitException):
-    """Another writer committed to the same file groups first."""
+    """Another writer committed to the same file groups first.
+
+    Attributes:
+        instant_time: The instant that lost; "" where it is not known.
+        other_instants: Instants of other writers that it met.
+        file_groups: Partition path and file id of what both changed; empty where the whole table counts.
+        is_retry_safe: Whether nothing of the instant was committed, so that the same write can be made again.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        instant_time: str = "",
+        other_instants: Iterable[str] = (),
+        file_groups: Iterable[tuple[str, str]] = (),
+        is_retry_safe: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.instant_time = instant_time
+        self.other_instants = tuple(other_instants)
+        self.file_groups = tuple(file_groups)
+        self.is_retry_safe = is_retry_safe
+
+
+class HoodieEarlyConflictDetectionException(HoodieWriteConflictException):
+    """Another writer is writing to the same file group: found out by its marker, before the file was written."""
 
 
 class HoodieRollbackException(HoodieException):
@@ -174,4 +206,8 @@ class HoodieRestoreException(HoodieException):
 
 
 class HoodieHeartbeatException(HoodieException):
-    """Another writer's heartbeat is fresh: its instant is not a failed write."""
+    """Another writer's heartbeat is fresh, so its instant is no failed write; or this writer's own has expired."""
+
+
+class HoodieLockException(HoodieException):
+    """The lock of a table could not be taken in the time given, or was lost while it was held."""

@@ -277,6 +277,15 @@ class LocalStorage(FsspecStorage):
                     continue  # another process deletes the same directory: go on with what is left
         return found
 
+    def touch(self, path: str) -> bool:
+        """Make a file young; see `HoodieStorage.touch`."""
+        with _naming("Touching", path):
+            try:
+                os.utime(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
     def delete_leftovers(self, path: str, min_age_ms: int) -> int:
         """Delete old temporary files; see `HoodieStorage.delete_leftovers`."""
         return local_files.delete_temporary_files(path, min_age_ms)
@@ -357,6 +366,14 @@ class MemoryStorage(FsspecStorage):
             if self._file_system.isfile(path):
                 raise NotADirectoryError(f"{path} is a file")
             return super().delete_directory(path)
+
+    def touch(self, path: str) -> bool:
+        """Make a file young; see `HoodieStorage.touch`."""
+        with _MEMORY_LOCK, _naming("Touching", path):
+            if not self._file_system.isfile(path):
+                return False
+            self._file_system.pipe_file(path, self.read(path))
+        return True
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file for random access; see `HoodieStorage.open_input_file`."""

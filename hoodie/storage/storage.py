@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 import attrs
 import pyarrow as pa
 
+from hoodie.exception import HoodieNotSupportedException
+
 __all__ = ["FileStatus", "HoodieStorage"]
 
 
@@ -116,6 +118,14 @@ class HoodieStorage(ABC):
         For data files only: their names are unique and nothing refers to them before the commit. Metadata goes
         through `create_if_absent` and `replace`.
         """
+
+    def touch(self, path: str) -> bool:
+        """Make a file as young as if it were written now; its content stays. False when it is not there.
+
+        Raises:
+            HoodieNotSupportedException: The store cannot.
+        """
+        raise HoodieNotSupportedException(f"Touching {path}: {type(self).__name__} cannot do that")
 
     def delete_leftovers(self, path: str, min_age_ms: int) -> int:
         """Delete temporary files that killed processes left directly in a directory; what fails is left.
