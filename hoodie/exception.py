@@ -20,7 +20,8 @@
     │   ├── HoodieInsertException                  ... insert or bulk_insert
     │   │   └── HoodieDuplicateKeyException        ... of keys that are in the table, where that is refused
     │   ├── HoodieUpsertException                  ... upsert
-    │   └── HoodieDeleteException                  ... delete
+    │   ├── HoodieDeleteException                  ... delete
+    │   └── HoodieClusteringUpdateException        ... of records that a pending clustering is rewriting
     ├── HoodieCommitException                      an instant that cannot be completed
     │   └── HoodieWriteConflictException           ... because another writer was first
     │       └── HoodieEarlyConflictDetectionException  ... found out by markers, while files were written
@@ -39,6 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "HoodieClusteringUpdateException",
     "HoodieCommitException",
     "HoodieConfigException",
     "HoodieCorruptedDataException",
@@ -157,6 +159,10 @@ class HoodieUpsertException(HoodieWriteException):
 
 class HoodieDeleteException(HoodieWriteException):
     """A delete failed."""
+
+
+class HoodieClusteringUpdateException(HoodieWriteException):
+    """Records are to be changed that a pending clustering is rewriting."""
 
 
 class HoodieCommitException(HoodieException):

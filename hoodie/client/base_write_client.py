@@ -16,10 +16,12 @@ from hoodie import exception
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.client.committer import Committer
+from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
+from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
@@ -34,10 +36,11 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.config.write_options import ProgressMode
+from hoodie.config.write_options import FailedWritesPolicy, ProgressMode
 from hoodie.exception import (
     HoodieCommitException,
     HoodieNotSupportedException,
+    HoodieWriteConflictException,
 )
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
 from hoodie.index.bucket.layout_check import check_layout
@@ -135,8 +138,10 @@ class BaseHoodieWriteClient:
             )
         self._index = create_index(config)
         self._open_instants: dict[str, Action] = {}
-        self._committer = Committer(config, self._metrics, self._index, context)
-        self._services = TableServices(context, config, self._metrics)
+        self._transactions = TransactionManager(config)
+        self._heartbeats = HoodieHeartbeatClient(config.write)
+        self._committer = Committer(config, self._metrics, self._index, context, self._transactions, self._heartbeats)
+        self._services = TableServices(context, config, self._metrics, self._transactions)
 
     def __enter__(self) -> Self:
         return self
@@ -155,6 +160,8 @@ class BaseHoodieWriteClient:
         Instants that were started by hand and not completed stay pending.
         """
         self._services.wait()
+        self._heartbeats.close()
+        self._transactions.close()
 
     @property
     def config(self) -> HoodieWriteConfig:
@@ -180,17 +187,15 @@ class BaseHoodieWriteClient:
         Raises:
             TableNotFoundException: There is no table at the base path.
             HoodieNotSupportedException: The table needs a feature that hoodie does not have.
-            HoodieHeartbeatException: Another writer is alive.
-            HoodieCommitException: Failed writes are there that this configuration may not roll back.
+            HoodieHeartbeatException: Another writer is alive (with hoodie.cleaner.policy.failed.writes=EAGER).
+            HoodieCommitException: A restore is pending.
         """
         with self._metrics.operation("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"):
                 meta_client = self._prepare_table()
                 with self._metrics.step("create the instant"):
-                    instant_time = meta_client.active_timeline.create_new_instant_time(
-                        self._action_of(operation), _requested_content(self._action_of(operation))
-                    )
+                    instant_time = self._create_instant(meta_client, self._action_of(operation))
         self._open_instants[instant_time] = self._action_of(operation)
         self._measured_instant = instant_time
         return instant_time
@@ -211,15 +216,42 @@ class BaseHoodieWriteClient:
             with self._metrics.step("start commit"):
                 meta_client = self._prepare_table()
                 with self._metrics.step("create the instant"):
-                    created = meta_client.active_timeline.create_requested_at(
-                        instant_time, action, _requested_content(action)
-                    )
+                    self._start_heartbeat(meta_client, instant_time)
+                    try:
+                        created = meta_client.active_timeline.create_requested_at(
+                            instant_time, action, _requested_content(action)
+                        )
+                    except BaseException:
+                        self._heartbeats.stop(instant_time)
+                        raise
         if not created:
+            self._heartbeats.stop(instant_time)
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} is taken; use start_commit()"
             )
         self._open_instants[instant_time] = action
         self._measured_instant = instant_time
+
+    def _create_instant(self, meta_client: HoodieTableMetaClient, action: Action) -> str:
+        """Take an instant time; its heartbeat begins before others can see it, so that nobody rolls it back."""
+        tried: list[str] = []
+
+        def announce(instant_time: str) -> None:
+            tried.append(instant_time)
+            self._start_heartbeat(meta_client, instant_time)
+
+        created: str | None = None
+        try:
+            created = meta_client.active_timeline.create_new_instant_time(action, _requested_content(action), announce)
+            return created
+        finally:
+            for instant_time in tried:
+                if instant_time != created:
+                    self._heartbeats.stop(instant_time)
+
+    def _start_heartbeat(self, meta_client: HoodieTableMetaClient, instant_time: str) -> None:
+        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
+            self._heartbeats.start(meta_client, instant_time)
 
     def _measure(self, instant_time: str | None) -> None:
         """Forget the steps of another instant."""
@@ -229,12 +261,11 @@ class BaseHoodieWriteClient:
 
     def _prepare_table(self) -> HoodieTableMetaClient:
         """The table, checked and cleared of failed writes."""
-        self._config.write.check_single_writer()
         meta_client = load_table(self._config)
         keys = meta_client.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
         check_layout(self._index, meta_client, keys)
         with self._metrics.step("roll back failed writes"):
-            rolled_back = RollbackService(meta_client, self._config, self._metrics).rollback_failed_writes()
+            rolled_back = self._rollback_service(meta_client).prepare_write()
             for instant_time in rolled_back:
                 self._index.rollback_commit(instant_time)
         switch_off_metadata_table(self._config, meta_client)
@@ -406,7 +437,6 @@ class BaseHoodieWriteClient:
         """
         with self._metrics.operation("explain_upsert") as call:
             self._measure(None)
-            self._config.write.check_single_writer()
             with self._metrics.step("load the table"):
                 meta_client = load_table(self._config)
                 table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
@@ -553,9 +583,15 @@ class BaseHoodieWriteClient:
 
     def _commit(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
         with self._metrics.step("commit"):
-            is_committed = self._committer.complete(
-                instant_time, _EXECUTORS[result.operation].action, result, extra_metadata
-            )
+            try:
+                is_committed = self._committer.complete(
+                    instant_time, _EXECUTORS[result.operation].action, result, extra_metadata
+                )
+            except HoodieWriteConflictException as error:
+                if self._config.write.has_several_writers and not self._config.write.auto_commit:
+                    # It can never be completed: nobody is helped by leaving its files.
+                    self._try_rollback(instant_time, error)
+                raise
         self._open_instants.pop(instant_time, None)
         return is_committed
 
@@ -626,7 +662,7 @@ class BaseHoodieWriteClient:
         """
         with self._metrics.operation("rollback") as call:
             self._measure(None)
-            done = RollbackService(load_table(self._config), self._config, self._metrics).rollback(instant_time)
+            done = self._rollback_service(load_table(self._config)).rollback(instant_time)
             call.summary = f"rollback of {instant_time}"
         self._forget(instant_time)
         if done:
@@ -634,7 +670,10 @@ class BaseHoodieWriteClient:
         return done
 
     def rollback_failed_writes(self) -> list[str]:
-        """Roll back what failed writers left, as `start_commit` does.
+        """Roll back what failed writers left, as ``hoodie.cleaner.policy.failed.writes`` says.
+
+        EAGER: every pending write; no other writer may be at work. LAZY: those whose heartbeat has expired. NEVER:
+        none.
 
         Returns:
             The instant times that were rolled back.
@@ -642,8 +681,7 @@ class BaseHoodieWriteClient:
         with self._metrics.operation("rollback_failed_writes"):
             self._measure(None)
             with self._metrics.step("roll back failed writes"):
-                service = RollbackService(load_table(self._config), self._config, self._metrics)
-                rolled_back = service.rollback_failed_writes()
+                rolled_back = self._rollback_service(load_table(self._config)).rollback_failed_writes()
         for instant_time in rolled_back:
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
@@ -664,7 +702,7 @@ class BaseHoodieWriteClient:
         """
         with self._metrics.operation("savepoint") as call:
             self._measure(None)
-            made = SavepointService(self._config, self._metrics).savepoint(instant_time, user, comment)
+            made = self._savepoints().savepoint(instant_time, user, comment)
             call.summary = f"savepoint {made.instant_time}"
         return made
 
@@ -676,7 +714,7 @@ class BaseHoodieWriteClient:
         """
         with self._metrics.operation("delete_savepoint"):
             self._measure(None)
-            return SavepointService(self._config, self._metrics).delete_savepoint(instant_time)
+            return self._savepoints().delete_savepoint(instant_time)
 
     def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
         """Take the table back to a savepointed commit; as `restore_to_instant` otherwise."""
@@ -704,23 +742,27 @@ class BaseHoodieWriteClient:
     def _restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
         with self._metrics.operation("restore") as call:
             self._measure(None)
-            undone = SavepointService(self._config, self._metrics).restore(instant_time, needs_savepoint)
+            undone = self._savepoints().restore(instant_time, needs_savepoint)
             call.summary = f"restore to {instant_time}"
         for time in undone:
             self._forget(time)
             self._index.rollback_commit(time)
         return undone
 
+    def _savepoints(self) -> SavepointService:
+        return SavepointService(self._config, self._metrics, self._transactions)
+
+    def _rollback_service(self, meta_client: HoodieTableMetaClient) -> RollbackService:
+        return RollbackService(meta_client, self._config, self._metrics, self._transactions)
+
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
         """Roll back a pending instant after an error, which matters more than one of the rollback itself."""
         try:
-            RollbackService(load_table(self._config), self._config, self._metrics).rollback(
-                instant_time, only_pending=True
-            )
+            self._rollback_service(load_table(self._config)).rollback(instant_time, only_pending=True)
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
         except Exception as second:
-            text = f"instant {instant_time} could not be rolled back ({second}); the next start_commit() does it"
+            text = f"instant {instant_time} could not be rolled back ({second}); {_who_does_it(self._config)}"
             logger.warning("%s", text)
             if error is not None:
                 error.add_note(text)
@@ -744,6 +786,15 @@ def _listeners(
         if bar is not None:
             listeners.append(bar)
     return listeners
+
+
+def _who_does_it(config: HoodieWriteConfig) -> str:
+    match config.write.failed_writes:
+        case FailedWritesPolicy.EAGER:
+            return "the next start_commit() does it"
+        case FailedWritesPolicy.LAZY:
+            return "clean() or rollback_failed_writes() does it once its heartbeat has expired"
+    return "call rollback() when it can be"
 
 
 def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:

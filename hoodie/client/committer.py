@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 import attrs
 
+from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
 from hoodie.client.open_table import load_table
 from hoodie.client.rollback_service import RollbackService
+from hoodie.client.transaction.concurrent_operation import ConcurrentOperation
+from hoodie.client.transaction.conflict_resolver import ConflictResolver
+from hoodie.client.transaction.transaction_manager import TransactionManager
+from hoodie.client.transaction.write_start import WriteStart, completed_write_times
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
-from hoodie.common.table.timeline.instant import Action, State
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import (
     HoodieCommitException,
     HoodieIOException,
@@ -29,7 +37,7 @@ from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
 
-__all__ = ["Committer", "completed_writes"]
+__all__ = ["Committer"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,17 +52,28 @@ class Committer:
         metrics: Times the steps.
         index: Takes note of what was written, before it is completed.
         context: The engine that the index does so with.
+        transactions: The table's lock.
+        heartbeats: The signs of life of the instants that the client writes.
     """
 
     def __init__(
-        self, config: HoodieWriteConfig, metrics: HoodieMetrics, index: HoodieIndex, context: HoodieEngineContext
+        self,
+        config: HoodieWriteConfig,
+        metrics: HoodieMetrics,
+        index: HoodieIndex,
+        context: HoodieEngineContext,
+        transactions: TransactionManager,
+        heartbeats: HoodieHeartbeatClient,
     ) -> None:
         self._config = config
         self._metrics = metrics
         self._index = index
         self._context = context
-        self._written_to: dict[str, frozenset[str]] = {}
-        """Instant that is being written -> the completed writes of the table as its write found it."""
+        self._transactions = transactions
+        self._heartbeats = heartbeats
+        self._resolver = ConflictResolver(config)
+        self._written_to: dict[str, WriteStart] = {}
+        """Instant that is being written -> the writes of the table as its write found them."""
 
     def begin_write(self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action) -> None:
         """Note what the table is as the write of an instant begins.
@@ -65,11 +84,14 @@ class Committer:
         instant = meta_client.reload_active_timeline().find(instant_time, action)
         if instant is None or instant.state is not State.REQUESTED:
             raise HoodieCommitException(self._why_not(meta_client, instant_time, action, "be written to"))
-        self._written_to[instant_time] = completed_writes(meta_client.active_timeline)
+        schema = meta_client.load_avro_schema() if self._config.write.has_several_writers else None
+        self._written_to[instant_time] = WriteStart.of(meta_client.active_timeline, schema)
 
     def forget(self, instant_time: str) -> None:
         """An instant has ended, completed or rolled back."""
         self._written_to.pop(instant_time, None)
+        self._heartbeats.stop(instant_time)
+        self._resolver.forget()
 
     def complete(
         self, instant_time: str, action: Action, result: HoodieWriteResult, extra_metadata: Mapping[str, str]
@@ -93,43 +115,52 @@ class Committer:
         self._check_inflight(meta_client, instant_time, action)
         with self._metrics.step("reconcile with markers") as step:
             step.count(files=self._reconcile_with_markers(meta_client, instant_time, result))
-        self._update_index(meta_client, instant_time, result)
-        # Validators, the lock and the conflict check belong here, before the timeline is read again.
-        with self._metrics.step("check the table again"):
-            self._check_table_unchanged(meta_client)
-            timeline = self._check_inflight(meta_client, instant_time, action)
-            self._check_nobody_committed(timeline, instant_time)
-            if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
-                raise HoodieCommitException(
-                    f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; "
-                    "nothing was committed. Start a new one with start_commit() and write again"
-                )
+        if not (result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit):
+            RollbackService(meta_client, self._config, self._metrics, self._transactions).rollback(instant_time)
+            self.forget(instant_time)
+            return False
         metadata = attrs.evolve(
             result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
         )
-        if result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit:
+        # Validators belong here, before the lock.
+        operation = ConcurrentOperation.of_commit(
+            HoodieInstant(instant_time, action, State.INFLIGHT), metadata, result.partition_to_replace_file_ids
+        )
+        if self._config.write.has_several_writers:
+            # Most conflicts are found without the lock, which is then not asked for.
+            with self._metrics.step("look for conflicts"):
+                self._resolver.check(meta_client, operation, metadata, self._start_of(instant_time))
+        self._update_index(meta_client, instant_time, result)
+        with ExitStack() as stack:
+            if self._config.write.has_several_writers:
+                with self._metrics.step("take the lock"):
+                    transaction = stack.enter_context(self._transactions.transaction(meta_client, instant_time))
+            else:
+                transaction = stack.enter_context(self._transactions.transaction(meta_client, instant_time))
+            with self._metrics.step("check the table again"):
+                timeline = self._check_again(meta_client, operation, metadata)
             with self._metrics.step("complete the instant"):
-                is_complete = timeline.save_as_complete(instant_time, action, metadata.to_json())
-            if not is_complete:
-                raise HoodieCommitException(
-                    f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
+                is_complete = timeline.save_as_complete(
+                    instant_time, action, metadata.to_json(), transaction.check_held
                 )
-            logger.info(
-                "committed %s %s to %s: %r",
-                result.operation.value,
-                instant_time,
-                meta_client.base_path,
-                attrs.evolve(result, is_committed=True),
+        if not is_complete:
+            raise HoodieCommitException(
+                f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
             )
-        else:
-            RollbackService(meta_client, self._config, self._metrics).rollback(instant_time)
-            self.forget(instant_time)
-            return False
+        self._heartbeats.stop(instant_time)
+        logger.info(
+            "committed %s %s to %s: %r",
+            result.operation.value,
+            instant_time,
+            meta_client.base_path,
+            attrs.evolve(result, is_committed=True),
+        )
         others: list[str] = []
         try:
             with self._metrics.step("delete markers"):
                 WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).delete_all()
-                others = self._writes_of_others(meta_client.reload_active_timeline(), instant_time)
+                if not self._config.write.has_several_writers:
+                    others = self._writes_of_others(meta_client.reload_active_timeline(), instant_time)
         except HoodieIOException as error:
             # The instant is completed: the caller must not hear of a failed write.
             logger.warning("after instant %s was completed: %s", instant_time, error)
@@ -140,7 +171,9 @@ class Committer:
             raise HoodieWriteConflictException(
                 f"{instant_time} was completed on {meta_client.base_path}, and another writer's "
                 f"{', '.join(others[:SHOWN_ERRORS])} at the same moment: rows of one may hide rows of the other. Make "
-                "sure that one writer is at work at a time, and upsert the records of both again"
+                "sure that one writer is at work at a time, and upsert the records of both again",
+                instant_time=instant_time,
+                other_instants=others,
             )
         return True
 
@@ -150,6 +183,35 @@ class Committer:
             step.count(files=len(result.statuses))
             table = IndexedTable(meta_client.storage, {}, base_path=meta_client.base_path, instant_time=instant_time)
             self._index.update_location(result.statuses, self._context, table)
+
+    def _check_again(
+        self, meta_client: HoodieTableMetaClient, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
+    ) -> HoodieActiveTimeline:
+        """All that must still be so when the instant is completed; under the lock where there is one."""
+        instant_time = operation.instant.requested_time
+        self._check_table_unchanged(meta_client)
+        timeline = self._check_inflight(meta_client, instant_time, operation.instant.action)
+        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
+            self._heartbeats.check_alive(instant_time, meta_client.base_path)
+        if self._config.write.has_several_writers:
+            self._resolver.check(meta_client, operation, metadata, self._start_of(instant_time))
+        else:
+            self._check_nobody_committed(timeline, instant_time)
+        if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
+            raise HoodieCommitException(
+                f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; "
+                "nothing was committed. Start a new one with start_commit() and write again"
+            )
+        return timeline
+
+    def _start_of(self, instant_time: str) -> WriteStart:
+        start = self._written_to.get(instant_time)
+        if start is None:
+            raise HoodieCommitException(
+                f"instant {instant_time} of {self._config.base_path} was not written by this client, so the writes of "
+                "others since its start are not known; nothing was committed. Commit with the client that wrote it"
+            )
+        return start
 
     def _check_nobody_committed(self, timeline: HoodieActiveTimeline, instant_time: str) -> None:
         """Refuse to complete what was written to a table that is another one now.
@@ -162,18 +224,22 @@ class Committer:
             raise HoodieWriteConflictException(
                 f"another writer changed {self._config.base_path} by {', '.join(others[:SHOWN_ERRORS])} while "
                 f"{instant_time} was being written; nothing of {instant_time} was committed. Make sure that one writer "
-                "is at work at a time, and write again: that is safe"
+                "is at work at a time, and write again: that is safe. Or let several write at once by "
+                "hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL for all of them",
+                instant_time=instant_time,
+                other_instants=others,
+                is_retry_safe=True,
             )
 
     def _writes_of_others(self, timeline: HoodieActiveTimeline, instant_time: str) -> list[str]:
         """Completed instants that are newer than this one, came since its write began, or were rolled back since."""
-        completed = completed_writes(timeline) - {instant_time}
+        completed = completed_write_times(timeline) - {instant_time}
         others = {time for time in completed if time > instant_time}
         known = self._written_to.get(instant_time)
         if known is not None:
-            others |= completed - known
+            others |= completed - known.completed
             # What is older than all that is there was archived; other instants that are gone were rolled back.
-            others |= {time for time in known - completed if time >= min(completed, default="")}
+            others |= {time for time in known.completed - completed if time >= min(completed, default="")}
         return sorted(others)
 
     def _reconcile_with_markers(
@@ -263,9 +329,3 @@ class Committer:
         if instant.state is State.INFLIGHT:
             return subject + "it was written to already. Start a new one with start_commit()"
         return subject + "nothing was written to it yet"
-
-
-def completed_writes(timeline: HoodieActiveTimeline) -> frozenset[str]:
-    """Times of the completed instants that made or replaced files."""
-    completed = timeline.commits_timeline().filter_completed_instants()
-    return frozenset(instant.requested_time for instant in completed)

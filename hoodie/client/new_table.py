@@ -100,7 +100,6 @@ def create_table(config: HoodieWriteConfig, table_name: str | None = None) -> No
         HoodieConfigException: The caller and the properties name the table differently, or what they say makes no
             table.
     """
-    config.write.check_single_writer()
     if config.payload.merger_class is not None:
         load_merger_class(config.payload.merger_class)
     table = config.table

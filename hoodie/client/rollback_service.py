@@ -6,17 +6,19 @@ Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient (rollback, rollbackFai
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable
 
 from hoodie.avro.timeline_metadata import (
-    HoodieRequestedReplaceMetadata,
     HoodieRollbackMetadata,
     HoodieRollbackPlan,
     decode,
 )
+from hoodie.client.heartbeat.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
+from hoodie.client.transaction.transaction_manager import TransactionManager
+from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_instant_time
 from hoodie.config.write_config import HoodieWriteConfig
@@ -28,7 +30,7 @@ from hoodie.exception import (
     HoodieRollbackException,
 )
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.storage.storage_path import join
+from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 
 __all__ = ["RollbackService"]
@@ -47,50 +49,108 @@ class RollbackService:
         meta_client: The table.
         config: Policy and heartbeat of the writer.
         metrics: Times the steps; None where nobody asks.
+        transactions: The table's lock, held while instants are rolled back where several writers are at work; None for
+            one that is not needed, or for questions only.
     """
 
     def __init__(
-        self, meta_client: HoodieTableMetaClient, config: HoodieWriteConfig, metrics: HoodieMetrics | None = None
+        self,
+        meta_client: HoodieTableMetaClient,
+        config: HoodieWriteConfig,
+        metrics: HoodieMetrics | None = None,
+        transactions: TransactionManager | None = None,
     ) -> None:
         self._meta_client = meta_client
         self._config = config
         self._metrics = metrics or HoodieMetrics()
+        self._transactions = transactions or TransactionManager(config)
 
-    def rollback_failed_writes(self) -> list[str]:
-        """Finish pending rollbacks, then roll back every failed ingestion, the newest first.
-
-        Compactions, clusterings, cleans and indexings that are pending are left alone. Markers that a writer left which
-        died just after it had completed its instant are deleted.
+    def prepare_write(self) -> list[str]:
+        """What a new write does about failed ones: all of them are rolled back (EAGER), or left alone (LAZY, NEVER).
 
         Returns:
             The instant times that were rolled back.
 
         Raises:
-            HoodieHeartbeatException: The heartbeat of a pending instant is fresh: its writer is alive.
-            HoodieCommitException: The policy leaves failed writes to somebody else, or a restore is pending.
-            HoodieRollbackException: A pending instant has completed ones after it: its completed file may be lost.
+            HoodieHeartbeatException: EAGER, and the heartbeat of a pending instant is fresh: its writer is alive.
+            HoodieCommitException: A restore is pending.
+            HoodieRollbackException: EAGER, and a pending instant has completed ones after it: its completed file may be
+                lost.
         """
-        marked = self._marked_instants()
-        self._meta_client.storage.delete_leftovers(self._meta_client.meta_path, LEFTOVER_AGE_MS)
-        timeline = self._meta_client.reload_active_timeline()
-        self._delete_markers(set(marked) - {i.requested_time for i in timeline.filter_pending()})
-        restoring = timeline.filter_actions(Action.RESTORE).filter_pending()
-        if len(restoring):
-            raise HoodieCommitException(
-                f"restore {restoring.instants[0].requested_time} of {self._meta_client.base_path} is pending: "
-                "the table takes no writes until it is finished"
-            )
+        if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
+            return self._roll_back_all()
+        self._check_no_restore(self._meta_client.reload_active_timeline())
+        return []
+
+    def rollback_failed_writes(self) -> list[str]:
+        """Finish pending rollbacks, then roll back failed ingestions, the newest first, as the policy says.
+
+        EAGER takes every pending one for failed, LAZY those whose heartbeat has expired, NEVER none. Compactions,
+        clusterings, cleans and indexings that are pending are left alone. Markers and heartbeats that a writer left
+        which died just after it had completed its instant are deleted.
+
+        Returns:
+            The instant times that were rolled back.
+
+        Raises:
+            HoodieHeartbeatException: EAGER, and the heartbeat of a pending instant is fresh: its writer is alive.
+            HoodieCommitException: A restore is pending.
+            HoodieRollbackException: EAGER, and a pending instant has completed ones after it: its completed file may be
+                lost.
+            HoodieLockException: The lock was not given.
+        """
+        match self._config.write.failed_writes:
+            case FailedWritesPolicy.EAGER:
+                return self._roll_back_all()
+            case FailedWritesPolicy.LAZY:
+                return self.rollback_expired_writes()
+        self._delete_leftovers()
+        return []
+
+    def rollback_expired_writes(self) -> list[str]:
+        """Roll back pending ingestions whose heartbeat has expired, or that have none; what clean does with LAZY.
+
+        Looked for without the lock; then, if there are any, looked at again and rolled back under it: a writer that
+        completed its instant meanwhile has no heartbeat either. Pending rollbacks of dead writers are finished.
+
+        Returns:
+            The instant times that were rolled back.
+
+        Raises:
+            HoodieCommitException: A restore is pending.
+            HoodieLockException: The lock was not given.
+        """
+        timeline = self._delete_leftovers()
+        self._check_no_restore(timeline)
+        pending_rollbacks = timeline.filter_actions(Action.ROLLBACK).filter_pending()
+        if not self._expired_writes() and not len(pending_rollbacks):
+            return []
+        with self._transactions.transaction(self._meta_client, "rollback of failed writes"):
+            self._meta_client.reload_active_timeline()
+            rolled_back = self.finish_pending_rollbacks()
+            for instant in reversed(self._expired_writes()):
+                logger.warning(
+                    "rolling back %s %s of %s: the heartbeat of its writer has expired",
+                    instant.action,
+                    instant.requested_time,
+                    self._meta_client.base_path,
+                )
+                self._roll_back(instant)
+                rolled_back.append(instant.requested_time)
+        return rolled_back
+
+    def _expired_writes(self) -> list[HoodieInstant]:
+        return [
+            instant
+            for instant in self.failed_writes()
+            if is_heartbeat_expired(self._meta_client, instant.requested_time, self._config.write)
+        ]
+
+    def _roll_back_all(self) -> list[str]:
+        timeline = self._delete_leftovers()
+        self._check_no_restore(timeline)
         rolled_back = self.finish_pending_rollbacks()
         failed = self.failed_writes()
-        if not failed:
-            return rolled_back
-        if self._config.write.failed_writes_policy is not FailedWritesPolicy.EAGER:
-            raise HoodieCommitException(
-                f"{failed[0].action} {failed[0].requested_time} of {self._meta_client.base_path} is pending, and "
-                f"hoodie.cleaner.policy.failed.writes={self._config.write.failed_writes_policy} leaves it to the "
-                "cleaner: "
-                "use EAGER when no other writer is running"
-            )
         for instant in failed:
             self._check_heartbeat(instant)
             self._check_nothing_follows(instant)
@@ -102,10 +162,33 @@ class RollbackService:
             rolled_back.append(instant.requested_time)
         return rolled_back
 
+    def _delete_leftovers(self) -> HoodieActiveTimeline:
+        """Delete what no instant needs; the timeline as it was listed after that was found."""
+        marked = self._marked_instants()
+        beating = self._instants_with_heartbeat()
+        self._meta_client.storage.delete_leftovers(self._meta_client.meta_path, LEFTOVER_AGE_MS)
+        timeline = self._meta_client.reload_active_timeline()
+        pending = {instant.requested_time for instant in timeline.filter_pending()}
+        self._delete_markers(set(marked) - pending)
+        for instant_time in sorted(set(beating) - pending):
+            # A heartbeat begins before its instant can be seen.
+            if is_heartbeat_expired(self._meta_client, instant_time, self._config.write):
+                self._meta_client.storage.delete_file(self._meta_client.heartbeat_path(instant_time))
+        return timeline
+
+    def _check_no_restore(self, timeline: HoodieActiveTimeline) -> None:
+        restoring = timeline.filter_actions(Action.RESTORE).filter_pending()
+        if len(restoring):
+            raise HoodieCommitException(
+                f"restore {restoring.instants[0].requested_time} of {self._meta_client.base_path} is pending: "
+                "the table takes no writes until it is finished"
+            )
+
     def failed_writes(self) -> list[HoodieInstant]:
         """Pending ingestion instants, the oldest first."""
-        pending = self._meta_client.active_timeline.filter_pending()
-        return [i for i in pending if i.action in INGESTION_ACTIONS and not self._is_clustering(i)]
+        timeline = self._meta_client.active_timeline
+        pending = timeline.filter_actions(*INGESTION_ACTIONS).filter_pending()
+        return [instant for instant in pending if not is_clustering(timeline, instant)]
 
     def rollback(self, instant_time: str, only_pending: bool = False) -> bool:
         """Roll back one instant.
@@ -117,15 +200,16 @@ class RollbackService:
         Returns:
             False when there is no such instant.
         """
-        self._meta_client.reload_active_timeline()
-        self.finish_pending_rollbacks()
-        timeline = self._meta_client.active_timeline
-        instant = next(
-            (i for i in timeline if i.requested_time == instant_time and i.action in INGESTION_ACTIONS), None
-        )
-        if instant is None or (only_pending and instant.state is State.COMPLETED):
-            return False
-        self._roll_back(instant)
+        with self._transactions.transaction(self._meta_client, f"rollback of {instant_time}"):
+            self._meta_client.reload_active_timeline()
+            self.finish_pending_rollbacks()
+            timeline = self._meta_client.active_timeline
+            instant = next(
+                (i for i in timeline if i.requested_time == instant_time and i.action in INGESTION_ACTIONS), None
+            )
+            if instant is None or (only_pending and instant.state is State.COMPLETED):
+                return False
+            self._roll_back(instant)
         return True
 
     def being_rolled_back(self) -> set[str]:
@@ -152,6 +236,12 @@ class RollbackService:
         """Instants that have markers or are open; to be listed before the timeline: what is not in it has ended."""
         entries = self._meta_client.storage.list_directory(join(self._meta_client.meta_path, TEMP_FOLDER_NAME))
         names = [entry.name if entry.is_directory else entry.name.removesuffix(OPEN_SUFFIX) for entry in entries]
+        return [name for name in names if is_instant_time(name)]
+
+    def _instants_with_heartbeat(self) -> list[str]:
+        """As `_marked_instants`."""
+        folder = parent(self._meta_client.heartbeat_path("0"))
+        names = [entry.name for entry in self._meta_client.storage.list_directory(folder)]
         return [name for name in names if is_instant_time(name)]
 
     def _delete_markers(self, instant_times: Iterable[str]) -> None:
@@ -206,19 +296,6 @@ class RollbackService:
             if instant.action in INGESTION_ACTIONS:
                 self._check_heartbeat(instant)
 
-    def _is_clustering(self, instant: HoodieInstant) -> bool:
-        if instant.action is not Action.REPLACE_COMMIT:
-            return False
-        requested = HoodieInstant(instant.requested_time, Action.REPLACE_COMMIT, State.REQUESTED)
-        timeline = self._meta_client.active_timeline
-        content = timeline.read_details(requested)
-        if not content:
-            return False
-        metadata: HoodieRequestedReplaceMetadata = decode(
-            content, HoodieRequestedReplaceMetadata, timeline.path_of(requested)
-        )
-        return metadata.clustering_plan is not None
-
     def _check_nothing_follows(self, instant: HoodieInstant) -> None:
         """Writers clear failed writes before they go on: a pending instant among completed ones has rows of theirs.
 
@@ -236,15 +313,11 @@ class RollbackService:
             )
 
     def _check_heartbeat(self, instant: HoodieInstant) -> None:
-        path = self._meta_client.heartbeat_path(instant.requested_time)
-        status = self._meta_client.storage.file_status(path)
-        if status is None:
-            return
-        write = self._config.write
-        age_ms = time.time() * 1000 - status.modification_time_ms
-        if age_ms <= write.heartbeat_interval_ms * max(1, write.heartbeat_tolerable_misses):
+        age_ms = heartbeat_age_ms(self._meta_client, instant.requested_time)
+        if age_ms <= self._config.write.heartbeat_tolerance_ms:
+            path = self._meta_client.heartbeat_path(instant.requested_time)
             raise HoodieHeartbeatException(
                 f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is being written: its "
-                "heartbeat "
-                f"{path} is {age_ms / 1000:.0f} s old. Let its writer finish, or wait until the heartbeat expires"
+                f"heartbeat {path} is {age_ms / 1000:.0f} s old. Let its writer finish, or wait until the heartbeat "
+                "expires. Several writers at once need hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL"
             )

@@ -9,6 +9,7 @@ import logging
 
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
+from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
@@ -36,11 +37,13 @@ class SavepointService:
     Args:
         config: The writer's configuration.
         metrics: Times the steps.
+        transactions: The table's lock, held all the time where several writers are at work.
     """
 
-    def __init__(self, config: HoodieWriteConfig, metrics: HoodieMetrics) -> None:
+    def __init__(self, config: HoodieWriteConfig, metrics: HoodieMetrics, transactions: TransactionManager) -> None:
         self._config = config
         self._metrics = metrics
+        self._transactions = transactions
 
     def savepoint(self, instant_time: str | None, user: str, comment: str) -> HoodieSavepoint:
         """Make a savepoint; see `SavepointActionExecutor.execute`. None is the newest completed commit."""
@@ -49,7 +52,7 @@ class SavepointService:
         if instant_time is None:
             newest = meta_client.active_timeline.commits_timeline().filter_completed_instants().last_instant
             instant_time = "" if newest is None else newest.requested_time
-        with self._metrics.step("savepoint"):
+        with self._transactions.transaction(meta_client, "savepoint"), self._metrics.step("savepoint"):
             return SavepointActionExecutor(meta_client).execute(instant_time, user, comment)
 
     def delete_savepoint(self, instant_time: str) -> bool:
@@ -67,6 +70,12 @@ class SavepointService:
             The instant times that were undone.
         """
         meta_client = load_table(self._config)
+        with self._transactions.transaction(meta_client, "restore"):
+            if self._transactions.is_lock_required:
+                meta_client.reload_active_timeline()
+            return self._restore(meta_client, instant_time, needs_savepoint)
+
+    def _restore(self, meta_client: HoodieTableMetaClient, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
         timeline = meta_client.active_timeline
         pending = pending_restore(timeline)
         if pending is not None:
@@ -86,7 +95,7 @@ class SavepointService:
                 f"{meta_client.base_path} has no savepoint {instant_time} (it has {known}); "
                 "restore_to_instant restores to a commit without one"
             )
-        service = RollbackService(meta_client, self._config, self._metrics)
+        service = RollbackService(meta_client, self._config, self._metrics, self._transactions)
         service.finish_pending_rollbacks()
         service.refuse_living_writers()
         switch_off_metadata_table(self._config, meta_client)

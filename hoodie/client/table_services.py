@@ -12,6 +12,7 @@ from collections.abc import Callable
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
+from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
@@ -37,12 +38,20 @@ class TableServices:
         context: The engine.
         config: The writer's configuration.
         metrics: Times the steps of what runs in the client's thread.
+        transactions: The table's lock: what is planned is planned under it, where several writers are at work.
     """
 
-    def __init__(self, context: HoodieEngineContext, config: HoodieWriteConfig, metrics: HoodieMetrics) -> None:
+    def __init__(
+        self,
+        context: HoodieEngineContext,
+        config: HoodieWriteConfig,
+        metrics: HoodieMetrics,
+        transactions: TransactionManager,
+    ) -> None:
         self._context = context
         self._config = config
         self._metrics = metrics
+        self._transactions = transactions
         self._empty_plan: EmptyPlan | None = None
         self._thread: threading.Thread | None = None
         self._failures: list[str] = []
@@ -75,7 +84,10 @@ class TableServices:
             finished = self._finish_pending_cleans(meta_client, metrics, may_delete_partitions)
             with metrics.step("plan the clean") as planning:
                 planner = CleanPlanActionExecutor(self._context, self._config.clean, meta_client, may_delete_partitions)
-                instant_time = planner.execute(self._empty_plan, is_forced)
+                with self._transactions.transaction(meta_client, "planning of a clean"):
+                    if self._transactions.is_lock_required:
+                        meta_client.reload_active_timeline()
+                    instant_time = planner.execute(self._empty_plan, is_forced)
                 self._empty_plan = planner.empty_plan or self._empty_plan
                 planning.count(files=0 if instant_time is None else None)
             if instant_time is not None:
@@ -110,7 +122,6 @@ class TableServices:
 
     def _prepare_table(self, metrics: HoodieMetrics) -> HoodieTableMetaClient:
         """The table, checked; failed writes are rolled back here where the policy says that cleaning does it."""
-        self._config.write.check_single_writer()
         meta_client = load_table(self._config)
         restoring = meta_client.active_timeline.filter_actions(Action.RESTORE).filter_pending()
         if len(restoring):
@@ -119,9 +130,9 @@ class TableServices:
                 "cleaned or archived until it is finished"
             )
         switch_off_metadata_table(self._config, meta_client)
-        if self._config.write.failed_writes_policy is FailedWritesPolicy.LAZY:
+        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
             with metrics.step("roll back failed writes"):
-                RollbackService(meta_client, self._config, metrics).rollback_failed_writes()
+                RollbackService(meta_client, self._config, metrics, self._transactions).rollback_expired_writes()
         return meta_client
 
     # --- after a commit -----------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.index_config import HoodieIndexConfig
+from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.storage_retry_config import StorageRetryConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions
@@ -50,6 +51,7 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "retry": StorageRetryConfig,
         "clean": HoodieCleanConfig,
         "archival": HoodieArchivalConfig,
+        "lock": HoodieLockConfig,
     }
 )
 _PREFIX = "hoodie."
@@ -92,6 +94,7 @@ class HoodieWriteConfig:
         retry: How often calls of an object store are made again.
         clean: Which versions of files are kept, and when the others are deleted.
         archival: How long the active timeline is, and how its archive is kept.
+        lock: What keeps several writers apart.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -110,6 +113,7 @@ class HoodieWriteConfig:
     retry: StorageRetryConfig = attrs.field(factory=StorageRetryConfig)
     clean: HoodieCleanConfig = attrs.field(factory=HoodieCleanConfig)
     archival: HoodieArchivalConfig = attrs.field(factory=HoodieArchivalConfig)
+    lock: HoodieLockConfig = attrs.field(factory=HoodieLockConfig)
 
     @classmethod
     def from_properties(
@@ -247,6 +251,8 @@ def _contradictions(config: HoodieWriteConfig) -> list[str]:
         _sorts_without_partitioner,
         _keeps_and_nulls_missing_columns,
         _archives_to_more_than_it_may_have,
+        _several_writers_without_lock,
+        _retries_without_auto_commit,
     )
     found = [problem for check in checks if (problem := check(config)) is not None]
     return [*found, *_wrong_extra_metadata(config)]
@@ -317,6 +323,25 @@ def _archives_to_more_than_it_may_have(config: HoodieWriteConfig) -> str | None:
     return (
         f"hoodie.keep.min.commits = {minimum} is not smaller than hoodie.keep.max.commits = {maximum}: archiving would "
         "keep more commits than it allows; lower the first or raise the second"
+    )
+
+
+def _several_writers_without_lock(config: HoodieWriteConfig) -> str | None:
+    if not config.write.has_several_writers or config.lock.provider is not None:
+        return None
+    return (
+        f"hoodie.write.concurrency.mode = {config.write.concurrency_mode} needs hoodie.write.lock.provider, the same "
+        "for all writers of the table: give FileSystemBasedLockProvider for a table on a file system, "
+        "StorageBasedLockProvider for one on an object store, or another one of docs/concurrency.md"
+    )
+
+
+def _retries_without_auto_commit(config: HoodieWriteConfig) -> str | None:
+    if not config.lock.wait_retry or config.write.auto_commit:
+        return None
+    return (
+        "hoodie.write.lock.wait.retry = true makes a write again that met a conflict when it was committed, and "
+        "hoodie.auto.commit = false leaves the commit to the caller: leave one of them out"
     )
 
 

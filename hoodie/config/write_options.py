@@ -9,7 +9,6 @@ import attrs
 
 from hoodie.common.config.property import Parser, boolean, choice, column_names, integer, property_field, text
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.exception import HoodieNotSupportedException
 
 __all__ = [
     "BulkInsertSortMode",
@@ -32,7 +31,7 @@ _OPERATIONS = (
 
 
 class WriteConcurrencyMode(StrEnum):
-    """How many writers a table has. Only SINGLE_WRITER can start a commit.
+    """How many writers a table has.
 
     Hudi: org.apache.hudi.common.model.WriteConcurrencyMode.
     """
@@ -43,13 +42,14 @@ class WriteConcurrencyMode(StrEnum):
 
 
 class FailedWritesPolicy(StrEnum):
-    """Who rolls back what a failed writer left: the next commit (EAGER) or the cleaner (LAZY).
+    """Who rolls back what a failed writer left: the next commit (EAGER), the cleaner (LAZY), or nobody (NEVER).
 
     Hudi: org.apache.hudi.common.model.HoodieFailedWritesCleaningPolicy.
     """
 
     EAGER = "EAGER"
     LAZY = "LAZY"
+    NEVER = "NEVER"
 
 
 class BulkInsertSortMode(StrEnum):
@@ -260,16 +260,34 @@ class HoodieWriteOptions:
     )
     concurrency_mode: WriteConcurrencyMode = property_field(
         "hoodie.write.concurrency.mode",
-        choice(WriteConcurrencyMode),
+        choice(
+            tuple(mode for mode in WriteConcurrencyMode if mode != "NON_BLOCKING_CONCURRENCY_CONTROL"),
+            unsupported={
+                "NON_BLOCKING_CONCURRENCY_CONTROL": "it is for merge-on-read tables; give "
+                "OPTIMISTIC_CONCURRENCY_CONTROL"
+            },
+        ),
         WriteConcurrencyMode.SINGLE_WRITER,
-        "How many writers the table has. Starting a commit is refused unless it is SINGLE_WRITER: there are no locks "
-        "yet.",
+        "How many writers the table has. SINGLE_WRITER takes no lock, and refuses to commit when somebody else did "
+        "meanwhile. With OPTIMISTIC_CONCURRENCY_CONTROL several may write at once: who changed the same file group as "
+        "another one that committed first loses. It needs hoodie.write.lock.provider, and makes "
+        "hoodie.cleaner.policy.failed.writes LAZY.",
+    )
+    conflict_resolution_strategy: str | None = property_field(
+        "hoodie.write.lock.conflict.resolution.strategy",
+        text("a class"),
+        None,
+        "Which writes conflict: `SimpleConcurrentFileWritesConflictResolutionStrategy` (of the same file group), "
+        "`BucketIndexConcurrentFileWritesConflictResolutionStrategy` (of the same bucket; used with a bucket index "
+        "when nothing is given), `PreferWriterConflictResolutionStrategy` (pending table services do not count), by "
+        "these names or Hudi's full class names, or a `ConflictResolutionStrategy` of your own.",
     )
     failed_writes_policy: FailedWritesPolicy = property_field(
         "hoodie.cleaner.policy.failed.writes",
-        choice(FailedWritesPolicy, unsupported={"NEVER": "give EAGER"}),
+        choice(FailedWritesPolicy),
         FailedWritesPolicy.EAGER,
-        "Who rolls back failed writes. Starting a commit is refused unless it is EAGER: the next commit does.",
+        "Who rolls back failed writes: EAGER the next commit, which must be the only writer; LAZY the cleaner and "
+        "`client.rollback_failed_writes()`, once the writer's heartbeat has expired; NEVER nobody.",
         alternatives=("hoodie.clean.failed.writes.policy",),
     )
     heartbeat_interval_ms: int = property_field(
@@ -290,6 +308,29 @@ class HoodieWriteOptions:
         True,
         "With false no table service (cleaning, archiving) runs after commits; `client.clean()` and "
         "`client.archive()` do.",
+    )
+    early_conflict_detection: bool = property_field(
+        "hoodie.write.concurrency.early.conflict.detection.enable",
+        boolean(),
+        False,
+        "Look, before a file is written, for markers of other live writers of the same file group, and lose at once "
+        "instead of at the end. Only with OPTIMISTIC_CONCURRENCY_CONTROL. Costs a few listings for each file.",
+        since="0.13.0",
+    )
+    early_conflict_check_commits: bool = property_field(
+        "hoodie.write.concurrency.early.conflict.check.commit.conflict",
+        boolean(),
+        False,
+        "With early detection, also look whether another writer has committed to the file group since the write began.",
+        since="0.13.0",
+    )
+    unique_keys: bool = property_field(
+        "hoodie.write.concurrency.unique.keys",
+        boolean(),
+        False,
+        "Only with OPTIMISTIC_CONCURRENCY_CONTROL: compare the keys of new records with those that other writers added "
+        "since the write began. Without it a key that two writers insert at once lives twice.",
+        is_ours=True,
     )
     metadata_enable: bool | None = property_field(
         "hoodie.metadata.enable",
@@ -317,23 +358,17 @@ class HoodieWriteOptions:
             return InsertDupPolicy.DROP
         return self.insert_dup_policy
 
-    def check_single_writer(self) -> None:
-        """Refuse to start a commit beside other writers: there is no lock yet that would keep them apart.
+    @property
+    def has_several_writers(self) -> bool:
+        """Whether other writers may be at work at the same time, so that locks are needed."""
+        return self.concurrency_mode is not WriteConcurrencyMode.SINGLE_WRITER
 
-        Raises:
-            HoodieNotSupportedException: The concurrency mode is not SINGLE_WRITER, or the policy for failed writes
-                (which other writers' running instants would be rolled back by) is not EAGER.
-        """
-        problems = []
-        if self.concurrency_mode is not WriteConcurrencyMode.SINGLE_WRITER:
-            problems.append(
-                f"hoodie.write.concurrency.mode = {self.concurrency_mode} needs locks, which hoodie does not have yet: "
-                "write with one writer at a time and set SINGLE_WRITER"
-            )
-        if self.failed_writes_policy is not FailedWritesPolicy.EAGER:
-            problems.append(
-                f"hoodie.cleaner.policy.failed.writes = {self.failed_writes_policy} leaves failed writes to a cleaner, "
-                "which hoodie does not have yet: make sure that no other writer is at work and set EAGER"
-            )
-        if problems:
-            raise HoodieNotSupportedException(f"Cannot start a commit: {'; '.join(problems)}.")
+    @property
+    def failed_writes(self) -> FailedWritesPolicy:
+        """Who rolls back failed writes: LAZY where several writers are at work, whatever was given."""
+        return FailedWritesPolicy.LAZY if self.has_several_writers else self.failed_writes_policy
+
+    @property
+    def heartbeat_tolerance_ms(self) -> int:
+        """The age of a heartbeat, in milliseconds, above which its writer counts as dead."""
+        return self.heartbeat_interval_ms * max(1, self.heartbeat_tolerable_misses)

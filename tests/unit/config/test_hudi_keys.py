@@ -34,7 +34,7 @@ def test_every_name_that_is_not_used_says_why() -> None:
         ("hoodie.datasource.hive_sync.enable", KeyClass.HARMLESS),
         ("hoodie.cleaner.commits.retained", KeyClass.USED),
         ("hoodie.clean.commits.retained", KeyClass.USED),
-        ("hoodie.write.lock.dynamodb.table", KeyClass.HARMLESS),
+        ("hoodie.write.lock.dynamodb.table", KeyClass.USED),
         ("hoodie.streamer.ingestion.db.table.configFile", KeyClass.HARMLESS),
         ("hoodie.record.merge.property.something.else", KeyClass.REFUSED),
         ("hoodie.schema.on.read.enable", KeyClass.REFUSED),

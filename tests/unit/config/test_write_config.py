@@ -13,7 +13,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, MarkerType, WriteConcurrencyMode
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException
 
 # What people copy from Hudi's documentation for a Spark job.
 PASTED = {
@@ -265,22 +265,32 @@ def test_a_filter_cannot_start_above_its_end() -> None:
     )
 
 
-def test_more_than_one_writer_and_lazy_rollback_cannot_start_a_commit() -> None:
-    HoodieWriteConfig.from_properties("/t").write.check_single_writer()
+def test_several_writers_make_the_policy_for_failed_writes_lazy() -> None:
+    alone = HoodieWriteConfig.from_properties("/t").write
+    assert not alone.has_several_writers
+    assert alone.failed_writes is FailedWritesPolicy.EAGER
     options = HoodieWriteConfig.from_properties(
         "/t",
         {
             "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-            "hoodie.clean.failed.writes.policy": "LAZY",
+            "hoodie.clean.failed.writes.policy": "EAGER",
             "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
         },
     ).write
     assert options.concurrency_mode is WriteConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
-    assert options.failed_writes_policy is FailedWritesPolicy.LAZY
-    with pytest.raises(
-        HoodieNotSupportedException, match=r"hoodie\.write\.concurrency\.mode.*hoodie\.cleaner\.policy\.failed\.writes"
-    ):
-        options.check_single_writer()
+    assert options.has_several_writers
+    assert options.failed_writes is FailedWritesPolicy.LAZY
+    (problem,) = problems_of({"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"})
+    assert "it is for merge-on-read tables" in problem
+
+
+def test_writes_that_are_repeated_are_committed_by_themselves() -> None:
+    (problem,) = problems_of({"hoodie.write.lock.wait.retry": True, "hoodie.auto.commit": False})
+    assert problem.endswith("leave one of them out")
+    assert from_properties(hoodie__write__lock__wait__retry=True).lock.write_attempts == 10
+    assert HoodieWriteConfig.from_properties("/t").lock.write_attempts == 1
+    given = {"hoodie.write.num.retries.on.conflict.failures": 3}
+    assert HoodieWriteConfig.from_properties("/t", given).lock.write_attempts == 4
 
 
 def test_properties_with_the_prefix_go_to_the_commit() -> None:

@@ -38,8 +38,8 @@ def lock_provider_class(name: str | None) -> type[LockProvider]:
     choices = ", ".join(_PROVIDERS)
     if name is None:
         raise HoodieConfigException(
-            f"hoodie.write.concurrency.mode = OPTIMISTIC_CONCURRENCY_CONTROL needs a lock: give {_KEY}, the same to all "
-            f"writers of the table. There are {choices}; or name a LockProvider of your own as package.module.Class"
+            f"hoodie.write.concurrency.mode = OPTIMISTIC_CONCURRENCY_CONTROL needs a lock: give {_KEY}, the same to "
+            f"all writers of the table. There are {choices}; or name a LockProvider of your own as package.module.Class"
         )
     simple_name = name.rpartition(".")[2]
     if simple_name == name or name.startswith(_OF_HUDI):

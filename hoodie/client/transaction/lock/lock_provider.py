@@ -272,4 +272,3 @@ class LeaseLockProvider(LockProvider):
             return False
         margin_ms = min(self.lease_ms // self._MARGIN_DIVISOR, 5000)
         return self.clock.monotonic_ms() >= self._valid_until_ms - margin_ms
-

@@ -50,6 +50,14 @@ def _no_archive() -> str | None:
     return None
 
 
+def _nothing(instant_time: str) -> None:
+    pass
+
+
+def _no_check() -> None:
+    pass
+
+
 @attrs.frozen(slots=False, repr=False, eq=False)
 class HoodieActiveTimeline(HoodieTimeline):
     """The active timeline as it was listed, and the steps that change it on storage.
@@ -127,7 +135,9 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     # --- making instants ------------------------------------------------------------------------------------------
 
-    def create_new_instant_time(self, action: Action, content: bytes = b"") -> str:
+    def create_new_instant_time(
+        self, action: Action, content: bytes = b"", announce: Callable[[str], None] = _nothing
+    ) -> str:
         """Take a new instant time and make its requested file.
 
         The time is greater than that of every instant, active or archived, of any action, also when the clock stands
@@ -138,6 +148,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         Args:
             action: What will be done.
             content: The content of the requested file: a plan, or nothing.
+            announce: Called with each instant time that is tried, before others can see it.
 
         Returns:
             The instant time, 17 digits.
@@ -158,6 +169,7 @@ class HoodieActiveTimeline(HoodieTimeline):
                     self.meta_path,
                     newest,
                 )
+            announce(instant_time)
             if self._claim(instant_time, action, content):
                 return instant_time
             # Two writers that give up for each other must not meet again.
@@ -244,13 +256,16 @@ class HoodieActiveTimeline(HoodieTimeline):
             "or another writer has rolled it back; start a new one"
         )
 
-    def save_as_complete(self, instant_time: str, action: Action, content: bytes) -> bool:
+    def save_as_complete(
+        self, instant_time: str, action: Action, content: bytes, check: Callable[[], None] = _no_check
+    ) -> bool:
         """Make the completed file of an inflight instant: the commit point.
 
         Args:
             instant_time: The instant time.
             action: What was done; COMPACTION completes as a commit.
             content: The metadata of what was done; never empty.
+            check: Called right before the file is made; what it raises leaves the instant as it is.
 
         Returns:
             False when that file exists: the instant is complete already.
@@ -271,6 +286,7 @@ class HoodieActiveTimeline(HoodieTimeline):
                 f"Completing {action} {instant_time} failed: {inflight_path} does not exist. The instant was never "
                 "started, or another writer has rolled it back; write again with a new one"
             )
+        check()
         completed = self.storage.create_if_absent(completed_path, content)
         if completed:
             logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)

@@ -31,10 +31,12 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WriteStatus, unpack
+from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.exception import (
+    HoodieClusteringUpdateException,
     HoodieCommitException,
     HoodieDuplicateKeyException,
     HoodieKeyException,
@@ -241,7 +243,33 @@ class BaseCommitActionExecutor(ABC):
 
     def _files_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[HoodieBaseFile]]:
         """Partition path to the base files that rows may go to: the latest ones."""
-        return self._table.latest_base_files(profile.stats)
+        return self._refuse_clustered(profile, self._table.latest_base_files(profile.stats))
+
+    def _refuse_clustered(
+        self, profile: WorkloadProfile, files: dict[str, Sequence[HoodieBaseFile]]
+    ) -> dict[str, Sequence[HoodieBaseFile]]:
+        """The files without those that a pending clustering rewrites, which inserts must not fill.
+
+        Raises:
+            HoodieClusteringUpdateException: Stored records of such files are to be changed.
+        """
+        clustered = file_groups_in_pending_clustering(self._table.meta_client.active_timeline)
+        if not clustered:
+            return files
+        touched = {(path, location.file_id) for path, stat in profile.stats.items() for location in stat.updates}
+        met = sorted(touched & clustered.keys())
+        if met:
+            path, file_id = met[0]
+            raise HoodieClusteringUpdateException(
+                f"records of {len(met)} file groups of {self._table.meta_client.base_path} are to be changed which a "
+                f"pending clustering rewrites, such as {file_id} of partition '{path}' (clustering "
+                f"{clustered[met[0]]}); nothing was written. Write again when the clustering is completed, or roll it "
+                "back"
+            )
+        return {
+            path: [base_file for base_file in group if (path, base_file.file_id) not in clustered]
+            for path, group in files.items()
+        }
 
     def _write_buckets(
         self, records: HoodieData, partitioner: UpsertPartitioner, by_key: bool = False

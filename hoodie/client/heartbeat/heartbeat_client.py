@@ -1,0 +1,165 @@
+"""Signs of life: a file for each instant that is being written, rewritten from time to time.
+
+Hudi: org.apache.hudi.client.heartbeat.HoodieHeartbeatClient.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import attrs
+
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.write_options import HoodieWriteOptions
+from hoodie.exception import HoodieException, HoodieHeartbeatException
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["HoodieHeartbeatClient", "heartbeat_age_ms", "is_heartbeat_expired"]
+
+logger = logging.getLogger(__name__)
+
+
+def heartbeat_age_ms(meta_client: HoodieTableMetaClient, instant_time: str, now_ms: float | None = None) -> float:
+    """How long ago an instant's writer gave its last sign of life, in milliseconds; infinite where there is none."""
+    status = meta_client.storage.file_status(meta_client.heartbeat_path(instant_time))
+    if status is None:
+        return float("inf")
+    return (time.time() * 1000 if now_ms is None else now_ms) - status.modification_time_ms
+
+
+def is_heartbeat_expired(meta_client: HoodieTableMetaClient, instant_time: str, options: HoodieWriteOptions) -> bool:
+    """Whether an instant's writer counts as dead, by its file and this writer's interval and tolerable misses."""
+    return heartbeat_age_ms(meta_client, instant_time) > options.heartbeat_tolerance_ms
+
+
+@attrs.define
+class _Heartbeat:
+    """One instant's.
+
+    Attributes:
+        storage: Where its file is.
+        path: Its file.
+        stopped: Set when it ends.
+        beaten_ms: When the newest write of the file that succeeded began, on the monotonic clock.
+    """
+
+    storage: HoodieStorage
+    path: str
+    beaten_ms: float
+    stopped: threading.Event = attrs.field(factory=threading.Event)
+    mutex: threading.Lock = attrs.field(factory=threading.Lock)
+
+
+class HoodieHeartbeatClient:
+    """The heartbeats of the instants that one client writes.
+
+    Each is a file ``.hoodie/.heartbeat/<instant>``, empty; its modification time counts. A thread rewrites it every
+    ``hoodie.client.heartbeat.interval_in_ms``. Others take the writer for dead when the file is older than that times
+    ``hoodie.client.heartbeat.tolerable.misses``, and so does the writer itself: it must not commit then.
+
+    Args:
+        options: Interval and tolerable misses.
+        monotonic_ms: The present; for tests.
+
+    Hudi: org.apache.hudi.client.heartbeat.HoodieHeartbeatClient.
+    """
+
+    def __init__(self, options: HoodieWriteOptions, monotonic_ms: Callable[[], float] | None = None) -> None:
+        self._options = options
+        self._monotonic_ms = monotonic_ms or (lambda: time.monotonic() * 1000)
+        self._heartbeats: dict[str, _Heartbeat] = {}
+
+    def start(self, meta_client: HoodieTableMetaClient, instant_time: str) -> None:
+        """Give the first sign of life of an instant, and go on. To be called before the instant can be seen.
+
+        Raises:
+            HoodieIOException: Storage failed; there is no heartbeat.
+        """
+        if instant_time in self._heartbeats:
+            return
+        heartbeat = _Heartbeat(
+            meta_client.storage, meta_client.heartbeat_path(instant_time), beaten_ms=self._monotonic_ms()
+        )
+        heartbeat.storage.replace(heartbeat.path, b"")
+        self._heartbeats[instant_time] = heartbeat
+        threading.Thread(
+            target=self._beat_regularly, args=(heartbeat,), name=f"hoodie-heartbeat-{instant_time}", daemon=True
+        ).start()
+
+    def beat(self, instant_time: str) -> None:
+        """Give a sign of life now; what the thread does all the time.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        self._beat(self._heartbeats[instant_time])
+
+    def is_expired(self, instant_time: str) -> bool:
+        """Whether this writer counts as dead to others, or has no heartbeat."""
+        heartbeat = self._heartbeats.get(instant_time)
+        return heartbeat is None or (self._monotonic_ms() - heartbeat.beaten_ms > self._options.heartbeat_tolerance_ms)
+
+    def check_alive(self, instant_time: str, base_path: str) -> None:
+        """Refuse to go on when others may have rolled the instant back already.
+
+        Raises:
+            HoodieHeartbeatException: The heartbeat has expired, or was never started.
+        """
+        heartbeat = self._heartbeats.get(instant_time)
+        if heartbeat is None:
+            raise HoodieHeartbeatException(
+                f"instant {instant_time} of {base_path} has no heartbeat in this client, so others may roll it back: "
+                "commit with the client that started it. Nothing was committed"
+            )
+        if self.is_expired(instant_time):
+            age = (self._monotonic_ms() - heartbeat.beaten_ms) / 1000
+            raise HoodieHeartbeatException(
+                f"the heartbeat of instant {instant_time} of {base_path} has expired: {heartbeat.path} was written "
+                f"{age:.0f} s ago, and others may be rolling the instant back. Nothing was committed: write again; if "
+                "this happens often, raise hoodie.client.heartbeat.interval_in_ms or "
+                "hoodie.client.heartbeat.tolerable.misses for all writers"
+            )
+
+    def stop(self, instant_time: str) -> None:
+        """End the heartbeat of an instant and delete its file; nothing when there is none.
+
+        A file that cannot be deleted is left: it means nothing once its instant has ended.
+        """
+        heartbeat = self._heartbeats.pop(instant_time, None)
+        if heartbeat is None:
+            return
+        heartbeat.stopped.set()
+        try:
+            with heartbeat.mutex:
+                heartbeat.storage.delete_file(heartbeat.path)
+        except HoodieException as error:
+            logger.warning("the heartbeat %s was not deleted: %s", heartbeat.path, error)
+
+    def close(self) -> None:
+        """End all heartbeats. The files of instants that are pending stay, and expire."""
+        for heartbeat in self._heartbeats.values():
+            heartbeat.stopped.set()
+        self._heartbeats.clear()
+
+    def _beat_regularly(self, heartbeat: _Heartbeat) -> None:
+        while not heartbeat.stopped.wait(self._options.heartbeat_interval_ms / 1000):
+            try:
+                self._beat(heartbeat)
+            except HoodieException as error:
+                # Until the next turn, unless it is too late then: `check_alive` finds that out.
+                logger.warning("the heartbeat %s was not written: %s", heartbeat.path, error)
+
+    def _beat(self, heartbeat: _Heartbeat) -> None:
+        began = self._monotonic_ms()
+        with heartbeat.mutex:
+            # A heartbeat that has ended must not come back.
+            if heartbeat.stopped.is_set():
+                return
+            if began - heartbeat.beaten_ms > self._options.heartbeat_tolerance_ms:
+                # Others may have judged already: a sign of life now would not undo that.
+                return
+            heartbeat.storage.replace(heartbeat.path, b"")
+            heartbeat.beaten_ms = began

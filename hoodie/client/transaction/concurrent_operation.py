@@ -1,0 +1,92 @@
+"""What a write changes, of this writer or of another one, in any state.
+
+Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from hoodie.avro.timeline_metadata import decode_record
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.clustering_plans import clustered_file_groups, is_clustering
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+
+__all__ = ["ConcurrentOperation", "FileGroupKey"]
+
+FileGroupKey = tuple[str, str]
+"""Partition path and file id."""
+
+
+@attrs.frozen
+class ConcurrentOperation:
+    """One instant and the file groups that it makes, rewrites or replaces.
+
+    Attributes:
+        instant: The instant.
+        operation_type: What it does.
+        file_groups: Partition paths and file ids.
+
+    Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
+    """
+
+    instant: HoodieInstant
+    operation_type: WriteOperationType
+    file_groups: frozenset[FileGroupKey]
+
+    @classmethod
+    def of_commit(
+        cls,
+        instant: HoodieInstant,
+        metadata: HoodieCommitMetadata,
+        replaced: Mapping[str, Sequence[str]] | None = None,
+    ) -> ConcurrentOperation:
+        """By its commit metadata, written or about to be.
+
+        Args:
+            instant: The instant.
+            metadata: What it wrote; of an inflight one, its workload profile.
+            replaced: File groups that it replaces, where the metadata does not say so.
+        """
+        if replaced is None and isinstance(metadata, HoodieReplaceCommitMetadata):
+            replaced = metadata.partition_to_replace_file_ids
+        groups = {
+            (path, str(stat.file_id))
+            for path, stats in metadata.partition_to_write_stats.items()
+            for stat in stats
+            if stat.file_id
+        }
+        groups.update((path, file_id) for path, file_ids in (replaced or {}).items() for file_id in file_ids)
+        return cls(instant, metadata.operation_type, frozenset(groups))
+
+    @classmethod
+    def load(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> ConcurrentOperation:
+        """By what its files on the timeline say: completed metadata, a plan, or a workload profile.
+
+        Raises:
+            HoodieCorruptedDataException: A file is damaged.
+            HoodieIOException: A file is gone, or storage failed.
+        """
+        if instant.state is State.COMPLETED:
+            return cls.of_commit(instant, timeline.read_commit_metadata(instant))
+        if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
+            is_log = instant.action is Action.LOG_COMPACTION
+            operation = WriteOperationType.LOG_COMPACT if is_log else WriteOperationType.COMPACT
+            return cls(instant, operation, _compacted_file_groups(timeline, instant))
+        if is_clustering(timeline, instant):
+            return cls(instant, WriteOperationType.CLUSTER, clustered_file_groups(timeline, instant))
+        if instant.state is State.REQUESTED:
+            return cls(instant, WriteOperationType.UNKNOWN, frozenset())
+        return cls.of_commit(instant, timeline.read_commit_metadata(instant))
+
+
+def _compacted_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> frozenset[FileGroupKey]:
+    requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
+    plan = decode_record(timeline.read_details(requested), "HoodieCompactionPlan", timeline.path_of(requested))
+    return frozenset(
+        (str(operation["partitionPath"] or ""), str(operation["fileId"])) for operation in plan["operations"] or ()
+    )

@@ -1,0 +1,86 @@
+"""What must hold for every table at every moment, whatever was done to it: `check_table`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import hoodie
+from hoodie import HoodieTableMetaClient
+from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
+from hoodie.common.table.marker.write_markers import WriteMarkers
+
+__all__ = ["check_table"]
+
+
+def check_table(
+    base_path: str | Path,
+    expected: Mapping[Any, Mapping[str, Any]] | None = None,
+    key: str = "id",
+    was_cleaned: bool = False,
+) -> None:
+    """Compare a table with a model, and its files with its timeline.
+
+    * Rows equal the model.
+    * No key lives in two file groups, or twice in one (those of one partition path, or of all that the model names).
+    * The newest files of every file group of completed instants exist; all of them where nothing was cleaned.
+    * Every data file is explained by a completed instant or by a marker of a pending one.
+
+    Args:
+        base_path: The table.
+        expected: Key -> the row's columns; None compares no rows.
+        key: The column of the key.
+        was_cleaned: Whether files of completed instants may be gone.
+    """
+    table = HoodieTableMetaClient.load(str(base_path))
+    rows = hoodie.read_table(str(base_path))
+    places = Counter(
+        zip(rows["_hoodie_partition_path"].to_pylist(), rows["_hoodie_record_key"].to_pylist(), strict=True)
+    )
+    doubled = {place: count for place, count in places.items() if count > 1}
+    assert not doubled, f"keys that live more than once: {doubled}"
+    if expected is not None:
+        found = {row[key]: row for row in rows.to_pylist()}
+        columns = {name for row in expected.values() for name in row}
+        assert {k: {name: row[name] for name in columns} for k, row in found.items()} == {
+            k: {name: row.get(name) for name in columns} for k, row in expected.items()
+        }
+        assert rows.num_rows == len(expected)
+    _check_files(table, was_cleaned)
+
+
+def _check_files(table: HoodieTableMetaClient, was_cleaned: bool) -> None:
+    base_path = Path(table.base_path)
+    files = (path.relative_to(base_path) for path in base_path.rglob("*.parquet"))
+    on_storage = {str(path) for path in files if path.parts[0] != ".hoodie"}
+    committed: set[str] = set()
+    replaced: set[str] = set()
+    for instant in table.active_timeline.commits_timeline().filter_completed_instants():
+        metadata = table.active_timeline.read_commit_metadata(instant)
+        committed |= {str(stat.path) for stat in metadata.write_stats}
+        if isinstance(metadata, HoodieReplaceCommitMetadata):
+            replaced |= {file_id for ids in metadata.partition_to_replace_file_ids.values() for file_id in ids}
+    archived = {instant.requested_time for instant in table.archived_timeline.filter_completed_instants()}
+    announced: set[str] = set()
+    for instant in table.active_timeline.filter_pending():
+        markers = WriteMarkers(table.storage, table.meta_path, instant.requested_time).list_markers()
+        announced |= {f"{marker.partition_path}/{marker.file_name}".lstrip("/") for marker in markers}
+    names = {path: parse_base_file_name(Path(path).name) for path in on_storage}
+    unexplained = {
+        path
+        for path in on_storage - committed - announced
+        if (name := names[path]) is None or name.instant_time not in archived
+    }
+    assert not unexplained, f"files that no instant explains: {sorted(unexplained)}"
+    missing = committed - on_storage
+    if was_cleaned:
+        newest: dict[str, str] = {}
+        for path in committed:
+            name = parse_base_file_name(Path(path).name)
+            assert name is not None
+            newest[name.file_id] = max(newest.get(name.file_id, ""), f"{name.instant_time}|{path}")
+        missing &= {entry.split("|", 1)[1] for file_id, entry in newest.items() if file_id not in replaced}
+    assert not missing, f"files of completed instants that are gone: {sorted(missing)}"
