@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hoodie.client.transaction.lock.lock_manager import LockManager
+from hoodie.client.transaction.lock.lock_manager import LockManager, lock_provider_class
 from hoodie.client.transaction.lock.lock_provider import LockClock, LockConfiguration
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
@@ -49,10 +49,16 @@ class TransactionManager:
         config: Concurrency mode and lock.
         clock: The time of locks; for tests.
 
+    Raises:
+        HoodieConfigException: The lock provider is not known.
+
     Hudi: org.apache.hudi.client.transaction.TransactionManager.
     """
 
     def __init__(self, config: HoodieWriteConfig, clock: LockClock | None = None) -> None:
+        if config.write.has_several_writers:
+            # Said before anything is written.
+            lock_provider_class(config.lock.provider)
         self._config = config
         self._clock = clock or LockClock()
         self._mutex = threading.RLock()

@@ -20,7 +20,6 @@ from hoodie.exception import (
     HoodieConfigException,
     HoodieHeartbeatException,
     HoodieKeyException,
-    HoodieNotSupportedException,
     HoodieRollbackException,
     HoodieUpsertException,
     MissingSchemaFieldException,
@@ -253,12 +252,6 @@ def test_fresh_heartbeat_keeps_another_writers_instant(base_path: Path, client: 
     heartbeat.unlink()
     with client() as c:
         c.upsert(rows(("b", "x", 1, 1.0)))
-
-
-def test_lazy_policy_leaves_failed_writes_and_says_so(base_path: Path, client: MakeClient) -> None:
-    client(auto_commit=False).start_commit()
-    with client(cleaner_policy_failed_writes="LAZY") as c, pytest.raises(HoodieNotSupportedException, match="LAZY"):
-        c.start_commit()
 
 
 def test_rollback_of_the_newest_commit_brings_the_rows_before_it_back(base_path: Path, client: MakeClient) -> None:

@@ -36,7 +36,7 @@ DATA = pa.table({"k": ["a", "b"], "region": ["x:y", "z"], "ts": [1, 2]})
         ({"hoodie.table.name": "others"}, HoodieConfigException),
         ({"hoodie.datasource.write.keygenerator.class": "com.example.Mine"}, HoodieConfigException),
         ({"hoodie.datasource.write.payload.class": "com.example.Mine"}, HoodieNotSupportedException),
-        ({"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}, HoodieNotSupportedException),
+        ({"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}, HoodieConfigException),
     ],
 )
 def test_wrong_properties_leave_no_table(
