@@ -277,7 +277,7 @@ def test_threads_commit_one_after_the_other(path: str) -> None:
 
 
 def test_a_live_writer_is_not_rolled_back_and_a_dead_one_is(path: str) -> None:
-    first, second = client(path, BY_HAND), client(path)
+    first, second = client(path, BY_HAND), client(path, {**OCC, "hoodie.clean.automatic": "false"})
     instant_time = first.start_commit()
     first.upsert(rows(("a", "x", 2)), instant_time)
     assert heartbeats(path) == [instant_time]
@@ -290,6 +290,20 @@ def test_a_live_writer_is_not_rolled_back_and_a_dead_one_is(path: str) -> None:
     assert second.rollback_failed_writes() == [instant_time]
     assert ("commit", State.INFLIGHT) not in timeline(path)
     assert heartbeats(path) == []
+    check_table(path, model(("a", "x", 1), ("b", "y", 3)))
+
+
+def test_cleaning_after_a_commit_rolls_dead_writers_back(path: str) -> None:
+    first, second = client(path, BY_HAND), client(path)
+    instant_time = first.start_commit()
+    first.upsert(rows(("a", "x", 2)), instant_time)
+    second.upsert(rows(("b", "y", 2)))
+    assert heartbeats(path) == [instant_time]
+    first.close()
+    age(path)
+    second.upsert(rows(("b", "y", 3)))
+    assert heartbeats(path) == []
+    assert ("commit", State.INFLIGHT) not in timeline(path)
     check_table(path, model(("a", "x", 1), ("b", "y", 3)))
 
 
