@@ -1,11 +1,11 @@
 """What ``hoodie.parquet.max.file.size`` costs and gives: an upsert into a table of few large or many small files.
 
-    python -m benchmarks.file_size [--rows 1000000] [--sizes 8,16,32,64,120] [--runs 5] [--json FILE]
+    python -m benchmarks.file_size [--rows 1000000] [--sizes 8,16,32,64,120,250] [--runs 5] [--json FILE]
 
 For each size (MB) an unpartitioned table is written by ``insert``, then a tenth of its rows upserted, half of them new,
 in-process with all cores. A file is merged by one task: one large file keeps one core busy, several keep all of them.
 Two kinds of upsert are timed: keys from all over the table, which touch every file whatever its size, and keys of one
-file only, which rewrite less where files are small.
+file only (the largest), which rewrite less where files are small.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--sizes", default="8,16,32,64,120")
+    parser.add_argument("--sizes", default="8,16,32,64,120,250")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     arguments = parser.parse_args()
@@ -71,8 +71,8 @@ def main() -> None:
             insert = timed(
                 f"insert, {megabytes} MB", runs, lambda: make_table(base), lambda: write("insert", table, base)
             )
-            files = glob.glob(f"{base}/*.parquet")
-            keys = pq.read_table(files[0], columns=["uuid"])["uuid"]
+            files = sorted(glob.glob(f"{base}/*.parquet"), key=os.path.getsize)
+            keys = pq.read_table(files[-1], columns=["uuid"])["uuid"]
             of_one_file = table.filter(pc.is_in(table["uuid"], value_set=keys.combine_chunks()))
             few = trip_updates(of_one_file, min(1000, of_one_file.num_rows), 0)
             upsert = timed(
@@ -87,7 +87,7 @@ def main() -> None:
                 lambda: copy(base, path),
                 lambda few=few: write("upsert", few, path),
             )
-            sizes = np.array(sorted(map(os.path.getsize, files))) / (1 << 20)
+            sizes = np.array(list(map(os.path.getsize, files))) / (1 << 20)
             print(f"{megabytes:>4} MB: {len(files)} files of {sizes.min():.1f} to {sizes.max():.1f} MB")
             for timing in (insert, upsert, local):
                 timings.append(timing)
