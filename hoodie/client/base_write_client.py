@@ -440,6 +440,7 @@ class BaseHoodieWriteClient:
             with self._metrics.step("load the table"):
                 meta_client = load_table(self._config)
                 table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
+                check_layout(self._index, meta_client, table.record_key_fields)
             operation = WriteOperationType.UPSERT
             with self._metrics.step("prepare the input"):
                 given = WriteInput(table).prepare(operation, records)

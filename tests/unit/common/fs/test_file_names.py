@@ -13,6 +13,7 @@ from hoodie.common.fs.file_names import (
     BaseFileName,
     LogFileName,
     MarkerName,
+    file_id_prefix,
     is_data_file_name,
     make_base_file_name,
     make_file_id,
@@ -169,3 +170,10 @@ def test_a_marker_of_an_unknown_kind_or_of_a_path_is_not_made() -> None:
         make_marker_name(BASE_NAME, "DELETE")
     with pytest.raises(ValueError, match="not the name of a file"):
         make_marker_name(f"../{BASE_NAME}", IOType.CREATE)
+
+
+def test_a_first_file_id_gives_its_prefix_back_and_others_are_refused() -> None:
+    assert file_id_prefix(make_file_id("7d4c", 0)) == "7d4c"
+    for file_id in (make_file_id("7d4c", 1), "7d4c"):
+        with pytest.raises(ValueError, match="is not the first file id of a prefix"):
+            file_id_prefix(file_id)

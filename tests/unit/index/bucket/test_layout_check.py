@@ -121,3 +121,8 @@ def test_an_empty_commit_does_not_hide_the_layout(tmp_path: Path) -> None:
 
 def test_ids_of_other_indexes_never_look_like_those_of_buckets() -> None:
     assert not any(new_file_id_prefix()[:8].isdigit() for _ in range(500))
+
+
+def test_a_plan_of_an_upsert_is_refused_like_the_upsert(tmp_path: Path) -> None:
+    write(make_table(tmp_path), "upsert", RECORDS)
+    assert_refused(tmp_path, "was written with hoodie.index.type=BUCKET", "explain_upsert", **SIMPLE)
