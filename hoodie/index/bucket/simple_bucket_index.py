@@ -137,7 +137,7 @@ class BucketLocations:
         file_ids: list[str] = []
         instants: list[str | None] = []
         for partition_path, rows, keys in keys_by_partition_path(batch):
-            buckets, places = np.unique(self.identifier.bucket_ids(keys), return_inverse=True)
+            buckets, places = _distinct(self.identifier.bucket_ids(keys), self.identifier.num_buckets)
             file_numbers[rows] = places + len(file_ids)
             ids = new_bucket_file_ids(buckets, self.seed, partition_path)
             times: list[str | None] = [None] * len(ids)
@@ -152,6 +152,17 @@ class BucketLocations:
         return _with_locations(
             batch, pa.array(instants, pa.string()).take(taken), pa.array(file_ids, pa.string()).take(taken)
         )
+
+
+def _distinct(buckets: np.ndarray, num_buckets: int) -> tuple[np.ndarray, np.ndarray]:
+    """The buckets that occur, ascending, and the place of each among them."""
+    if num_buckets > len(buckets):
+        found, places = np.unique(buckets, return_inverse=True)
+        return found, places
+    found = np.flatnonzero(np.bincount(buckets, minlength=num_buckets))
+    place_of = np.zeros(num_buckets, dtype=np.int64)
+    place_of[found] = np.arange(len(found))
+    return found, place_of[buckets]
 
 
 def _with_locations(batch: pa.RecordBatch, instants: pa.Array, file_ids: pa.Array) -> pa.RecordBatch:
