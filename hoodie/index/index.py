@@ -29,6 +29,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.index.index_report import IndexWork
+from hoodie.io.written_keys import WrittenKeys
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage import HoodieStorage
 
@@ -122,6 +123,11 @@ class HoodieIndex(ABC):
             record_key_fields: The table's.
         """
         return {}
+
+    @property
+    def written_keys(self) -> WrittenKeys | None:
+        """Where the handles of the in-process engine put the record keys of files that they wrote; None: nowhere."""
+        return None
 
     def decides_by_keys(self, table: IndexedTable) -> bool:
         """Whether `find_locations` can answer; else whole records are needed, and `tag_location` is asked."""

@@ -253,6 +253,14 @@ class HoodieMergeHandle(HoodieWriteHandle):
                 yield _OldRows(start, batch)
                 start += batch.num_rows
 
+    def _start_kept_rows(self, start: int, old: _OldRows) -> None:
+        self.writer.start_row_group(old.row_group_rows, old.kept)
+        if self._kept_keys is not None:
+            self._kept_keys.append(range(start, start + old.row_group_rows))
+
+    def _older_path(self) -> str | None:
+        return self.base_file.path
+
     def _row_group(self, number: int, without: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         columns = [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self.context.schema.names]
         columns = [name for name in columns if name not in (without or ())]
@@ -341,7 +349,7 @@ class _Merge:
         for old in batches:
             start, batch = old.start, old.rows
             if old.kept:
-                self._handle.writer.start_row_group(old.row_group_rows, old.kept)
+                self._handle._start_kept_rows(start, old)
             self.rows_seen = start + batch.num_rows
             low, high = np.searchsorted(self._positions, [start, self.rows_seen])
             stored = self._handle._stored_columns(batch)

@@ -12,6 +12,7 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.io.written_keys import WrittenKeys
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
@@ -34,6 +35,8 @@ class WriteContext:
         merge_spec: How an incoming record and a stored one become one.
         places_records: Whether the index says of each key which file group it belongs to: then a file group has all
             records of its bucket, however many.
+        written_keys: Where handles put the record keys of what they wrote, for an index in the same process; None
+            for no such index.
         storage_options: Options and credentials of the storage; never printed.
     """
 
@@ -46,6 +49,7 @@ class WriteContext:
     avro_schema: str
     merge_spec: MergeSpec
     places_records: bool = False
+    written_keys: WrittenKeys | None = attrs.field(default=None, repr=False, eq=False)
     storage_options: StorageOptions | None = attrs.field(default=None, repr=False)
 
     @property

@@ -99,6 +99,7 @@ class HoodieWriteHandle:
         self._error_count = 0
         self._errors: list[RecordError] = []
         self._started = 0.0
+        self._kept_keys: list[pa.Array | range] | None = None if context.written_keys is None else []
 
     def __enter__(self) -> Self:
         self.open()
@@ -151,6 +152,7 @@ class HoodieWriteHandle:
             stored_keys=stored_keys,
             dictionary_columns=self._dictionary_columns(),
             path=self.path,
+            kept_keys=self._kept_keys,
         )
 
     def _dictionary_columns(self) -> frozenset[str]:
@@ -202,6 +204,7 @@ class HoodieWriteHandle:
                 total_create_time=elapsed_ms if created else 0, total_upsert_time=0 if created else elapsed_ms
             ),
         )
+        self._keep_keys(summary.rows)
         logger.debug("wrote %s: %d rows, %d bytes in %d ms", self.path, summary.rows, summary.size_bytes, elapsed_ms)
         return WriteStatus(
             file_id=self.file_id,
@@ -211,6 +214,15 @@ class HoodieWriteHandle:
             error_count=self._error_count,
             errors=tuple(self._errors),
         )
+
+    def _keep_keys(self, rows: int) -> None:
+        kept, self._kept_keys = self._kept_keys, None
+        if self.context.written_keys is not None and kept is not None and sum(map(len, kept)) == rows:
+            self.context.written_keys.put(self.path, kept, self._older_path())
+
+    def _older_path(self) -> str | None:
+        """The version of the file that this one is made of."""
+        return None
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
         """The filter that the file starts from, and the range of the keys that it holds; no filter of virtual keys."""

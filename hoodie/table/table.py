@@ -99,6 +99,7 @@ class HoodieTable:
             avro_schema=avro_schema_with_meta,
             merge_spec=self.merge_spec,
             places_records=self.index.places_records,
+            written_keys=self.index.written_keys,
             storage_options=self.storage_options,
         )
 

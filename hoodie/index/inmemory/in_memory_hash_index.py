@@ -23,16 +23,19 @@ from hoodie.index.index import HoodieIndex, IndexedTable, KeyLocations, tag_with
 from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.index.simple.simple_index import gather_locations, keys_by_partition
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.written_keys import WrittenKeys, compact_keys, is_of_instant
+from hoodie.storage.storage_path import join
 
 __all__ = ["HoodieInMemoryHashIndex"]
 
 
 class HoodieInMemoryHashIndex(HoodieIndex):
-    """Keeps the key column of every base file that it has looked into.
+    """Keeps the key column of every base file that it has looked into, and of those that its own client writes.
 
     A base file never changes, so what is kept is right for as long as the file is among the latest ones, whoever
-    wrote it; keys
-    of files that are not any more are dropped. Memory: the record keys of the partitions that were written.
+    wrote it. Keys of files that are not any more, because somebody else committed or rolled back, are dropped when
+    their partition is looked into. Keys of the client's own new files are taken from what is written: they are not read
+    again. Memory: the record keys of the partitions that were written, as Arrow has them (bytes, and 4 for each key).
 
     Hudi: org.apache.hudi.index.inmemory.HoodieInMemoryHashIndex. Differs: reads the table at its first use instead of
     knowing only what this process wrote; a key is looked for in its partition.
@@ -41,11 +44,16 @@ class HoodieInMemoryHashIndex(HoodieIndex):
     def __init__(self, config: HoodieWriteConfig) -> None:
         super().__init__(config)
         self._keys: dict[str, pa.ChunkedArray] = {}
+        self._written = WrittenKeys()
         self._lock = threading.Lock()
 
     @property
     def is_global(self) -> bool:
         return False
+
+    @property
+    def written_keys(self) -> WrittenKeys:
+        return self._written
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> KeyLocations:
         files = table.files
@@ -76,17 +84,28 @@ class HoodieInMemoryHashIndex(HoodieIndex):
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
     ) -> None:
-        """Nothing: keys of new files are read when they are first looked for."""
+        """Keep the keys of new files as they were written; those that are missing are read when they are looked for."""
+        for status in statuses:
+            path = join(table.base_path, str(status.stat.path))
+            keys = self._written.take(path, self._keys)
+            if keys is not None:
+                with self._lock:
+                    self._keys[path] = keys
+        self._written.forget(table.instant_time)
 
     def rollback_commit(self, instant_time: str) -> None:
-        """Nothing: files of an instant that was rolled back are not among the latest ones."""
+        """Drop the keys of the instant's files."""
+        self._written.forget(instant_time)
+        with self._lock:
+            for path in [path for path in self._keys if is_of_instant(path, instant_time)]:
+                del self._keys[path]
 
     def _load(self, table: IndexedTable, base_file: HoodieBaseFile) -> pa.ChunkedArray:
         with self._lock:
             keys = self._keys.get(base_file.path)
         if keys is None:
             with HoodieParquetReader(table.storage, base_file.path) as reader:
-                keys = reader.read_record_keys()
+                keys = compact_keys(reader.read_record_keys())
             with self._lock:
                 self._keys[base_file.path] = keys
         return keys

@@ -170,6 +170,7 @@ class HoodieParquetWriter:
         stored_keys: KeyRange | None = None,
         dictionary_columns: Collection[str] = (),
         path: str = "a base file",
+        kept_keys: list[pa.Array | range] | None = None,
     ) -> None:
         self._stream = stream
         self._path = path
@@ -191,6 +192,7 @@ class HoodieParquetWriter:
         self._kept: Mapping[str, ColumnChunk] = {}
         self._kept_rows = 0
         self._kept_bytes = 0
+        self._kept_keys = kept_keys
         self._buffer: list[pa.RecordBatch] = []
         self._trials: list[_Trial | None] = []
         self._buffered_rows = 0
@@ -331,6 +333,8 @@ class HoodieParquetWriter:
             return
         if self._bloom_filter is not None:
             self._add_keys(self._bloom_filter, batch, keys)
+        if self._kept_keys is not None and self._buffered_rows >= self._kept_rows:
+            self._kept_keys.append(batch.column(RECORD_KEY_META))
         self._buffer.append(batch)
         self._trials.append(None)
         self._buffered_rows += batch.num_rows

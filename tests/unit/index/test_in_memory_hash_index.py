@@ -1,0 +1,158 @@
+"""INMEMORY: keys of files are read once, those of the client's own commits never; what others did is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hoodie
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import HoodieUpsertException
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.written_keys import compact_keys
+
+SMALL_FILTERS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.type": "SIMPLE"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return make_table(tmp_path / "t")
+
+
+def make_table(folder: Path) -> str:
+    HoodieTableMetaClient.init_table(
+        str(folder), table_name="t", record_key_fields=["id"], partition_fields=["p"], ordering_fields=["ts"]
+    )
+    return str(folder)
+
+
+def client(path: str, index: str = "INMEMORY", **properties: Any) -> HoodieLocalWriteClient:
+    given_properties = {"hoodie.index.type": index, **SMALL_FILTERS, **properties}
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, given_properties))
+
+
+def rows(keys: str, ts: int = 1, partition: str = "x") -> pa.Table:
+    count = len(keys)
+    return pa.table({"id": list(keys), "p": [partition] * count, "ts": pa.array([ts] * count, pa.int64())})
+
+
+def read(path: str) -> dict[str, int]:
+    table = hoodie.read_table(path, columns=["id", "ts"])
+    found = table.to_pylist()
+    assert len({row["id"] for row in found}) == len(found)
+    return {row["id"]: row["ts"] for row in found}
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Paths of the base files whose key columns were read."""
+    found: list[str] = []
+    read_keys = HoodieParquetReader.read_record_keys
+
+    def note(self: Any, *arguments: Any) -> Any:
+        found.append(self._path)
+        return read_keys(self, *arguments)
+
+    monkeypatch.setattr(HoodieParquetReader, "read_record_keys", note)
+    yield found
+
+
+def test_keys_of_its_own_commits_are_never_read(path: str, reads: list[str]) -> None:
+    with client(path) as c:
+        c.upsert(rows("abc"))
+        c.upsert(rows("cd", 2))
+        c.delete([HoodieKey("a", "x")])
+        c.bulk_insert(rows("f", 2))
+        assert reads == []
+        # These look into the file that they add to, whatever the index is.
+        c.insert(rows("e", 2))
+        c.upsert_prepped_records(hoodie.read_table(path))
+        del reads[:]
+        result = c.upsert(rows("abcdefg", 3))
+        assert (result.updated_count, result.inserted_count) == (5, 2)
+    assert reads == []
+
+
+def test_keys_of_files_that_are_there_are_read_once(path: str, reads: list[str]) -> None:
+    with client(path, "SIMPLE") as other:
+        other.upsert(rows("ab"))
+    with client(path) as c:
+        c.upsert(rows("bc", 2))
+        c.upsert(rows("ac", 3))
+    assert len(reads) == 1
+    assert read(path) == {"a": 3, "b": 2, "c": 3}
+
+
+def test_what_somebody_else_did_is_noticed(path: str, reads: list[str]) -> None:
+    with client(path) as c, client(path, "SIMPLE") as other:
+        c.upsert(rows("ab"))
+        other.upsert(rows("bc", 2))
+        del reads[:]
+        assert c.upsert(rows("c", 3)).updated_count == 1
+        assert len(reads) == 1
+        last = c.upsert(rows("d", 4)).instant_time
+        assert other.rollback(last)
+        assert c.upsert(rows("d", 5)).inserted_count == 1
+        assert c.rollback(c.upsert(rows("e", 6)).instant_time)
+        assert c.upsert(rows("e", 7)).inserted_count == 1
+        assert c._index._keys.keys() <= {f"{path}/{name}" for name in base_files(path)}  # type: ignore[attr-defined]
+
+
+def base_files(path: str) -> set[str]:
+    return {str(file.relative_to(path)) for file in Path(path).rglob("*.parquet")}
+
+
+def test_a_write_that_was_not_completed_is_forgotten(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with client(path) as c:
+        c.upsert(rows("ab"))
+
+        complete = HoodieActiveTimeline.save_as_complete
+
+        def fail(self: Any, instant_time: str, action: Action, *arguments: Any) -> bool:
+            if action is Action.COMMIT:
+                raise HoodieUpsertException("no")
+            return complete(self, instant_time, action, *arguments)
+
+        with monkeypatch.context() as patch, pytest.raises(HoodieUpsertException):
+            patch.setattr(HoodieActiveTimeline, "save_as_complete", fail)
+            c.upsert(rows("bc", 2))
+        assert len(c._index._keys) == 1  # type: ignore[attr-defined]
+        result = c.upsert(rows("bc", 3))
+        assert (result.updated_count, result.inserted_count) == (1, 1)
+
+
+def test_keys_are_held_without_the_table_that_they_came_with() -> None:
+    wide = pa.chunked_array([pa.array(["x" * 100] * 1000)])
+    kept = compact_keys(wide.slice(10, 5))
+    assert kept.to_pylist() == ["x" * 100] * 5
+    assert kept.get_total_buffer_size() < 1000 < wide.slice(10, 5).get_total_buffer_size()
+    assert compact_keys(wide.slice(0, 0)).to_pylist() == []
+
+
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["mine", "other", "delete"]), st.text("abcde", min_size=1, max_size=3)))
+)
+def test_the_table_is_as_a_dict(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str]]) -> None:
+    path = make_table(tmp_path_factory.mktemp("tables") / "t")
+    model: dict[str, int] = {}
+    with client(path) as c, client(path, "SIMPLE") as other:
+        for ts, (who, keys) in enumerate(steps, 1):
+            if who == "delete":
+                c.delete([HoodieKey(key, "x") for key in keys])
+                model = {key: value for key, value in model.items() if key not in keys}
+            else:
+                (c if who == "mine" else other).upsert(rows(keys, ts))
+                model.update(dict.fromkeys(keys, ts))
+            assert read(path) == model
+            for file, keys in c._index._keys.items():  # type: ignore[attr-defined]
+                assert keys.to_pylist() == pq.read_table(file)["_hoodie_record_key"].to_pylist()
