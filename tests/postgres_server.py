@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -60,7 +61,8 @@ def running_postgres(programs: Path) -> Iterator[str]:
                 time.sleep(0.05)
             yield f"postgresql://hoodie:{PASSWORD}@/postgres?host={folder}"
         finally:
-            server.terminate()
-            server.wait()
+            # Fast shutdown: the other one waits for clients that forgot to leave.
+            server.send_signal(signal.SIGINT)
+            server.wait(_SECONDS_TO_START)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

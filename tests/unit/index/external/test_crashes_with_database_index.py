@@ -63,6 +63,7 @@ def faulty_database(faulty_storage: None, monkeypatch: pytest.MonkeyPatch) -> It
     yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_no_key_lives_twice_or_is_lost_wherever_the_writer_dies(name: str, tmp_path: Path) -> None:
     run, after = OPERATIONS[name]

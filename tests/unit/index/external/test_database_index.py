@@ -329,6 +329,7 @@ KINDS = st.sampled_from(["upsert", "upsert", "other", "delete", "rollback", "new
 OPERATIONS = st.lists(st.tuples(KINDS, ENTRIES.map(lambda entries: list(entries.items()))), min_size=2, max_size=7)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=OPERATIONS)
 def test_the_table_is_as_a_dict_whatever_happens(tmp_path: Path, url: str, operations: Any) -> None:
