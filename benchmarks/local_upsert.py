@@ -1,18 +1,26 @@
-"""The in-process client beside bare pyarrow and deltalake: write 1M rows, then upsert 100k, half of them new.
+"""The in-process client beside bare pyarrow and other libraries: write 1M rows, then upsert 100k, half of them new.
 
-    python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--profile] [--json FILE]
+    python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--indexes SIMPLE,INMEMORY,BLOOM,BUCKET]
+        [--peers deltalake,duckdb,lance] [--profile] [--json FILE]
 
-The floor does with pyarrow what any copy-on-write upsert must do at least: read the file, take the new rows in place
-of the old
-ones, append the others, write the file, with the same codec and its best settings. It keeps one file, no keys, no
-meta columns, no commit.
+The floor does with pyarrow what any copy-on-write upsert must do at least: read the file, leave out the rows whose key
+comes again, append the incoming ones, write the file; with the same codec and its best settings (dictionaries for
+columns that repeat only; reading uses all cores, writing one file cannot). It does less than Hudi's format asks for:
+one file and no partitions, no meta columns (five more, one of them the key once more), no bloom filter, no merging by
+an ordering field, no commit.
+
+The peers do the same work in their own formats, and less too: what they leave out stands with each.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +30,8 @@ from benchmarks.measure import Timing, copy, describe_machine, fresh, timed, tri
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult
 
 DICTIONARY_COLUMNS = ["partitionpath", "rider", "driver"]
+BUCKETS = 2
+Show = Callable[[Timing, Timing | None], None]
 
 
 def floor_write(table: pa.Table, path: str) -> None:
@@ -46,23 +56,21 @@ def make_table(base_path: str) -> str:
 
 
 def client(base_path: str, index: str = "SIMPLE") -> HoodieLocalWriteClient:
-    """A client with its default settings."""
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, {"hoodie.index.type": index}))
+    """A client with its default settings; with BUCKET as many file groups as the bulk insert makes on two cores."""
+    properties = {"hoodie.index.type": index}
+    if index == "BUCKET":
+        properties["hoodie.bucket.index.num.buckets"] = str(BUCKETS)
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties))
 
 
 def delta_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -> list[Timing]:
-    """The same with deltalake, where it is installed."""
-    try:
-        from deltalake import DeltaTable, write_deltalake  # a peer, not a dependency
-    except ImportError:
-        return []
+    """deltalake: merges by key and partition, whatever the ordering field says."""
+    from deltalake import DeltaTable, write_deltalake  # a peer, not a dependency
+
     path, base = f"{folder}/delta", f"{folder}/delta_base"
-    write = timed(
-        "deltalake write",
-        runs,
-        lambda: fresh(base),
-        lambda: write_deltalake(base, table, partition_by=["partitionpath"]),
-    )
+
+    def write() -> None:
+        write_deltalake(base, table, partition_by=["partitionpath"])
 
     def merge() -> None:
         merger = DeltaTable(path).merge(
@@ -70,7 +78,87 @@ def delta_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -
         )
         merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
-    return [write, timed("deltalake merge", runs, lambda: copy(base, path), merge)]
+    return [
+        timed("deltalake write", runs, lambda: fresh(base), write),
+        timed("deltalake merge", runs, lambda: copy(base, path), merge),
+    ]
+
+
+def duckdb_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -> list[Timing]:
+    """duckdb: a table with a primary key in a file of its own, changed in place."""
+    import duckdb  # a peer, not a dependency
+
+    path, base = Path(f"{folder}/duck.db"), Path(f"{folder}/duck_base.db")
+    columns = ", ".join(f"{name} = excluded.{name}" for name in table.column_names if name != "uuid")
+
+    def write() -> None:
+        with duckdb.connect(str(base)) as connection:
+            connection.register("given", table)
+            connection.execute("create table trips as select * from given limit 0")
+            connection.execute("alter table trips add primary key (uuid)")
+            connection.execute("insert into trips select * from given")
+
+    def fresh_copy() -> None:
+        path.unlink(missing_ok=True)
+        path.with_suffix(".db.wal").unlink(missing_ok=True)
+        shutil.copyfile(base, path)
+
+    def upsert() -> None:
+        with duckdb.connect(str(path)) as connection:
+            connection.register("given", incoming)
+            connection.execute(f"insert into trips select * from given on conflict (uuid) do update set {columns}")
+
+    return [
+        timed("duckdb insert (primary key)", runs, lambda: base.unlink(missing_ok=True), write),
+        timed("duckdb upsert (primary key)", runs, fresh_copy, upsert),
+    ]
+
+
+def lance_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -> list[Timing]:
+    """lance: marks old rows as deleted and appends; the old files stay as they are (merge on read)."""
+    import lance  # a peer, not a dependency
+
+    path, base = f"{folder}/lance", f"{folder}/lance_base"
+
+    def merge() -> None:
+        merger = lance.dataset(path).merge_insert("uuid")
+        merger.when_matched_update_all().when_not_matched_insert_all().execute(incoming)
+
+    return [
+        timed("lance write", runs, lambda: fresh(base), lambda: lance.write_dataset(table, base)),
+        timed("lance merge_insert", runs, lambda: copy(base, path), merge),
+    ]
+
+
+PEERS = {"deltalake": delta_timings, "duckdb": duckdb_timings, "lance": lance_timings}
+PEER_PACKAGES = ("deltalake", "duckdb", "pylance")
+
+
+def time_hoodie(
+    folder: str, data: dict[str, pa.Table], indexes: list[str], runs: int, floors: tuple[Timing, Timing], show: Show
+) -> None:
+    """The client: a bulk insert, and upserts with each index."""
+    base, path = f"{folder}/hudi_base", f"{folder}/hudi"
+    laid_out = None
+    for index in indexes:
+        # The bucket index has a layout of its own; the others read each other's tables.
+        layout = "BUCKET" if index == "BUCKET" else "files"
+        if layout != laid_out:
+
+            def bulk_insert(index: str = index) -> HoodieWriteResult:
+                with client(base, index) as writer:
+                    return writer.bulk_insert(data["table"])
+
+            name = "hoodie bulk_insert" + (" (BUCKET)" if layout == "BUCKET" else "")
+            show(timed(name, runs, lambda: make_table(base), bulk_insert), floors[0])
+            laid_out = layout
+        for name in ("upsert", "upsert of one row"):
+
+            def upsert(index: str = index, records: pa.Table = data[name]) -> HoodieWriteResult:
+                with client(path, index) as writer:
+                    return writer.upsert(records)
+
+            show(timed(f"hoodie {name} ({index})", runs, lambda: copy(base, path), upsert), floors[1])
 
 
 def main() -> None:
@@ -80,16 +168,17 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--profile", action="store_true", help="print each step's median and share")
     parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--indexes", default="SIMPLE,INMEMORY,BLOOM,BUCKET")
+    parser.add_argument("--peers", default=",".join(PEERS), help="those to time where they are installed; may be empty")
     arguments = parser.parse_args()
     rows, runs = arguments.rows, arguments.runs
     table = trips(rows).combine_chunks()
     incoming = trip_updates(table, rows // 20, rows // 20)
     one_row = trip_updates(table, 1, 0)
-    machine = describe_machine("pyarrow", "numpy", "deltalake")
+    machine = describe_machine("pyarrow", "numpy", *PEER_PACKAGES)
     timings: list[Timing] = []
 
-    def show(timing: Timing, other: Timing | None = None) -> None:
+    def show(timing: Timing, other: Timing | None) -> None:
         timings.append(timing)
         print(timing.line(other), flush=True)
         if arguments.profile:
@@ -98,34 +187,20 @@ def main() -> None:
     print(machine)
     print(f"{rows:,} rows x {table.num_columns} columns, upsert of {incoming.num_rows:,} (half new), medians of {runs}")
     with tempfile.TemporaryDirectory() as folder:
-        single = f"{folder}/floor.parquet"
+        single, new = f"{folder}/floor.parquet", f"{folder}/new.parquet"
         write = timed("pyarrow write (floor)", runs, lambda: None, lambda: floor_write(table, single))
-        floor = timed(
-            "pyarrow upsert (floor)",
-            runs,
-            lambda: None,
-            lambda: floor_upsert(single, incoming, f"{folder}/new.parquet"),
-        )
-        show(write)
-        base, path = f"{folder}/hudi_base", f"{folder}/hudi"
-
-        def bulk_insert() -> HoodieWriteResult:
-            with client(base) as writer:
-                return writer.bulk_insert(table)
-
-        show(timed("hoodie bulk_insert", runs, lambda: make_table(base), bulk_insert), write)
-        show(floor)
-        for index in ("SIMPLE", "INMEMORY"):
-            for name, records in (("upsert", incoming), ("upsert of one row", one_row)):
-
-                def upsert(index: str = index, records: pa.Table = records) -> HoodieWriteResult:
-                    with client(path, index) as writer:
-                        return writer.upsert(records)
-
-                show(timed(f"hoodie {name} ({index})", runs, lambda: copy(base, path), upsert), floor)
-        if not arguments.no_peers:
-            for timing in delta_timings(folder, table, incoming, runs):
-                show(timing, floor)
+        floor = timed("pyarrow upsert (floor)", runs, lambda: None, lambda: floor_upsert(single, incoming, new))
+        show(write, None)
+        show(floor, None)
+        data = {"table": table, "upsert": incoming, "upsert of one row": one_row}
+        time_hoodie(folder, data, arguments.indexes.split(","), runs, (write, floor), show)
+        for peer in filter(None, arguments.peers.split(",")):
+            if find_spec(peer) is None:
+                print(f"{peer}: left out, it is not installed")
+                continue
+            written, merged = PEERS[peer](folder, table, incoming, runs)
+            show(written, write)
+            show(merged, floor)
     os.sync()
     if arguments.json:
         write_json(arguments.json, machine, {"rows": rows, "upsert_rows": incoming.num_rows, "runs": runs}, timings)
