@@ -8,7 +8,7 @@ JAVA35 = JAVA_HOME=$$(.ci/java_home .venv35) PYSPARK_PYTHON=$(CURDIR)/$(PY35)
 PARALLEL := -n auto --dist worksteal
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test check format test-spark35 test-spark35-smoke soak interop interop-smoke bench clean
+.PHONY: help setup quickstart test check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
@@ -17,7 +17,7 @@ help:
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"
 	@echo "make interop        tests beside real Hudi 0.15.0 and 1.2.0; interop-smoke: a part of them"
-	@echo "make bench          the quick benchmarks"
+	@echo "make bench          the quick benchmarks; bench-charts saves and draws their figures in docs/benchmarks"
 	@echo "make setup          only make .venv; make clean removes all environments"
 
 .venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt
@@ -68,9 +68,17 @@ interop-smoke: .venv/.stamp .venv35/.stamp
 	.ci/fetch_bundles
 	$(JAVA) $(PY) -m pytest -q -rs -m interop_smoke --durations=5 tests/interop
 
-bench: .venv/.stamp
+.venv/.benchmarks: .venv/.stamp
+	$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[benchmarks]'
+	touch $@
+
+bench: .venv/.benchmarks
 	$(PY) -m benchmarks.bloom_filter
-	$(PY) -m benchmarks.local_upsert
+	$(PY) -m benchmarks.local_upsert --profile
+
+bench-charts: .venv/.benchmarks
+	$(PY) -m benchmarks.local_upsert --json docs/benchmarks/local_upsert.json
+	$(PY) -m benchmarks.charts
 
 clean:
 	rm -rf .venv .venv35 .cache build *.egg-info

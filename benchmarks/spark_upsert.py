@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.measure import Timing, copy, describe_machine, fresh, steps_of, trip_updates, trips, write_json
 
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 DRIVER_MEMORY = os.environ.get("HOODIE_DRIVER_MEMORY", "6g")
 
 

@@ -67,7 +67,7 @@ class IncomingKeys:
     def has_duplicates(self, is_global: bool = False) -> bool:
         """Whether two rows have the same record key and partition path; with ``is_global`` the same record key."""
         count = self.table.num_rows
-        if count < 2 or pc.count_distinct(self.table[RECORD_KEY], mode="all").as_py() == count:
+        if count < 2 or len(pc.unique(self.table[RECORD_KEY])) == count:
             return False
         if is_global:
             return True
