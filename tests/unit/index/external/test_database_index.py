@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import pickle
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -17,8 +18,12 @@ from hypothesis import strategies as st
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieUpsertException
+from hoodie.index.external import external_index
 from hoodie.index.external.database_index import HoodieDatabaseIndex
 from hoodie.index.external.database_url import sqlite_path
 from hoodie.index.external.location_store import KnownFile, LocationStore, claimed_keys
@@ -436,3 +441,23 @@ def test_an_upsert_of_prepped_records_that_moved_is_refused(tmp_path: Path, url:
         client.delete([HoodieKey("a", "y")])
         with pytest.raises(HoodieUpsertException):
             client.upsert_prepped_records(stored)
+
+
+def test_what_crosses_to_tasks_can_be_pickled(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_table(tmp_path / "t")
+    run_tasks = LocalEngineContext.run_tasks
+
+    def pickled(self: Any, items: Any, function: Any) -> Any:
+        if type(function).__module__ == external_index.__name__:
+            items, function = pickle.loads(pickle.dumps((items, function)))
+        return run_tasks(self, items, function)
+
+    monkeypatch.setattr(LocalEngineContext, "run_tasks", pickled)
+    with make_client(tmp_path / "t", url) as client:
+        client.upsert(rows(("a", "x", 1, 1.0)))
+        assert client.upsert(rows(("a", "y", 2, 1.0), ("b", "x", 1, 1.0))).inserted_count == 2
+    factory = HoodieDatabaseIndex(config(tmp_path / "t", url)).store_factory()
+    find = pickle.loads(pickle.dumps(external_index._FindGroups(factory)))
+    batch = pa.record_batch([pa.array(["a", "b", "c"])], names=[RECORD_KEY])
+    (found,) = list(find(TaskIdentity(0, 0, 0), iter([batch])))
+    assert found.num_rows == 2
