@@ -87,9 +87,10 @@ def write(
         df: The rows; of a delete the keys.
         base_path: The table's folder.
         options: Hudi's options. ``hoodie.datasource.write.operation`` says what is done: ``upsert`` (the default),
-            ``insert``, ``bulk_insert`` or ``delete``.
+            ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` or ``insert_overwrite_table``.
         mode: ``append`` writes to the table. Where there is one already, ``overwrite`` deletes it first, with its
-            history; ``errorifexists`` refuses; ``ignore`` does nothing. A delete takes ``append`` only.
+            history (``insert_overwrite_table`` keeps that, and replaces the rows); ``errorifexists`` refuses;
+            ``ignore`` does nothing. A delete takes ``append`` only.
         storage_options: Options of the storage, for hoodie and its tasks.
         on_progress: Called with every `ProgressEvent`, as of `SparkRDDWriteClient`.
 
@@ -127,12 +128,14 @@ def write(
     if exists and save_mode is SaveMode.IGNORE:
         logger.info("nothing is written: there is a table at %s, and the mode is ignore", base_path)
         return None
+    # That operation replaces all rows by itself, and keeps the table's history.
+    replaces = exists and save_mode is SaveMode.OVERWRITE and operation != "insert_overwrite_table"
     with SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress) as client:
-        if not exists or save_mode is SaveMode.OVERWRITE:
+        if replaces or not exists:
             if operation == "delete":
                 raise TableNotFoundException(f"there is no table at {base_path} to delete from")
             _check_new_table(df, config)
-            if exists:
+            if replaces:
                 _delete_table(df, config)
             create_table(config)
         result: HoodieWriteResult = getattr(client, operation)(df)

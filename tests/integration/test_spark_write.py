@@ -97,6 +97,10 @@ def test_modes_say_what_happens_to_a_table_that_is_there(spark: SparkSession, tm
     assert (read(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)
     assert HoodieTableMetaClient.load(str(path)).table_config.table_name == "others"
     assert sorted(child.name for child in path.iterdir()) == [".hoodie", "y"]
+    hoodie.spark.write(
+        rows(spark, ("c", "z", 1, 3.0)), str(path), {**renamed, OPERATION: "insert_overwrite_table"}, "overwrite"
+    )
+    assert (read(path), commits(path)) == ([("c", "z", 1, 3.0)], 2), "the history stays"
 
 
 def test_a_table_that_the_rows_come_from_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
