@@ -636,6 +636,26 @@ class BaseHoodieWriteClient:
             call.summary = f"clean: {0 if metadata is None else metadata.total_files_deleted} files deleted"
         return metadata
 
+    def archive(self) -> int:
+        """Move old instants from the active timeline to the archive, once there are more than
+        ``hoodie.keep.max.commits``.
+
+        Runs after each commit by itself, after cleaning, unless ``hoodie.archive.automatic=false``.
+
+        Returns:
+            How many instants were moved.
+
+        Raises:
+            HoodieCorruptedDataException: The oldest instant that is due, or what decides about it, is damaged.
+            HoodieCommitException: A restore is pending.
+            HoodieIOException: Storage failed; call again.
+        """
+        with self._metrics.operation("archive") as call:
+            self._measure(None)
+            count = self._services.archive()
+            call.summary = f"archive: {count} instants archived"
+        return count
+
     def _refuse_errors(self, result: HoodieWriteResult, way_out: str | None = None) -> None:
         if not result.has_errors or (way_out is None and self._config.write.commit_on_errors):
             return

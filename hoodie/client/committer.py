@@ -238,8 +238,10 @@ class Committer:
         known = self._written_to.get(instant_time)
         if known is not None:
             others |= completed - known.completed
-            # What is older than all that is there was archived; other instants that are gone were rolled back.
-            others |= {time for time in known.completed - completed if time >= min(completed, default="")}
+            # What is older than all that is there was archived (savepointed ones stay); others that are gone were
+            # rolled back.
+            oldest = min(completed - timeline.savepoint_times, default="")
+            others |= {time for time in known.completed - completed if time >= oldest}
         return sorted(others)
 
     def _reconcile_with_markers(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
+from hoodie.client.timeline_archiver import HoodieTimelineArchiver
 from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -80,13 +81,18 @@ class TableServices:
         self, metrics: HoodieMetrics, is_forced: bool, may_delete_partitions: bool
     ) -> HoodieCleanMetadata | None:
         with metrics.step("clean") as step:
-            meta_client = self._prepare_table(metrics)
+            meta_client = self._prepare_table()
+            if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
+                with metrics.step("roll back failed writes"):
+                    RollbackService(meta_client, self._config, metrics, self._transactions).rollback_expired_writes()
             finished = self._finish_pending_cleans(meta_client, metrics, may_delete_partitions)
             with metrics.step("plan the clean") as planning:
-                planner = CleanPlanActionExecutor(self._context, self._config.clean, meta_client, may_delete_partitions)
                 with self._transactions.transaction(meta_client, "planning of a clean"):
                     if self._transactions.is_lock_required:
                         meta_client.reload_active_timeline()
+                    planner = CleanPlanActionExecutor(
+                        self._context, self._config.clean, meta_client, may_delete_partitions
+                    )
                     instant_time = planner.execute(self._empty_plan, is_forced)
                 self._empty_plan = planner.empty_plan or self._empty_plan
                 planning.count(files=0 if instant_time is None else None)
@@ -120,8 +126,8 @@ class TableServices:
             step.count(files=sum(metadata.total_files_deleted for metadata in finished))
         return finished
 
-    def _prepare_table(self, metrics: HoodieMetrics) -> HoodieTableMetaClient:
-        """The table, checked; failed writes are rolled back here where the policy says that cleaning does it."""
+    def _prepare_table(self) -> HoodieTableMetaClient:
+        """The table, checked, without a metadata table."""
         meta_client = load_table(self._config)
         restoring = meta_client.active_timeline.filter_actions(Action.RESTORE).filter_pending()
         if len(restoring):
@@ -130,10 +136,33 @@ class TableServices:
                 "cleaned or archived until it is finished"
             )
         switch_off_metadata_table(self._config, meta_client)
-        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
-            with metrics.step("roll back failed writes"):
-                RollbackService(meta_client, self._config, metrics, self._transactions).rollback_expired_writes()
         return meta_client
+
+    # --- archiving ----------------------------------------------------------------------------------------------
+
+    def archive(self) -> int:
+        """Move old instants from the active timeline to the archive, once there are too many.
+
+        Returns:
+            How many were moved.
+
+        Raises:
+            HoodieCorruptedDataException: The oldest instant that is due, or what decides about it, is damaged.
+            HoodieCommitException: A restore is pending.
+            HoodieIOException: Storage failed; call again.
+        """
+        self.wait()
+        return self._archive(self._metrics)
+
+    def _archive(self, metrics: HoodieMetrics) -> int:
+        with metrics.step("archive") as step:
+            meta_client = self._prepare_table()
+            with self._transactions.transaction(meta_client, "archiving"):
+                if self._transactions.is_lock_required:
+                    meta_client.reload_active_timeline()
+                count = HoodieTimelineArchiver(self._config, meta_client).archive_if_required()
+            step.count(records=count)
+        return count
 
     # --- after a commit -----------------------------------------------------------------------------------------
 
@@ -152,6 +181,8 @@ class TableServices:
             beside.append(lambda metrics: self._clean(metrics, is_forced=False, may_delete_partitions=False))
         elif clean.automatic:
             inline.append(lambda metrics: self._clean(metrics, False, may_delete_partitions=self._is_alone))
+        if self._config.archival.automatic:
+            (beside if self._config.archival.run_async else inline).append(self._archive)
         self._run(inline, self._metrics)
         if beside and (self._thread is None or not self._thread.is_alive()):
             # What is due while one is running is taken by the next.

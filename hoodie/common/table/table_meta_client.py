@@ -413,8 +413,14 @@ def _load_active_timeline(
     )
 
 
+_NEWEST_FILES = 2
+
+
 class _NewestArchivedTime:
-    """The greatest instant time of the archive; its files are read again only when their listing has changed."""
+    """The greatest instant time of the archive; its files are read again only when their listing has changed.
+
+    The newest files tell it: what is archived later has later instants active then, or is later itself.
+    """
 
     def __init__(self, storage: HoodieStorage, meta_path: str, archive_folder: str) -> None:
         self._storage = storage
@@ -426,7 +432,9 @@ class _NewestArchivedTime:
     def __call__(self) -> str | None:
         listing = self._storage.list_directory(storage_path.join(self._meta_path, self._archive_folder))
         if listing != self._listing:
-            archived = HoodieArchivedTimeline.load(self._storage, self._meta_path, self._archive_folder)
+            archived = HoodieArchivedTimeline.load(
+                self._storage, self._meta_path, self._archive_folder, newest_files=_NEWEST_FILES
+            )
             self._newest = archived.last_instant.requested_time if archived.last_instant is not None else None
             self._listing = listing
         return self._newest

@@ -29,6 +29,7 @@ COMMIT = [
     "post-commit",
     "  clean",
     "    plan the clean",
+    "  archive",
 ]
 UPSERT = [
     "read the input and its keys",

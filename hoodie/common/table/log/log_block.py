@@ -17,9 +17,17 @@ import attrs
 from hoodie.avro.timeline_metadata import decode_datums
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 
-__all__ = ["HeaderMetadataType", "HoodieLogBlock", "HoodieLogBlockType", "avro_datums", "avro_records"]
+__all__ = [
+    "AVRO_CONTENT_VERSION",
+    "HeaderMetadataType",
+    "HoodieLogBlock",
+    "HoodieLogBlockType",
+    "avro_datums",
+    "avro_records",
+]
 
-_AVRO_CONTENT_VERSION = 3
+AVRO_CONTENT_VERSION = 3
+"""Of the content of blocks of Avro."""
 _INT = struct.Struct(">i")
 
 
@@ -94,7 +102,7 @@ def avro_datums(block: HoodieLogBlock) -> list[bytes]:
     if block.block_type is not HoodieLogBlockType.AVRO_DATA or len(content) < 2 * _INT.size:
         raise HoodieCorruptedDataException(f"Cannot read Avro records of {block.source}: it holds none")
     version, count = _INT.unpack_from(content, 0)[0], _INT.unpack_from(content, _INT.size)[0]
-    if version != _AVRO_CONTENT_VERSION:
+    if version != AVRO_CONTENT_VERSION:
         raise HoodieNotSupportedException(
             f"Cannot read Avro records of {block.source}: version {version} of such blocks is not supported"
         )

@@ -38,6 +38,8 @@ __all__ = ["HoodieActiveTimeline"]
 logger = logging.getLogger(__name__)
 
 _MAX_ATTEMPTS = 200
+_MAX_LISTINGS = 10
+_LISTED_AT_ONCE = 300
 # More than the hour that daylight saving repeats.
 _SUSPICIOUS_LEAD = timedelta(hours=2)
 
@@ -109,7 +111,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             HoodieIOException: Storage failed.
         """
         return cls(
-            _effective(_list_states(storage, meta_path, layout)),
+            _list_instants(storage, meta_path, layout),
             storage=storage,
             meta_path=meta_path,
             layout=layout,
@@ -338,6 +340,21 @@ class HoodieActiveTimeline(HoodieTimeline):
         self.storage.delete_file(completed_path)
         logger.info("Made %s %s of %s pending again", action, instant_time, self.meta_path)
 
+    def delete_archived(self, states: Iterable[HoodieInstant]) -> None:
+        """Delete the files of instants that are in the archive; nothing happens to files that are gone.
+
+        Pending states go before completed ones, and completed ones oldest first: whoever lists the timeline meanwhile
+        finds each instant completed or gone, and none gone that is newer than one that is there.
+
+        Args:
+            states: All states of the instants.
+
+        Raises:
+            HoodieIOException: Storage failed; call again.
+        """
+        for state in sorted(states, key=lambda state: (state.is_completed, state.requested_time, -state.state)):
+            self.storage.delete_file(self.path_of(state))
+
     # --- reading instants -----------------------------------------------------------------------------------------
 
     def read_details(self, instant: HoodieInstant) -> bytes:
@@ -431,6 +448,44 @@ def _list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout)
         instant = None if status.is_directory else layout.parse_file_name(status.name)
         if instant is not None:
             yield instant
+
+
+def _list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> list[HoodieInstant]:
+    """List until the listing is one of a moment: archivers delete instants while it is made."""
+    instants: list[HoodieInstant] = []
+    for _ in range(_MAX_LISTINGS):
+        states = list(_list_states(storage, meta_path, layout))
+        instants = _effective(states)
+        folder = layout.active_path(meta_path)
+        doubtful = (
+            join(folder, layout.file_name(i.requested_time, i.action, i.state, i.completion_time))
+            for i in _doubtful(states, instants)
+        )
+        if all(map(storage.exists, doubtful)):
+            break
+        logger.info("The timeline of %s is being archived; listing it again", meta_path)
+    return instants
+
+
+def _doubtful(states: list[HoodieInstant], instants: list[HoodieInstant]) -> list[HoodieInstant]:
+    """Instants that make a listing a wrong one if they are gone already.
+
+    Archivers delete pending states first, then completed ones, oldest first. So when the oldest completed commit is
+    there still, no later one was gone before the listing ended. It is asked for when its pending states are gone, which
+    is how an archiving begins, or when the listing is so long that it was not made at once. And an instant that looks
+    pending and is older than it may have been completed, and archived between the two looks at its files.
+    """
+    saved = {i.requested_time for i in instants if i.action is Action.SAVEPOINT}
+    oldest = min(
+        (i for i in instants if i.is_completed and i.action in COMMIT_ACTIONS and i.requested_time not in saved),
+        key=lambda i: i.requested_time,
+        default=None,
+    )
+    if oldest is None:
+        return []
+    doubtful = [i for i in instants if i.is_pending and i.requested_time < oldest.requested_time]
+    is_whole = any(s.is_requested and s.requested_time == oldest.requested_time for s in states)
+    return doubtful if is_whole and len(states) <= _LISTED_AT_ONCE else [oldest, *doubtful]
 
 
 def _effective(states: Iterable[HoodieInstant]) -> list[HoodieInstant]:

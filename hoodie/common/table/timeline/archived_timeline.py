@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -18,18 +18,19 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieRepl
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.log.log_block import HoodieLogBlock, HoodieLogBlockType, avro_datums
 from hoodie.common.table.log.log_file_reader import read_log_blocks
+from hoodie.common.table.timeline.archived_entry import ROLLING_STAT
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
-__all__ = ["HoodieArchivedTimeline"]
+__all__ = ["HoodieArchivedTimeline", "archive_file_number", "read_archive_file"]
 
 logger = logging.getLogger(__name__)
 
+_MAX_LISTINGS = 5
 _FILE_NAME = re.compile(r"\.commits_\.archive\.(\d+)(_.*)?")
-_ROLLING_STAT = "ROLLING_STAT"
 _HEAD_SCHEMA = json.dumps(
     {
         "type": "record",
@@ -67,25 +68,34 @@ class HoodieArchivedTimeline(HoodieTimeline):
     _entries: Mapping[HoodieInstant, _Entry] = attrs.field(factory=dict, kw_only=True, eq=False)
 
     @classmethod
-    def load(cls, storage: HoodieStorage, meta_path: str, archive_folder: str) -> HoodieArchivedTimeline:
+    def load(
+        cls, storage: HoodieStorage, meta_path: str, archive_folder: str, newest_files: int | None = None
+    ) -> HoodieArchivedTimeline:
         """Read the archive of a table; one that was never archived has an empty one.
+
+        An instant may be active still, when an archiver is at work or died: who puts both together takes it once.
 
         Args:
             storage: Where the table is.
             meta_path: The table's ``.hoodie`` folder.
             archive_folder: The archive's folder in it (``hoodie.archivelog.folder``).
+            newest_files: Read so many files only, the newest; None reads all.
 
         Raises:
             HoodieCorruptedDataException: A file of the archive is damaged.
             HoodieIOException: Storage failed.
         """
-        newest: dict[tuple[str, Action], tuple[HoodieInstant, _Entry]] = {}
-        for path in _archive_files(storage, join(meta_path, archive_folder)):
-            for instant, entry in _read_file(storage, path):
-                key = instant.requested_time, instant.action.completed_action
-                if key not in newest or newest[key][0].state <= instant.state:
-                    newest[key] = instant, entry
-        entries = dict(newest.values())
+        folder = join(meta_path, archive_folder)
+        for attempt in range(1, _MAX_LISTINGS + 1):
+            paths = _archive_files(storage, folder)
+            try:
+                entries = _read_files(storage, paths[-newest_files:] if newest_files is not None else paths)
+            except FileNotFoundError as error:
+                if attempt == _MAX_LISTINGS:
+                    raise HoodieIOException(f"files of the archive {folder} vanish while it is read") from error
+                logger.info("files of the archive %s were merged meanwhile: %s", folder, error)
+            else:
+                break
         return cls(tuple(entries), entries=entries)
 
     def read_entry(self, instant: HoodieInstant) -> dict[str, Any]:
@@ -132,22 +142,44 @@ class HoodieArchivedTimeline(HoodieTimeline):
         return entry
 
 
+def archive_file_number(name: str) -> int | None:
+    """The number of a file of the archive, by which they are ordered; None for other files."""
+    match = _FILE_NAME.fullmatch(name)
+    return int(match[1]) if match and not name.endswith(".crc") else None
+
+
 def _archive_files(storage: HoodieStorage, path: str) -> list[str]:
     """The files of an archive in the order in which they were written."""
     numbered = []
     for status in storage.list_directory(path):
-        match = _FILE_NAME.fullmatch(status.name)
-        if match and not status.is_directory and not status.name.endswith(".crc"):
-            numbered.append((int(match[1]), status.path))
+        number = archive_file_number(status.name)
+        if number is not None and not status.is_directory:
+            numbered.append((number, status.path))
     return [path for _, path in sorted(numbered)]
 
 
-def _read_file(storage: HoodieStorage, path: str) -> Iterator[tuple[HoodieInstant, _Entry]]:
-    try:
-        data = storage.read(path)
-    except FileNotFoundError:
-        logger.info("Archive file %s was merged into another one meanwhile", path)
-        return
+def _read_files(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInstant, _Entry]:
+    newest: dict[tuple[str, Action], tuple[HoodieInstant, _Entry]] = {}
+    for path in paths:
+        for instant, entry in read_archive_file(storage, path):
+            key = instant.requested_time, instant.action.completed_action
+            if key not in newest or newest[key][0].state <= instant.state:
+                newest[key] = instant, entry
+    return dict(newest.values())
+
+
+def read_archive_file(storage: HoodieStorage, path: str) -> Iterator[tuple[HoodieInstant, _Entry]]:
+    """The entries of one file of the archive: instants in each state, and their encoded contents.
+
+    Args:
+        storage: Where the table is.
+        path: The file.
+
+    Raises:
+        FileNotFoundError: It was merged into another one meanwhile.
+        HoodieCorruptedDataException: It is damaged. (A torn block is left out with a warning.)
+    """
+    data = storage.read(path)
     for block in read_log_blocks(data, path):
         if block.block_type is HoodieLogBlockType.CORRUPT:
             logger.warning(
@@ -186,6 +218,6 @@ def _prepare(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Commit metadata of an entry without what the archiver added to it, and with what it dropped."""
     if metadata is None:
         return {}
-    extra = {key: value for key, value in (metadata.get("extraMetadata") or {}).items() if key != _ROLLING_STAT}
+    extra = {key: value for key, value in (metadata.get("extraMetadata") or {}).items() if key != ROLLING_STAT}
     is_compacted = metadata.get("operationType") == WriteOperationType.COMPACT
     return {"compacted": is_compacted, **metadata, "extraMetadata": extra}

@@ -32,7 +32,7 @@ from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage_path import file_name
 from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning
 
-__all__ = ["SAVEPOINTED_TIMESTAMPS", "CleanPlanner", "earliest_instant_to_retain", "files_that_stay"]
+__all__ = ["SAVEPOINTED_TIMESTAMPS", "CleanPlanner", "earliest_instant_to_retain", "files_that_stay", "read_last_clean"]
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +80,25 @@ def earliest_instant_to_retain(
     return earlier[-1] if earlier else None
 
 
+def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | None:
+    """What the newest completed clean reports; None when there is none, or it cannot be read.
+
+    Args:
+        timeline: Of the table.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    instant = timeline.filter_actions(Action.CLEAN).filter_completed_instants().last_instant
+    if instant is None:
+        return None
+    try:
+        return decode(timeline.read_details(instant), HoodieCleanMetadata, timeline.path_of(instant))
+    except HoodieCorruptedDataException as error:
+        logger.warning("%s: going on as if there had been no clean before", error)
+        return None
+
+
 class CleanPlanner:
     """Finds what one clean deletes.
 
@@ -116,14 +135,7 @@ class CleanPlanner:
     @cached_property
     def last_clean(self) -> HoodieCleanMetadata | None:
         """What the newest completed clean reports; None when there is none, or it cannot be read."""
-        instant = self._timeline.filter_actions(Action.CLEAN).filter_completed_instants().last_instant
-        if instant is None:
-            return None
-        try:
-            return decode(self._timeline.read_details(instant), HoodieCleanMetadata, self._timeline.path_of(instant))
-        except HoodieCorruptedDataException as error:
-            logger.warning("%s: cleaning as if there had been no clean before", error)
-            return None
+        return read_last_clean(self._timeline)
 
     @cached_property
     def savepoints(self) -> tuple[str, ...]:

@@ -1,0 +1,209 @@
+"""The files of the archive: append one, find out what the newest hold, merge small ones.
+
+Hudi: org.apache.hudi.client.HoodieTimelineArchiver (mergeArchiveFilesIfNecessary,
+verifyLastMergeArchiveFilesIfNecessary).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+
+from hoodie.avro.clean_metadata import HoodieMergeArchiveFilePlan
+from hoodie.avro.timeline_metadata import decode, encode
+from hoodie.common.table.log.log_block import HoodieLogBlockType, avro_datums
+from hoodie.common.table.log.log_block_writer import encode_avro_data_block
+from hoodie.common.table.log.log_file_reader import read_log_blocks
+from hoodie.common.table.timeline.archived_entry import entry_schema
+from hoodie.common.table.timeline.archived_timeline import archive_file_number, read_archive_file
+from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.config.archival_config import HoodieArchivalConfig
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_path import file_name, join
+
+__all__ = ["MERGE_PLAN_FILE_NAME", "ArchiveFiles"]
+
+logger = logging.getLogger(__name__)
+
+MERGE_PLAN_FILE_NAME = "mergeArchivePlan"
+"""Name that Hudi gives to the plan of a merge that is under way."""
+_WRITE_TOKEN = "1-0-1"
+
+
+class ArchiveFiles:
+    """The folder ``.hoodie/archived`` of one table, for the archiver.
+
+    Args:
+        storage: Where the table is.
+        folder: Full path of the archive.
+        archival: Sizes of blocks and merges.
+    """
+
+    def __init__(self, storage: HoodieStorage, folder: str, archival: HoodieArchivalConfig) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._archival = archival
+
+    def append(self, datums: Sequence[bytes]) -> str:
+        """Write a new file, which is the newest, with entries.
+
+        Returns:
+            Its path.
+
+        Raises:
+            HoodieIOException: Storage failed; the file is there as a whole or not at all.
+        """
+        content = b"".join(_blocks(entry_schema(), datums, self._archival.batch_size))
+        while True:
+            path = join(self._folder, self._next_name())
+            if self._storage.create_if_absent(path, content):
+                return path
+            logger.info("archive file %s was written by somebody else meanwhile", path)
+
+    def known_states(self, states: Collection[HoodieInstant]) -> set[HoodieInstant]:
+        """Those states of instants that are in the archive: of a run that died before it deleted them.
+
+        Read from the newest file backwards, up to the first that holds none of them.
+
+        Args:
+            states: States of instants that are active.
+        """
+        known: set[HoodieInstant] = set()
+        for status in self._newest_first():
+            found = {state for state, _ in read_archive_file(self._storage, status.path)}.intersection(states)
+            if not found:
+                break
+            known |= found
+        return known
+
+    # --- merging ------------------------------------------------------------------------------------------------
+
+    def merge_if_required(self) -> bool:
+        """Merge the newest files, as far as they are small, once there are enough of them.
+
+        Steps, each of which may be the last one of a process: the plan; the merged file, which gets the next number;
+        the small files are deleted; the plan is. Readers see entries twice in between, and take each once.
+
+        Returns:
+            Whether files were merged.
+
+        Raises:
+            HoodieCorruptedDataException: A file to be merged is damaged.
+            HoodieIOException: Storage failed; the next run finishes what was begun.
+        """
+        if not self._archival.merge_enable:
+            return False
+        small: list[FileStatus] = []
+        for status in self._newest_first():
+            if status.size_bytes > self._archival.merge_small_file_limit_bytes:
+                break
+            small.append(status)
+        if len(small) < self._archival.merge_files_batch_size:
+            return False
+        merged = join(self._folder, self._next_name())
+        plan = HoodieMergeArchiveFilePlan(tuple(status.path for status in small), file_name(merged))
+        self._storage.replace(self._plan_path, encode(plan))
+        content = b"".join(
+            _merged([status.path for status in reversed(small)], self._storage, self._archival.batch_size)
+        )
+        self._storage.create_if_absent(merged, content)
+        for status in small:
+            self._storage.delete_file(status.path)
+        self._storage.delete_file(self._plan_path)
+        logger.info("merged %d files of the archive into %s", len(small), merged)
+        return True
+
+    def finish_merge(self) -> None:
+        """Finish, or take back, a merge that a process left when it died, as its plan says.
+
+        While all small files are there, the merged one may be incomplete (Hudi writes it bit by bit): it goes. Once one
+        is gone, the merged one is whole: the others go.
+
+        Raises:
+            HoodieIOException: Storage failed; call again.
+        """
+        try:
+            content = self._storage.read(self._plan_path)
+        except FileNotFoundError:
+            return
+        try:
+            plan = decode(content, HoodieMergeArchiveFilePlan, self._plan_path)
+            candidates = [self._inside(path) for path in plan.candidate]
+            merged = self._inside(plan.merged_archive_file_name or "")
+        except HoodieCorruptedDataException as error:
+            logger.warning("a merge of archive files had not begun: %s", error)
+        else:
+            there = [path for path in candidates if self._storage.exists(path)]
+            if len(there) == len(candidates):
+                if self._holds_nothing_else(merged, candidates):
+                    self._storage.delete_file(merged)
+            elif self._storage.exists(merged):
+                for path in there:
+                    self._storage.delete_file(path)
+            logger.warning("finished a merge of archive files in %s that had stopped half-way", self._folder)
+        self._storage.delete_file(self._plan_path)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _holds_nothing_else(self, merged: str, candidates: Sequence[str]) -> bool:
+        """Whether a merged file holds only entries of the files that it was made of.
+
+        If it was not written yet, another archiver may have given its name to a new file.
+        """
+        if not self._storage.exists(merged):
+            return False
+        try:
+            states = {state for state, _ in read_archive_file(self._storage, merged)}
+        except HoodieCorruptedDataException:
+            return True
+        known = {state for path in candidates for state, _ in read_archive_file(self._storage, path)}
+        return states <= known
+
+    @property
+    def _plan_path(self) -> str:
+        return join(self._folder, MERGE_PLAN_FILE_NAME)
+
+    def _inside(self, path: str) -> str:
+        """The file of a name or path of a plan, in this folder: tables are moved, and plans are not trusted."""
+        name = file_name(path)
+        if archive_file_number(name) is None:
+            raise HoodieCorruptedDataException(f"the plan {self._plan_path} names {path!r}, which is no archive file")
+        return join(self._folder, name)
+
+    def _newest_first(self) -> list[FileStatus]:
+        numbered = []
+        for status in self._storage.list_directory(self._folder):
+            number = archive_file_number(status.name)
+            if number is not None and not status.is_directory:
+                numbered.append((number, status.path, status))
+        return [status for _, _, status in sorted(numbered, reverse=True)]
+
+    def _next_name(self) -> str:
+        newest = self._newest_first()
+        number = (archive_file_number(newest[0].name) or 0) if newest else 0
+        return f".commits_.archive.{number + 1}_{_WRITE_TOKEN}"
+
+
+def _blocks(schema: str, datums: Sequence[bytes], batch_size: int) -> Iterator[bytes]:
+    remaining = iter(datums)
+    while batch := list(islice(remaining, batch_size)):
+        yield encode_avro_data_block(schema, batch)
+
+
+def _merged(paths: Sequence[str], storage: HoodieStorage, batch_size: int) -> Iterator[bytes]:
+    """The blocks of several files, in their order; entries of one schema share blocks. Torn blocks are left out."""
+    schema: str | None = None
+    datums: list[bytes] = []
+    for path in paths:
+        for block in read_log_blocks(storage.read(path), path):
+            if block.block_type is not HoodieLogBlockType.AVRO_DATA or block.schema is None:
+                continue
+            if schema is not None and block.schema != schema:
+                yield from _blocks(schema, datums, batch_size)
+                datums = []
+            schema = block.schema
+            datums += avro_datums(block)
+    if schema is not None:
+        yield from _blocks(schema, datums, batch_size)

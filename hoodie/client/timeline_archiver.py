@@ -1,0 +1,237 @@
+"""Move old instants from the active timeline to the archive (timeline layout 1).
+
+The archive is a folder of log files with one record for each instant and state. An instant is written there first and
+deleted from the active timeline afterwards, pending states before completed ones, completed ones oldest first: whoever
+lists the timeline meanwhile finds each instant completed or gone, and none gone that is newer than one that is there.
+
+Hudi: org.apache.hudi.client.HoodieTimelineArchiver, org.apache.hudi.client.utils.ArchivalUtils.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import attrs
+
+from hoodie.client.archive_files import ArchiveFiles
+from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
+from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.timeline.archived_entry import encode_archived_entry
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_path import join
+from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean
+
+__all__ = ["HoodieTimelineArchiver"]
+
+logger = logging.getLogger(__name__)
+
+_Key = tuple[str, Action]
+_COUNTED_APART = (Action.CLEAN, Action.ROLLBACK)
+"""Actions that are archived by their own number."""
+
+
+@attrs.frozen
+class _Kept:
+    """How many commits stay, once there are too many."""
+
+    minimum: int
+    maximum: int
+
+
+class HoodieTimelineArchiver:
+    """Archives one table.
+
+    Args:
+        config: How many instants are kept.
+        meta_client: The table, its timeline freshly loaded.
+
+    Hudi: org.apache.hudi.client.HoodieTimelineArchiver. Differs: a replace commit is archived when the files that it
+        replaced are
+    gone, by looking, not by what cleans report; what a run wrote that died before it deleted is not written again.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, meta_client: HoodieTableMetaClient) -> None:
+        self._config = config
+        self._meta_client = meta_client
+        self._timeline = meta_client.active_timeline
+        self._archive = ArchiveFiles(
+            meta_client.storage, join(meta_client.meta_path, meta_client.table_config.archive_folder), config.archival
+        )
+
+    def archive_if_required(self) -> int:
+        """Archive what is due, and merge small files of the archive where that is switched on.
+
+        Returns:
+            How many instants left the active timeline.
+
+        Raises:
+            HoodieCorruptedDataException: The first instant that is due, or what decides about it, is damaged.
+            HoodieIOException: Storage failed; call again.
+        """
+        instants = self.instants_to_archive()
+        if instants or self._config.archival.merge_enable:
+            # A merge that is under way has given away the next file's name.
+            self._archive.finish_merge()
+        if instants:
+            instants = self._archive_instants(instants)
+        self._archive.merge_if_required()
+        return len(instants)
+
+    # --- what is due --------------------------------------------------------------------------------------------
+
+    def instants_to_archive(self) -> list[HoodieInstant]:
+        """The instants that are due, oldest first."""
+        kept = self._kept()
+        found = self._commits_to_archive(kept)
+        for action in _COUNTED_APART:
+            completed = self._timeline.filter_actions(action).filter_completed_instants().instants
+            if len(completed) > kept.maximum:
+                found += completed[: len(completed) - kept.minimum]
+        return sorted(found, key=lambda instant: instant.sort_key)
+
+    def _kept(self) -> _Kept:
+        """Minimum and maximum, raised to what the cleaner looks at."""
+        archival, timeline = self._config.archival, self._timeline
+        completed = timeline.commits_timeline().filter_completed_instants()
+        last = completed.last_instant
+        now = timeline.clock()
+        if last is not None and is_instant_time(last.requested_time):
+            now = parse_instant_time(last.requested_time, timeline.timezone)
+        earliest = earliest_instant_to_retain(timeline, self._config.clean, now, timeline.timezone)
+        minimum, maximum = archival.min_commits, archival.max_commits
+        if earliest is None:
+            return _Kept(minimum, maximum)
+        needed = len(completed.after(earliest.requested_time)) + 2
+        if minimum >= needed:
+            return _Kept(minimum, maximum)
+        logger.info(
+            "hoodie.keep.min.commits=%d is less than the cleaner of %s needs, which keeps what is readable from %s on: "
+            "archiving as if it were %d",
+            minimum,
+            self._meta_client.base_path,
+            earliest.requested_time,
+            needed,
+        )
+        return _Kept(needed, maximum + needed - minimum)
+
+    def _commits_to_archive(self, kept: _Kept) -> list[HoodieInstant]:
+        completed = self._timeline.commits_timeline().filter_completed_instants().instants
+        if len(completed) <= kept.maximum:
+            return []
+        savepoints = self._timeline.savepoint_times
+        bound = self._bound(completed)
+        due: list[HoodieInstant] = []
+        for instant in completed:
+            if len(due) == len(completed) - kept.minimum or (bound is not None and instant.requested_time >= bound):
+                break
+            if instant.requested_time in savepoints:
+                if not self._config.archival.beyond_savepoint:
+                    break
+                continue
+            if instant.action is Action.REPLACE_COMMIT and self._has_replaced_files(instant):
+                logger.info(
+                    "archiving of %s stops at %s: files that it replaced are there",
+                    self._meta_client.base_path,
+                    instant,
+                )
+                break
+            due.append(instant)
+        return due
+
+    def _bound(self, completed: Iterable[HoodieInstant]) -> str | None:
+        """The time of the first instant that must stay; None when none must."""
+        bounds: list[str] = []
+        if not self._config.archival.beyond_savepoint:
+            bounds += self._timeline.savepoint_times
+        pending = self._timeline.filter_pending().filter(lambda instant: instant.action is not Action.SAVEPOINT)
+        if pending.first_instant is not None:
+            first = pending.first_instant.requested_time
+            # A commit before it, by which a pending instant's files are told from those of archived ones.
+            bounds.append(max((i.requested_time for i in completed if i.requested_time < first), default=first))
+        if self._config.archival.block_on_latest_clean:
+            last = read_last_clean(self._timeline)
+            if last is not None and last.earliest_commit_to_retain:
+                bounds.append(last.earliest_commit_to_retain)
+        return min(bounds, default=None)
+
+    def _has_replaced_files(self, instant: HoodieInstant) -> bool:
+        """Whether a file is left of those that a replace commit hides: without it they would be seen again."""
+        metadata = self._timeline.read_commit_metadata(instant)
+        if not isinstance(metadata, HoodieReplaceCommitMetadata):
+            return False
+        replaced = {path: set(ids) for path, ids in metadata.partition_to_replace_file_ids.items() if ids}
+        files = FileSystemBackedTableMetadata(self._meta_client.storage, self._meta_client.base_path)
+        listed = files.list_files_of(sorted(replaced))
+        return any(
+            _file_id(status.name) in replaced[partition_path]
+            for partition_path, statuses in listed.items()
+            for status in statuses
+        )
+
+    # --- moving them --------------------------------------------------------------------------------------------
+
+    def _archive_instants(self, instants: list[HoodieInstant]) -> list[HoodieInstant]:
+        files = self._files_of(instants)
+        known = self._archive.known_states({state for states in files.values() for state in states})
+        datums: list[bytes] = []
+        done: list[HoodieInstant] = []
+        for instant in instants:
+            try:
+                states = files.get(_key(instant), {})
+                datums += [self._encode(state, status) for state, status in states.items() if state not in known]
+            except HoodieCorruptedDataException as error:
+                if not done:
+                    raise
+                logger.warning("archiving of %s stops before %s: %s", self._meta_client.base_path, instant, error)
+                break
+            done.append(instant)
+        if datums:
+            path = self._archive.append(datums)
+            logger.info("archived %d instants of %s to %s", len(done), self._meta_client.base_path, path)
+        self._delete_markers({instant.requested_time for instant in done})
+        self._timeline.delete_archived([state for instant in done for state in files.get(_key(instant), ())])
+        self._timeline = self._meta_client.reload_active_timeline()
+        return done
+
+    def _files_of(self, instants: Iterable[HoodieInstant]) -> dict[_Key, dict[HoodieInstant, FileStatus]]:
+        """Every state of the instants, the first one first, and its file."""
+        files: dict[_Key, list[tuple[HoodieInstant, FileStatus]]] = {_key(instant): [] for instant in instants}
+        layout = self._timeline.layout
+        for status in self._meta_client.storage.list_directory(layout.active_path(self._meta_client.meta_path)):
+            state = None if status.is_directory else layout.parse_file_name(status.name)
+            if state is not None and _key(state) in files:
+                files[_key(state)].append((state, status))
+        return {key: dict(sorted(found, key=lambda entry: entry[0].state)) for key, found in files.items()}
+
+    def _encode(self, state: HoodieInstant, status: FileStatus) -> bytes:
+        content = self._timeline.read_details(state)
+        moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
+        return encode_archived_entry(state, content, format_instant_time(moment, self._timeline.timezone), status.path)
+
+    def _delete_markers(self, instant_times: set[str]) -> None:
+        storage, meta_path = self._meta_client.storage, self._meta_client.meta_path
+        for entry in storage.list_directory(join(meta_path, TEMP_FOLDER_NAME)):
+            if entry.name in instant_times:
+                WriteMarkers(storage, meta_path, entry.name).delete_all()
+
+
+def _key(instant: HoodieInstant) -> _Key:
+    """What the states of one instant have in common."""
+    return instant.requested_time, instant.action.completed_action
+
+
+def _file_id(name: str) -> str | None:
+    base = parse_base_file_name(name)
+    if base is not None:
+        return base.file_id
+    log = parse_log_file_name(name)
+    return None if log is None else log.file_id

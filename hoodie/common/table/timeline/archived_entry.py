@@ -1,0 +1,144 @@
+"""Make the record of an instant that goes into the archive: its state, and what its file held.
+
+Hudi: org.apache.hudi.common.table.timeline.MetadataConversionUtils.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from hoodie.avro.timeline_metadata import decode_record, encode_datums, schema_of
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
+from hoodie.exception import HoodieCorruptedDataException, HoodieException
+
+__all__ = ["ENTRY_RECORD", "ROLLING_STAT", "encode_archived_entry", "entry_schema"]
+
+logger = logging.getLogger(__name__)
+
+ENTRY_RECORD = "HoodieArchivedMetaEntry"
+ROLLING_STAT = "ROLLING_STAT"
+"""Key that archivers of Hudi add to the extra metadata of commits, with an empty value."""
+_PLANS = {
+    (Action.COMPACTION, State.REQUESTED): ("hoodieCompactionPlan", "HoodieCompactionPlan"),
+    (Action.LOG_COMPACTION, State.REQUESTED): ("hoodieCompactionPlan", "HoodieCompactionPlan"),
+    (Action.CLEAN, State.REQUESTED): ("hoodieCleanerPlan", "HoodieCleanerPlan"),
+    (Action.CLEAN, State.INFLIGHT): ("hoodieCleanerPlan", "HoodieCleanerPlan"),
+    (Action.CLEAN, State.COMPLETED): ("hoodieCleanMetadata", "HoodieCleanMetadata"),
+    (Action.ROLLBACK, State.COMPLETED): ("hoodieRollbackMetadata", "HoodieRollbackMetadata"),
+    (Action.SAVEPOINT, State.COMPLETED): ("hoodieSavePointMetadata", "HoodieSavepointMetadata"),
+    (Action.REPLACE_COMMIT, State.REQUESTED): ("hoodieRequestedReplaceMetadata", "HoodieRequestedReplaceMetadata"),
+}
+"""Contents that are Avro: the field of the entry and the record; those of commits are JSON, others are left out."""
+
+
+@cache
+def entry_schema() -> str:
+    """The Avro schema of an entry, as JSON."""
+    return json.dumps(schema_of(ENTRY_RECORD), separators=(",", ":"))
+
+
+def encode_archived_entry(instant: HoodieInstant, content: bytes, transition_time: str, source: str) -> bytes:
+    """The encoded record of one instant in one state.
+
+    Args:
+        instant: The instant and the state.
+        content: The content of the state's file; may be empty.
+        transition_time: When that file was made, as an instant time.
+        source: The file's path, for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: The content of a completed instant is damaged. (That of a pending state is left
+            out with a warning then: nobody needs it any more.)
+    """
+    try:
+        field, value = _payload(instant, content, source)
+        return _encode(instant, transition_time, field, value)
+    except HoodieException as error:
+        if instant.state is State.COMPLETED:
+            raise HoodieCorruptedDataException(f"Cannot archive {instant}: {error}") from error
+        logger.warning("%s is archived without the content of %s, which is damaged: %s", instant, source, error)
+        return _encode(instant, transition_time, None, None)
+
+
+def _encode(instant: HoodieInstant, transition_time: str, field: str | None, value: Any) -> bytes:
+    entry: dict[str, Any] = {
+        "commitTime": instant.requested_time,
+        "actionType": str(instant.action),
+        "actionState": State(instant.state).name,
+        "stateTransitionTime": transition_time,
+        "version": 1,
+    }
+    if field is not None:
+        entry[field] = value
+    return encode_datums(ENTRY_RECORD, [_complete(ENTRY_RECORD, entry)])[0]
+
+
+def _payload(instant: HoodieInstant, content: bytes, source: str) -> tuple[str | None, Any]:
+    found = _PLANS.get((instant.action, instant.state))
+    if found is not None:
+        field, record = found
+        if not content and instant.state is not State.COMPLETED:
+            return None, None
+        return field, decode_record(content, record, source)
+    if instant.action is Action.REPLACE_COMMIT:
+        if not content and instant.state is not State.COMPLETED:
+            return None, None
+        if instant.state is State.COMPLETED:
+            return "hoodieReplaceCommitMetadata", _commit("HoodieReplaceCommitMetadata", content, source)
+        return "HoodieInflightReplaceMetadata", _commit("HoodieCommitMetadata", content, source)
+    if instant.action in COMMIT_ACTIONS:
+        if not content and instant.state is State.COMPLETED:
+            raise HoodieCorruptedDataException(f"{source} is empty")
+        return "hoodieCommitMetadata", _commit("HoodieCommitMetadata", content or b"{}", source)
+    return None, None
+
+
+def _commit(record: str, content: bytes, source: str) -> dict[str, Any]:
+    """Commit metadata as its Avro record, with what Hudi's archivers change about it."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise HoodieCorruptedDataException(f"Cannot read {source} as the JSON of a commit: {error}") from error
+    if not isinstance(value, dict):
+        raise HoodieCorruptedDataException(f"Cannot read {source} as the JSON of a commit: it is no object")
+    HoodieCommitMetadata.from_value(value, source)
+    extra = {key: text for key, text in (value.get("extraMetadata") or {}).items() if text is not None}
+    operation = value.get("operationType") or WriteOperationType.UNKNOWN.value
+    if value.get("compacted") is True:
+        operation = WriteOperationType.COMPACT.value
+    completed = _complete(
+        record,
+        {
+            **value,
+            "extraMetadata": {
+                **{key: text if isinstance(text, str) else json.dumps(text) for key, text in extra.items()},
+                ROLLING_STAT: "",
+            },
+            "operationType": operation,
+            "version": None,
+        },
+    )
+    stats = completed["partitionToWriteStats"] or {}
+    completed["partitionToWriteStats"] = {
+        partition_path: [_complete("HoodieWriteStat", stat) for stat in group]
+        for partition_path, group in stats.items()
+    }
+    return completed
+
+
+@cache
+def _defaults(record: str) -> Mapping[str, Any]:
+    return {field["name"]: field.get("default") for field in schema_of(record)["fields"]}
+
+
+def _complete(record: str, value: Any) -> dict[str, Any]:
+    """A value with exactly the fields of its record; those that it lacks have their defaults."""
+    if not isinstance(value, Mapping):
+        raise HoodieCorruptedDataException(f"a {record} is a {type(value).__name__}, not an object")
+    return {name: value.get(name, default) for name, default in _defaults(record).items()}
