@@ -20,6 +20,7 @@ from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
     COMMIT_TIME_META,
     CURRENT_ROW_POSITION,
+    META_COLUMNS,
     OPERATION,
     RECORD_KEY,
     RECORD_KEY_META,
@@ -38,6 +39,8 @@ __all__ = ["HoodieConcatHandle", "HoodieMergeHandle"]
 
 MERGE_BATCH_ROWS = 1 << 16
 """Rows of the old file that are merged at a time."""
+
+_COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
 
 SMALL_ROW_GROUP = 0.25
 """Row groups below this share of the wanted size are not kept as they are but joined, unless they are the last."""
@@ -112,7 +115,8 @@ class HoodieMergeHandle(HoodieWriteHandle):
         self._goes_on = False
 
     def open(self) -> None:
-        self._reader = HoodieParquetReader(self.context.storage, self.base_file.path).open()
+        # A file holds few commit times: as dictionaries they are read, merged and written by small numbers.
+        self._reader = HoodieParquetReader(self.context.storage, self.base_file.path, [COMMIT_TIME_META]).open()
         try:
             super().open()
         except BaseException:
@@ -403,16 +407,31 @@ class _Merge:
         new = handle._new_rows(incoming) if len(taken) else None
         merged = []
         for number, column in enumerate(stored):
-            if pa.types.is_dictionary(column.type) and number > 0:
+            if number == _COMMIT_TIME and pa.types.is_dictionary(column.type) and not column.null_count:
+                merged.append(_merged_dictionary(column, new[number] if new is not None else None, places))
+            elif pa.types.is_dictionary(column.type) and number != _COMMIT_TIME:
                 merged.append(constant_column(column.dictionary[0].as_py(), len(places)))
             elif new is None:
-                merged.append(column.take(indices))
+                merged.append(_plain(column).take(indices))
             else:
-                addition = new[number]
-                if pa.types.is_dictionary(addition.type):
-                    addition = addition.cast(column.type)
+                column, addition = _plain(column), _plain(new[number])
                 merged.append(pa.concat_arrays([column, addition]).take(indices))
         handle._append(merged, None)
+
+
+def _merged_dictionary(column: pa.DictionaryArray, addition: pa.Array | None, places: np.ndarray) -> pa.Array:
+    """Old values and a new one that is the same in all new rows, by their places; the old ones do not have it."""
+    values, codes = column.dictionary, column.indices.to_numpy()
+    if addition is None:
+        return pa.DictionaryArray.from_arrays(pa.array(codes[places]), values)
+    if not pa.types.is_dictionary(addition.type):
+        return pa.concat_arrays([_plain(column), addition]).take(pa.array(places))
+    codes = np.append(codes, np.full(len(addition), len(values), dtype=codes.dtype))[places]
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.concat_arrays([values, addition.dictionary]))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _kept_chunks(stored: StoredColumns, row_group: int, names: list[str]) -> dict[str, ColumnChunk]:

@@ -53,12 +53,14 @@ class HoodieParquetReader:
     Args:
         storage: Where the file is.
         path: Full path of the file.
+        dictionaries: Top-level columns of strings that `iter_batches` gives as dictionaries.
 
     Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetReader. Differs: gives batches.
     """
 
-    def __init__(self, storage: HoodieStorage, path: str) -> None:
+    def __init__(self, storage: HoodieStorage, path: str, dictionaries: Sequence[str] = ()) -> None:
         self._storage = storage
+        self._dictionaries = list(dictionaries)
         self._path = path
         self._stream: pa.NativeFile | None = None
         self._file: pq.ParquetFile | None = None
@@ -92,8 +94,9 @@ class HoodieParquetReader:
                 if self._stream.size() == 0:
                     raise self._corrupted("it is empty")
                 self._file = pq.ParquetFile(
-                    self._stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us"
-                )
+                    self._stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us",
+                    read_dictionary=self._dictionaries,
+                )  # fmt: skip
         except BaseException:
             self.close()
             raise
@@ -272,6 +275,9 @@ class HoodieParquetReader:
                 columns.append(pa.nulls(batch.num_rows, field.type))
                 continue
             column = batch.column(index)
+            if field.name in self._dictionaries and column.type == pa.dictionary(pa.int32(), field.type):
+                columns.append(column)
+                continue
             try:
                 columns.append(adapt_column(column, field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -279,6 +285,9 @@ class HoodieParquetReader:
                     f"reading {self._path}: column {field.name} is {column.type} in the file and cannot be read as "
                     f"{field.type}: {error}; read it with the schema that the file was written with"
                 ) from error
+        if self._dictionaries:
+            fields = [field.with_type(column.type) for field, column in zip(wanted, columns, strict=True)]
+            wanted = pa.schema(fields)
         return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
     def _corrupted(self, problem: object) -> HoodieCorruptedDataException:

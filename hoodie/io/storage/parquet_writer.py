@@ -452,7 +452,9 @@ class HoodieParquetWriter:
             before = self._stream.tell() + self._kept_bytes
             names = self._file_schema.names
             batches = [_with_schema(batch.select(names), self._file_schema) for batch in self._buffer]
-            file.write_table(pa.Table.from_batches(batches, self._file_schema), row_group_size=self._buffered_rows)
+            # Parquet has one dictionary for a column of a row group; for a second one Arrow would write values plainly.
+            rows = pa.Table.from_batches(batches, self._file_schema).unify_dictionaries()
+            file.write_table(rows, row_group_size=self._buffered_rows)
             if self._own_columns:
                 self._own_chunks.append(self._write_own_columns())
             written = self._stream.tell() - before

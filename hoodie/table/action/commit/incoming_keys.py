@@ -10,6 +10,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.bloom.key_blocks import are_surely_distinct
 from hoodie.common.data.data import HoodieData
 from hoodie.common.data.fingerprint import fingerprint
 from hoodie.common.engine.engine_context import Shared
@@ -66,8 +67,8 @@ class IncomingKeys:
 
     def has_duplicates(self, is_global: bool = False) -> bool:
         """Whether two rows have the same record key and partition path; with ``is_global`` the same record key."""
-        count = self.table.num_rows
-        if count < 2 or len(pc.unique(self.table[RECORD_KEY])) == count:
+        count, keys = self.table.num_rows, self.table[RECORD_KEY]
+        if count < 2 or (not keys.null_count and are_surely_distinct(keys)) or len(pc.unique(keys)) == count:
             return False
         if is_global:
             return True
