@@ -23,10 +23,11 @@ from typing import Any, TypeVar
 import attrs
 from avro.datafile import DataFileReader, DataFileWriter
 from avro.errors import AvroException
-from avro.io import BinaryDecoder, BinaryEncoder, DatumReader, DatumWriter
+from avro.io import BinaryDecoder, DatumReader, DatumWriter
 from avro.schema import Schema
 from avro.schema import parse as parse_schema
 
+from hoodie.avro.datum_encoder import DatumEncoder, datum_encoder
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 
 __all__ = [
@@ -376,15 +377,15 @@ def encode_datums(name: str, values: Iterable[Mapping[str, Any]]) -> list[bytes]
     Raises:
         HoodieException: A field has a value that its schema does not allow.
     """
-    writer = DatumWriter(_parsed_schema(name))
+    encoder = _datum_encoder(name)
     datums = []
     for value in values:
-        buffer = io.BytesIO()
+        datum = bytearray()
         try:
-            writer.write(dict(value), BinaryEncoder(buffer))
-        except (AvroException, AttributeError, TypeError, ValueError, struct.error) as error:
-            raise HoodieException(f"Cannot write a {name}: {error}") from error
-        datums.append(buffer.getvalue())
+            encoder(datum, value)
+        except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
+            raise HoodieException(f"Cannot write a {name}: {_describe(error)}") from error
+        datums.append(bytes(datum))
     return datums
 
 
@@ -457,6 +458,11 @@ def _type_of(text: str, defined: set[str]) -> Any:
 @functools.cache
 def _parsed_schema(name: str) -> Schema:
     return parse_schema(json.dumps(schema_of(name)))
+
+
+@functools.cache
+def _datum_encoder(name: str) -> DatumEncoder:
+    return datum_encoder(schema_of(name))
 
 
 @functools.lru_cache(maxsize=16)
