@@ -15,15 +15,15 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
-from avro.datafile import DataFileReader, DataFileWriter
-from avro.errors import AvroException
-from avro.io import BinaryDecoder, DatumReader, DatumWriter
+from avro.datafile import DataFileReader
+from avro.io import BinaryDecoder, DatumReader
 from avro.schema import Schema
 from avro.schema import parse as parse_schema
 
@@ -164,6 +164,9 @@ RECORDS: Mapping[str, str] = {
 ``T?`` is null or T with the default null, ``T?!`` the same without a default, ``T?=x`` is T or null with the default x.
 """
 
+_METADATA_ENCODER = datum_encoder({"type": "map", "values": "string"})
+"""Of a container's header; its values are bytes, which are encoded as texts are."""
+_LONG_ENCODER = datum_encoder("long")
 _STRING = {"type": "string", "avro.java.string": "String"}
 _PRIMITIVES = frozenset({"boolean", "int", "long", "double"})
 _FIELD = re.compile(r"(?P<name>\w+) (?P<type>[^=?!\s]*(?:\?[\]}]+)?)(?P<nullable>\??)(?P<bare>!?)(?:=(?P<default>.+))?")
@@ -328,15 +331,14 @@ def encode_record(name: str, value: Mapping[str, Any]) -> bytes:
     Raises:
         HoodieException: A field has a value that its schema does not allow.
     """
-    schema = _parsed_schema(name)
-    buffer = io.BytesIO()
-    try:
-        writer = DataFileWriter(buffer, DatumWriter(schema), schema)
-        writer.append(dict(value))
-        writer.flush()
-    except (AvroException, AttributeError, TypeError, ValueError) as error:
-        raise HoodieException(f"Cannot write a {name}: {error}") from error
-    return buffer.getvalue()
+    [datum] = encode_datums(name, [value])
+    sync_marker = os.urandom(16)
+    out = bytearray(b"Obj\x01")
+    _METADATA_ENCODER(out, {"avro.codec": "null", "avro.schema": _schema_text(name)})
+    out += sync_marker
+    _LONG_ENCODER(out, 1)
+    _LONG_ENCODER(out, len(datum))
+    return bytes(out + datum + sync_marker)
 
 
 def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
@@ -458,6 +460,11 @@ def _type_of(text: str, defined: set[str]) -> Any:
 @functools.cache
 def _parsed_schema(name: str) -> Schema:
     return parse_schema(json.dumps(schema_of(name)))
+
+
+@functools.cache
+def _schema_text(name: str) -> str:
+    return json.dumps(schema_of(name), separators=(",", ":"))
 
 
 @functools.cache
