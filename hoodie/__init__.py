@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.table_writer import write_table
 from hoodie.client.write_result import HoodieWriteResult
@@ -14,6 +15,7 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
     HoodieClusteringUpdateException,
+    HoodieCommitCallbackException,
     HoodieCommitException,
     HoodieConfigException,
     HoodieCorruptedDataException,
@@ -64,6 +66,8 @@ __all__ = [
     "HoodieSparkEngineContext",
     "HoodieTableMetaClient",
     "HoodieTableType",
+    "HoodieWriteCommitCallback",
+    "HoodieWriteCommitCallbackMessage",
     "HoodieWriteConfig",
     "HoodieWriteResult",
     "MergeOutcome",
@@ -76,6 +80,7 @@ __all__ = [
     "scan_table",
     "write_table",
     "HoodieClusteringUpdateException",
+    "HoodieCommitCallbackException",
     "HoodieCommitException",
     "HoodieConfigException",
     "HoodieCorruptedDataException",

@@ -41,6 +41,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "HoodieClusteringUpdateException",
+    "HoodieCommitCallbackException",
     "HoodieCommitException",
     "HoodieConfigException",
     "HoodieCorruptedDataException",
@@ -213,6 +214,10 @@ class HoodieRestoreException(HoodieException):
 
 class HoodieHeartbeatException(HoodieException):
     """Another writer's heartbeat is fresh, so its instant is no failed write; or this writer's own has expired."""
+
+
+class HoodieCommitCallbackException(HoodieException):
+    """A callback could not tell of a commit, which stands."""
 
 
 class HoodieLockException(HoodieException):

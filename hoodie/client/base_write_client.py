@@ -15,6 +15,7 @@ import attrs
 from hoodie import exception
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
+from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.committer import Committer
 from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
 from hoodie.client.open_table import load_table, switch_off_metadata_table
@@ -140,7 +141,10 @@ class BaseHoodieWriteClient:
         self._open_instants: dict[str, Action] = {}
         self._transactions = TransactionManager(config)
         self._heartbeats = HoodieHeartbeatClient(config.write)
-        self._committer = Committer(config, self._metrics, self._index, context, self._transactions, self._heartbeats)
+        self._callbacks = CommitCallbacks(config)
+        self._committer = Committer(
+            config, self._metrics, self._index, context, self._transactions, self._heartbeats, self._callbacks
+        )
         self._services = TableServices(context, config, self._metrics, self._transactions)
 
     def __enter__(self) -> Self:
@@ -501,7 +505,7 @@ class BaseHoodieWriteClient:
         service_errors: list[str] = []
         if is_committed:
             with self._metrics.step("post-commit"):
-                service_errors = self.post_commit(instant_time) or []
+                service_errors = [*self._callbacks.take_failures(), *(self.post_commit(instant_time) or [])]
         return attrs.evolve(
             result, is_committed=is_committed, service_errors=tuple(service_errors), steps=self._metrics.steps
         )
@@ -578,6 +582,7 @@ class BaseHoodieWriteClient:
             is_committed = self._commit(instant_time, result, dict(extra_metadata or {}))
             if is_committed:
                 with self._metrics.step("post-commit"):
+                    self._callbacks.take_failures()
                     self.post_commit(instant_time)
             call.summary = f"commit {instant_time}" if is_committed else f"nothing to commit at {instant_time}"
         return is_committed

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import attrs
 
+from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
 from hoodie.client.open_table import load_table
 from hoodie.client.rollback_service import RollbackService
@@ -54,6 +55,7 @@ class Committer:
         context: The engine that the index does so with.
         transactions: The table's lock.
         heartbeats: The signs of life of the instants that the client writes.
+        callbacks: Told of what was completed.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Committer:
         context: HoodieEngineContext,
         transactions: TransactionManager,
         heartbeats: HoodieHeartbeatClient,
+        callbacks: CommitCallbacks,
     ) -> None:
         self._config = config
         self._metrics = metrics
@@ -71,6 +74,7 @@ class Committer:
         self._context = context
         self._transactions = transactions
         self._heartbeats = heartbeats
+        self._callbacks = callbacks
         self._resolver = ConflictResolver(config)
         self._written_to: dict[str, WriteStart] = {}
         """Instant that is being written -> the writes of the table as its write found them."""
@@ -165,6 +169,10 @@ class Committer:
             # The instant is completed: the caller must not hear of a failed write.
             logger.warning("after instant %s was completed: %s", instant_time, error)
         self.forget(instant_time)
+        if self._callbacks.is_on:
+            with self._metrics.step("call the callback"):
+                name = meta_client.table_config.table_name
+                self._callbacks.tell(instant_time, name, meta_client.base_path, action, metadata)
         if others:
             # Without a lock nothing prevents that. Each of two writers looks after it has completed its own instant, so
             # at least one of them sees the other.

@@ -33,8 +33,8 @@ class HoodieWriteResult:
         commit_metadata: What the commit stores, or would.
         is_committed: Whether the instant is completed: True with auto-commit.
         partition_to_replace_file_ids: File groups that the commit replaces.
-        service_errors: What went wrong in table services after the commit (cleaning, archiving); the commit stands,
-            and the next run goes on with it.
+        service_errors: What went wrong after the commit, in a callback or in table services (cleaning, archiving); the
+            commit stands, and the next run of a service goes on with it.
         steps: The steps of the write and what they took; ``docs/progress-and-metrics.md`` names them.
     """
 
@@ -101,7 +101,7 @@ class HoodieWriteResult:
         """The outcome in a line."""
         parts = ", ".join(f"{value:,} {name}" for name, value in self._figures() if value or name == "inserted")
         state = "committed" if self.is_committed else "not committed"
-        note = f"; table services failed: {'; '.join(self.service_errors)}" if self.service_errors else ""
+        note = f"; failed after the commit: {'; '.join(self.service_errors)}" if self.service_errors else ""
         return f"{self.operation.value} {self.instant_time}: {parts} ({state}{note})"
 
     def __repr__(self) -> str:

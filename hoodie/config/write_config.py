@@ -22,6 +22,7 @@ from hoodie.common.config.property import (
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
 from hoodie.config.archival_config import HoodieArchivalConfig
+from hoodie.config.callback_config import HoodieWriteCommitCallbackConfig
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
@@ -52,6 +53,7 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "clean": HoodieCleanConfig,
         "archival": HoodieArchivalConfig,
         "lock": HoodieLockConfig,
+        "callback": HoodieWriteCommitCallbackConfig,
     }
 )
 _PREFIX = "hoodie."
@@ -95,6 +97,7 @@ class HoodieWriteConfig:
         clean: Which versions of files are kept, and when the others are deleted.
         archival: How long the active timeline is, and how its archive is kept.
         lock: What keeps several writers apart.
+        callback: Who is told of each commit.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -114,6 +117,7 @@ class HoodieWriteConfig:
     clean: HoodieCleanConfig = attrs.field(factory=HoodieCleanConfig)
     archival: HoodieArchivalConfig = attrs.field(factory=HoodieArchivalConfig)
     lock: HoodieLockConfig = attrs.field(factory=HoodieLockConfig)
+    callback: HoodieWriteCommitCallbackConfig = attrs.field(factory=HoodieWriteCommitCallbackConfig)
 
     @classmethod
     def from_properties(

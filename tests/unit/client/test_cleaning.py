@@ -464,7 +464,7 @@ def test_a_failure_of_the_cleaner_does_not_fail_the_write(
     assert result.is_committed
     [error] = result.service_errors
     assert error.startswith("HoodieCorruptedDataException: the plan ")
-    assert "committed; table services failed: HoodieCorrupted" in repr(result)
+    assert "committed; failed after the commit: HoodieCorrupted" in repr(result)
     assert "failed after a commit, which stands" in caplog.text
     assert ("n", "x", 99) in table.read()
 

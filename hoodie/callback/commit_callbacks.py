@@ -1,0 +1,92 @@
+"""Make the callback that a configuration names, and call it so that its errors do no harm.
+
+Hudi: org.apache.hudi.callback.util.HoodieCommitCallbackFactory.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from hoodie.callback.http_callback import HoodieWriteCommitHttpCallback
+from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.util.class_loading import load_class
+from hoodie.config.callback_config import HTTP_CALLBACK
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieConfigException
+
+__all__ = ["CommitCallbacks", "create_callback"]
+
+logger = logging.getLogger(__name__)
+
+_CLASS_KEY = "hoodie.write.commit.callback.class"
+
+
+def create_callback(config: HoodieWriteConfig) -> HoodieWriteCommitCallback | None:
+    """The callback of a writer's configuration; None where it is off.
+
+    Raises:
+        HoodieConfigException: The class cannot be loaded, is no callback, or lacks a property that it needs.
+    """
+    if not config.callback.is_on:
+        return None
+    name = config.callback.class_name
+    if name in (HTTP_CALLBACK, HTTP_CALLBACK.rpartition(".")[2]):
+        return HoodieWriteCommitHttpCallback(config)
+    found = load_class(name, _CLASS_KEY)
+    if not issubclass(found, HoodieWriteCommitCallback):
+        raise HoodieConfigException(f"{_CLASS_KEY} = {name} is no subclass of hoodie.HoodieWriteCommitCallback")
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        raise HoodieConfigException(f"{_CLASS_KEY} = {name} does not define {', '.join(missing)}")
+    callback: HoodieWriteCommitCallback = found(config)
+    return callback
+
+
+class CommitCallbacks:
+    """Tells of commits; never fails.
+
+    Args:
+        config: The writer's configuration.
+
+    Raises:
+        HoodieConfigException: As `create_callback`.
+    """
+
+    def __init__(self, config: HoodieWriteConfig) -> None:
+        self._callback = create_callback(config)
+        self._failures: list[str] = []
+
+    @property
+    def is_on(self) -> bool:
+        """Whether somebody wants to be told."""
+        return self._callback is not None
+
+    def tell(
+        self, instant_time: str, table_name: str, base_path: str, action: str, metadata: HoodieCommitMetadata
+    ) -> None:
+        """Call the callback; what goes wrong there is logged, and kept for `take_failures`.
+
+        Args:
+            instant_time: The commit.
+            table_name: The table.
+            base_path: Its folder.
+            action: The commit's action.
+            metadata: What the commit stored.
+        """
+        if self._callback is None:
+            return
+        try:
+            self._callback.call(
+                HoodieWriteCommitCallbackMessage(instant_time, table_name, base_path, str(action), metadata)
+            )
+        except Exception as error:
+            logger.warning(
+                "the callback %s failed after commit %s of %s, which stands: nobody was told of it",
+                type(self._callback).__name__, instant_time, base_path, exc_info=True,
+            )  # fmt: skip
+            self._failures.append(f"callback of {instant_time}: {type(error).__name__}: {error}")
+
+    def take_failures(self) -> list[str]:
+        """What went wrong since the last call, a line for each."""
+        failures, self._failures = self._failures, []
+        return failures
