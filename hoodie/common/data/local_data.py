@@ -35,6 +35,9 @@ BATCH_ROWS = 1 << 17
 BATCH_BYTES = 1 << 28
 """Bytes that a batch of taken rows has at most, by the average of the table: far from 2 GiB, the end of its offsets."""
 
+_FEW_ROWS = 1 << 14
+"""Rows of a batch on average below which batches are joined before rows are taken from them."""
+
 
 class LocalData(HoodieData):
     """Partitions of batches in this process.
@@ -173,11 +176,11 @@ class LocalData(HoodieData):
     def _routed(self, table: pa.Table, numbers: np.ndarray, num_partitions: int) -> LocalData:
         order = np.argsort(numbers, kind="stable")
         bounds = np.searchsorted(numbers[order], np.arange(num_partitions + 1))
-        rows = _Rows(table)
+        rows = _Rows(table, as_given=True)
         return LocalData(
             self._context,
             self._schema,
-            [_taken([(rows, order[low:high])], self._schema) for low, high in pairwise(bounds)],
+            [_taken_in_order(rows, order[low:high]) for low, high in pairwise(bounds)],
         )
 
     def _check_columns(self, columns: Sequence[str]) -> None:
@@ -336,22 +339,44 @@ def _taken(sides: Sequence[tuple[_Rows, np.ndarray]], schema: pa.Schema) -> Part
     return run
 
 
+def _taken_in_order(rows: _Rows, numbers: np.ndarray) -> Partition:
+    """Rows of a table whose numbers grow."""
+
+    def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+        for batch, mine in rows.by_batch(numbers):
+            for low in range(0, len(mine), rows.rows_of_batch):
+                yield _take(batch, mine[low : low + rows.rows_of_batch])
+
+    return run
+
+
 class _Rows:
     """The rows of a table by their number, of any type and size.
 
     Arrow's own `take` joins the chunks of a column first, which fails where one has more than 2 GiB of strings, or
     more than 2**31 elements in its lists.
+
+    Args:
+        table: The rows.
+        as_given: Leave them in the batches that they came in, without a copy, unless these are small: for `by_batch`.
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        try:
-            whole = table.combine_chunks()
-        except pa.ArrowInvalid:
-            whole = table
-        self._batches = whole.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
-        self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
+    def __init__(self, table: pa.Table, as_given: bool = False) -> None:
+        batches = _batches(table)
+        if not as_given or len(batches) > 16 + table.num_rows // _FEW_ROWS:
+            batches = _batches(_combined(table))
+        self._batches = batches
+        self._starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
         row_bytes = -(-table.nbytes // max(1, table.num_rows))
         self.rows_of_batch = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
+
+    def by_batch(self, rows: np.ndarray) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+        """Batches, and which rows of each are among those of growing numbers; those without any are left out."""
+        starts = self._starts
+        places = np.searchsorted(rows, starts)
+        for batch, start, low, high in zip(self._batches, starts[:-1], places[:-1], places[1:], strict=True):
+            if low < high:
+                yield batch, rows[low:high] - start
 
     def take(self, rows: np.ndarray) -> pa.RecordBatch:
         """Rows of these numbers in their order; nulls for -1."""
@@ -370,6 +395,18 @@ class _Rows:
         if len(together) > 1:
             raise pa.ArrowInvalid("the rows hold more strings than one array does")
         return _take(together[0] if together else self._batches[0].slice(0, 0), places)
+
+
+def _combined(table: pa.Table) -> pa.Table:
+    """The table in one piece, where that can be."""
+    try:
+        return table.combine_chunks()
+    except pa.ArrowInvalid:
+        return table
+
+
+def _batches(table: pa.Table) -> list[pa.RecordBatch]:
+    return table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
 
 
 def _take(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
