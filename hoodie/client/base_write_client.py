@@ -476,6 +476,9 @@ class BaseHoodieWriteClient:
                 meta_client = load_table(self._config)
                 self._committer.begin_write(meta_client, instant_time, _EXECUTORS[operation].action)
                 table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
+                if not started_here:
+                    # A client with another index may have started it, or another writer committed since.
+                    check_layout(self._index, meta_client, table.record_key_fields)
             if operation is WriteOperationType.DELETE_PARTITION:
                 schemas = WriteInput(table).table_schemas()
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)

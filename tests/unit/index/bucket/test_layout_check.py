@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from hoodie import HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.fs.file_names import new_file_id_prefix
 from hoodie.exception import HoodieConfigException, HoodieIndexException
 from hoodie.index.index_factory import create_index
-from tests.unit.index.bucket.test_simple_bucket_index import BUCKETS, make_table, read, write
+from tests.unit.index.bucket.test_simple_bucket_index import BUCKETS, config_of, make_table, read, rows_of, write
 
 RECORDS = {(f"k{number}", "north"): number for number in range(50)}
 COUNT = "hoodie__bucket__index__num__buckets"
@@ -126,3 +126,19 @@ def test_ids_of_other_indexes_never_look_like_those_of_buckets() -> None:
 def test_a_plan_of_an_upsert_is_refused_like_the_upsert(tmp_path: Path) -> None:
     write(make_table(tmp_path), "upsert", RECORDS)
     assert_refused(tmp_path, "was written with hoodie.index.type=BUCKET", "explain_upsert", **SIMPLE)
+
+
+@pytest.mark.parametrize("options", [SIMPLE, {COUNT: 2 * BUCKETS}])
+def test_an_instant_that_another_client_started_is_refused_as_well(tmp_path: Path, options: dict[str, Any]) -> None:
+    base_path = make_table(tmp_path)
+    write(base_path, "upsert", RECORDS)
+    names = {key.replace("__", "."): value for key, value in options.items()}
+    with (
+        HoodieLocalWriteClient(config_of(base_path)) as owner,
+        HoodieLocalWriteClient(config_of(base_path, names)) as other,
+    ):
+        instant_time = owner.start_commit()
+        with pytest.raises(HoodieIndexException, match="nothing was written"):
+            other.upsert(rows_of({("new", "north"): 1, **RECORDS}), instant_time)
+        owner.upsert(rows_of(RECORDS), instant_time)
+    assert len(read(base_path)) == len(RECORDS)
