@@ -44,6 +44,7 @@ _ELEMENT_TYPE, _ELEMENT_LENGTH, _ELEMENT_REPETITION, _ELEMENT_NAME, _ELEMENT_CHI
 _ENCODINGS, _PATH, _CODEC, _VALUES, _PLAIN_BYTES, _STORED_BYTES = range(2, 8)
 _DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _PAGES = 9, 10, 11, 12, 13
 _BLOOM_OFFSET, _BLOOM_LENGTH, _SIZES = 14, 15, 16
+_OLD_RANGE = (1, 2)
 _NULLS, _MAX, _MIN, _MAX_EXACT, _MIN_EXACT = 3, 5, 6, 7, 8
 
 
@@ -321,6 +322,10 @@ def _relative(metadata: Struct) -> tuple[int, Struct]:
     start = _start(metadata)
     dropped = (_INDEX_OFFSET, _BLOOM_OFFSET, _BLOOM_LENGTH, _DICTIONARY_OFFSET)
     moved = {number: field for number, field in metadata.items() if number not in dropped}
+    if _STATISTICS in metadata:
+        # Readers trust old smallest and largest values by the writer that the footer names, which is another one now.
+        kept = {number: field for number, field in metadata[_STATISTICS].value.items() if number not in _OLD_RANGE}
+        moved[_STATISTICS] = Field(STRUCT, kept)
     moved[_DATA_OFFSET] = Field(I64, metadata[_DATA_OFFSET].value - start)
     if moved[_DATA_OFFSET].value:
         moved[_DICTIONARY_OFFSET] = Field(I64, 0)

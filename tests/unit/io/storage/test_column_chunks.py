@@ -120,3 +120,30 @@ def test_a_column_that_is_never_null_is_another_plan() -> None:
 def test_a_file_without_a_footer_is_damaged() -> None:
     with pytest.raises(HoodieCorruptedDataException, match=r"f\.parquet does not end"):
         StoredColumns(pa.BufferReader(b"PAR1 and no more"), "f.parquet")
+
+
+def test_every_key_column_of_real_hudi_moves_to_another_file(shared_tables: Path) -> None:
+    moved = 0
+    for path in shared_tables.rglob("*.parquet"):
+        if path.name.startswith(".") or path.read_bytes()[-4:] != b"PAR1":
+            continue
+        file = pq.ParquetFile(path)
+        if "_hoodie_record_key" not in file.schema_arrow.names or not file.metadata.num_rows:
+            continue
+        stored = StoredColumns(pa.OSFile(str(path)), str(path))
+        chunk = stored.chunk(0, "_hoodie_record_key")
+        assert stored.plans["_hoodie_record_key"] == ColumnPlan.of_strings(nullable=True)
+        more = encoded_column(pa.chunked_array([["~"]]), KEY, **(OPTIONS | {"compression": codec_of(file)}))
+        data = file_of(chunk.followed_by(more).named("key"), chunk.rows + 1)
+        found = pq.ParquetFile(pa.BufferReader(data))
+        keys = file.read_row_group(0, ["_hoodie_record_key"])[0].to_pylist()
+        assert found.read()["key"].to_pylist() == [*keys, "~"]
+        statistics = found.metadata.row_group(0).column(0).statistics
+        if statistics is not None and statistics.has_min_max:
+            assert (statistics.min, statistics.max) == (min(keys), "~")
+        moved += 1
+    assert moved > 50
+
+
+def codec_of(file: pq.ParquetFile) -> str:
+    return {"UNCOMPRESSED": "none"}.get(found := file.metadata.row_group(0).column(0).compression, found.lower())
