@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 
@@ -7,6 +9,7 @@ from hoodie.common.data.data import HoodieData
 from hoodie.common.data.local_data import LocalData
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.common.engine.task_identity import TaskIdentity
 from tests.contract.data_contract import DataContract
 
 
@@ -62,3 +65,20 @@ class TestLocalData(DataContract):
                 (1, "b"), (2, "a"), (3, "c"), (4, None), (5, "b"),
             ]  # fmt: skip
         assert data.count_by(["key", "none"]).num_rows == 4
+
+    @pytest.mark.parametrize("batch_rows", [1, 30_000])
+    def test_rows_of_many_batches_are_routed_in_their_order(self, context: LocalEngineContext, batch_rows: int) -> None:
+        count = 60_000 if batch_rows > 1 else 300
+        numbers = pa.array([number * 7 % 5 for number in range(count)], pa.int32())
+        table = pa.table({"number": numbers, "row": range(count)})
+        batches = table.to_batches(max_chunksize=batch_rows)
+        routed = context.to_data(pa.Table.from_batches(batches)).route("number", 6)
+
+        def rows_of(task: TaskIdentity, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = pa.Table.from_batches(given, table.schema)
+            yield pa.RecordBatch.from_pydict({"row": rows["row"].combine_chunks()})
+
+        found = routed.map_partitions_with_index(rows_of, pa.schema([("row", pa.int64())])).collect()
+        assert found is not None
+        expected = [row for bucket in range(6) for row in range(count) if row * 7 % 5 == bucket]
+        assert found["row"].to_pylist() == expected

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hoodie.common.bloom import key_blocks
+from hoodie.common.bloom.key_blocks import are_surely_distinct, iter_key_blocks
+from hoodie.exception import HoodieKeyException
+
+KEYS = st.lists(st.text(max_size=12), max_size=50)
+
+
+@given(KEYS)
+def test_repeated_keys_are_never_taken_for_distinct_ones(keys: list[str]) -> None:
+    if are_surely_distinct(pa.array(keys, pa.string())):
+        assert len(set(keys)) == len(keys)
+
+
+def test_distinct_keys_are_told() -> None:
+    keys = [f"{number:x}" * (number % 3 + 1) for number in range(1, 20_000)]
+    keys = sorted(set(keys))
+    assert are_surely_distinct(pa.array(keys))
+    assert are_surely_distinct(pa.chunked_array([keys[:100], keys[100:]]))
+    assert not are_surely_distinct(pa.array([*keys, keys[7]]))
+    assert are_surely_distinct(pa.array([], pa.string()))
+
+
+def test_null_keys_are_refused() -> None:
+    with pytest.raises(HoodieKeyException):
+        are_surely_distinct(pa.array(["a", None]))
+
+
+@pytest.mark.parametrize("lengths", [[40] * 10, list(range(1, 41))])
+def test_blocks_of_long_keys_have_fewer_of_them(lengths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_blocks, "BLOCK_BYTES", 100)
+    blocks = list(iter_key_blocks(pa.array(["x" * length for length in lengths])))
+    assert sum(map(len, blocks)) == len(lengths)
+    assert len(blocks[0]) == 2
+    assert all(len(block) * int(block.lengths[0]) <= 100 for block in blocks)
