@@ -2,8 +2,9 @@
 
     python -m benchmarks.scaling [--parts table,input,cores,files] [--runs 5] [--unit-rows 200000] [--json FILE]
 
-Every figure is of a process of its own: its seconds are those of the upsert alone (a fresh client, so caches are cold),
-its peak memory (``VmHWM``) that of the whole process.
+Every figure is of a process of its own: its seconds are those of the upsert alone (a fresh client, so caches are cold)
+by wall clock and CPU; its peak memory (``VmHWM``) is that of the whole process. Ratios are of wall clock; on a busy
+machine those of CPU seconds, which stand beside them, tell more.
 
 table   a table of 1, 4 and 16 units (each four base files, keys that grow with time, one partition), and a constant
         upsert with BLOOM: half of it updates of the newest keys, half new keys. A client's second upsert is shown as
@@ -37,6 +38,7 @@ import pyarrow.parquet as pq
 from benchmarks.measure import copy, describe_machine, trips
 from benchmarks.memory import peak_bytes
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.engine.local_engine_context import LocalEngineContext
 
 PARTS = ("table", "input", "cores", "files")
 TABLE_FACTORS = (1, 4, 16)
@@ -69,27 +71,47 @@ def make_table(path: str) -> None:
 
 
 def grow(path: str, first: int, count: int) -> None:
-    """Add rows, in `FILES_OF_UNIT` files: one commit each, as a table grows."""
-    each = count // FILES_OF_UNIT
-    for number in range(FILES_OF_UNIT):
-        with client(path) as writer:
-            writer.insert(rows(first + number * each, each, seed=first + number))
+    """Add rows by one commit, in `FILES_OF_UNIT` files whose key ranges do not meet."""
+    properties = {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}
+    config = HoodieWriteConfig.from_properties(path, properties)
+    with HoodieLocalWriteClient(config, LocalEngineContext(FILES_OF_UNIT)) as writer:
+        result = writer.bulk_insert(rows(first, count, seed=first))
+    assert len(result) == FILES_OF_UNIT, f"{len(result)} files instead of {FILES_OF_UNIT}"
 
 
 # --- what is measured: each of these runs in a process of its own ---------------------------------------------------
 
 
+class Watch:
+    """Times calls, by the clock on the wall and by the CPU time of all threads."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.cpu: list[float] = []
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter(), time.process_time()
+
+    def __exit__(self, *error: object) -> None:
+        wall, cpu = self._started
+        self.seconds.append(time.perf_counter() - wall)
+        self.cpu.append(time.process_time() - cpu)
+
+    def figures(self) -> dict[str, Any]:
+        """Of the calls so far, and the memory of the process."""
+        return {"seconds": self.seconds, "cpu": self.cpu, "peak": peak_bytes("self")}
+
+
 def run_upserts(path: str, index: str, *inputs: str) -> dict[str, Any]:
     """Upserts one after the other by one client."""
     tables = [pq.read_table(name) for name in inputs]
-    seconds, steps = [], []
+    watch, steps = Watch(), []
     with client(path, index) as writer:
         for table in tables:
-            started = time.perf_counter()
-            result = writer.upsert(table)
-            seconds.append(time.perf_counter() - started)
+            with watch:
+                result = writer.upsert(table)
             steps.append({step.title: round(step.seconds, 4) for step in result.steps})
-    return {"seconds": seconds, "peak": peak_bytes("self"), "steps": steps}
+    return watch.figures() | {"steps": steps}
 
 
 def run_bulk_insert(path: str, records: str) -> dict[str, Any]:
@@ -97,27 +119,25 @@ def run_bulk_insert(path: str, records: str) -> dict[str, Any]:
     table = pq.read_table(records)
     shutil.rmtree(path, ignore_errors=True)
     make_table(path)
-    started = time.perf_counter()
-    with client(path) as writer:
+    watch = Watch()
+    with client(path) as writer, watch:
         writer.bulk_insert(table)
-    return {"seconds": [time.perf_counter() - started], "peak": peak_bytes("self")}
+    return watch.figures()
 
 
 def run_plan(path: str, index: str, records: str) -> dict[str, Any]:
     """Plan an upsert: a first and a second time by one client."""
     table = pq.read_table(records)
     idle = peak_bytes("self")
-    seconds, steps = [], []
+    watch, steps = Watch(), []
     with client(path, index) as planner:
         for _ in range(2):
-            started = time.perf_counter()
-            plan = planner.explain_upsert(table)
-            seconds.append(time.perf_counter() - started)
+            with watch:
+                plan = planner.explain_upsert(table)
             steps.append({step.title: round(step.seconds, 4) for step in plan.steps})
     report = plan.index_report
-    return {
-        "seconds": seconds, "peak": peak_bytes("self"), "idle": idle, "steps": steps,
-        "file_groups": len(report.file_groups), "read": report.files_read,
+    return watch.figures() | {
+        "idle": idle, "steps": steps, "file_groups": len(report.file_groups), "read": report.files_read,
     }  # fmt: skip
 
 
@@ -149,6 +169,7 @@ def middle(runs: list[dict[str, Any]], number: int = 0) -> dict[str, Any]:
     return {
         "seconds": statistics.median(seconds),
         "spread": [seconds[0], seconds[-1]],
+        "cpu_seconds": statistics.median(run["cpu"][number] for run in runs),
         "peak_mb": round(statistics.median(peaks) / (1 << 20), 1),
         "peak_spread_mb": [round(peaks[0] / (1 << 20), 1), round(peaks[-1] / (1 << 20), 1)],
         "steps": next((run["steps"][number] for run in runs if "steps" in run), {}),
@@ -159,7 +180,8 @@ def line(name: str, figure: dict[str, Any], remark: str = "") -> None:
     """Print a figure."""
     low, high = figure["spread"]
     print(
-        f"  {name:<34} {figure['seconds']:7.3f} s ({low:.3f} - {high:.3f})  {figure['peak_mb']:7.1f} MB  {remark}",
+        f"  {name:<34} {figure['seconds']:7.3f} s ({low:.3f} - {high:.3f}), CPU {figure['cpu_seconds']:6.3f} s, "
+        f"{figure['peak_mb']:7.1f} MB  {remark}",
         flush=True,
     )
 
@@ -196,9 +218,11 @@ def part_table(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
             figure = figures[f"{factor}x {name}"] = middle(found, number)
             base = figures[f"{TABLE_FACTORS[0]}x {name}"]
             figure["time_ratio"] = round(figure["seconds"] / base["seconds"], 3)
+            figure["cpu_ratio"] = round(figure["cpu_seconds"] / base["cpu_seconds"], 3)
             figure["memory_ratio"] = round(figure["peak_mb"] / base["peak_mb"], 3)
             holds = figure["time_ratio"] <= MOST_TIME and figure["memory_ratio"] <= MOST_MEMORY
-            ratios = f"time {figure['time_ratio']:.2f} x, memory {figure['memory_ratio']:.2f} x  {verdict(holds)}"
+            ratios = f"time {figure['time_ratio']:.2f} x (CPU {figure['cpu_ratio']:.2f} x), "
+            ratios += f"memory {figure['memory_ratio']:.2f} x  {verdict(holds)}"
             line(f"{factor:>2} x ({factor * FILES_OF_UNIT} files), {name} upsert", figure, ratios)
     return figures
 
@@ -222,8 +246,10 @@ def part_input(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
         found = measured(["upserts", run, "SIMPLE", name], runs, lambda: copy(path, run))
         figure = figures[f"{factor}x"] = middle(found)
         figure["time_ratio"] = round(figure["seconds"] / figures["1x"]["seconds"], 3)
+        figure["cpu_ratio"] = round(figure["cpu_seconds"] / figures["1x"]["cpu_seconds"], 3)
         holds = figure["time_ratio"] <= factor * MOST_TIME
-        line(f"{factor} x", figure, f"time {figure['time_ratio']:.2f} x  {verdict(holds)}")
+        ratios = f"time {figure['time_ratio']:.2f} x (CPU {figure['cpu_ratio']:.2f} x)"
+        line(f"{factor} x", figure, f"{ratios}  {verdict(holds)}")
     return figures
 
 
