@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hoodie.common.util.class_loading import load_class
 from hoodie.config.index_config import BucketEngine, IndexType
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException
+from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
 from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
@@ -50,7 +50,7 @@ def create_index(config: HoodieWriteConfig) -> HoodieIndex:
         config: Names it by ``hoodie.index.class`` or ``hoodie.index.type``.
 
     Raises:
-        HoodieConfigException: The class cannot be loaded, or is no `HoodieIndex`.
+        HoodieConfigException: The class cannot be loaded or made, or is no `HoodieIndex`.
     """
     if config.index.index_class is not None:
         return _create_from_class(config, config.index.index_class)
@@ -65,5 +65,13 @@ def _create_from_class(config: HoodieWriteConfig, name: str) -> HoodieIndex:
     missing = sorted(getattr(index_class, "__abstractmethods__", ()))
     if missing:
         raise HoodieConfigException(f"{given} does not define {', '.join(missing)}: see docs/indexes.md")
-    index: HoodieIndex = index_class(config)
+    try:
+        index: HoodieIndex = index_class(config)
+    except HoodieException:
+        raise
+    except Exception as error:
+        raise HoodieConfigException(
+            f"{given} cannot be made with the writer's configuration ({type(error).__name__}: {error}): it is called "
+            "with one HoodieWriteConfig"
+        ) from error
     return index

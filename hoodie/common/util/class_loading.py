@@ -18,7 +18,7 @@ def load_class(name: str, property_key: str) -> Any:
         property_key: Where the name was given, for messages.
 
     Raises:
-        HoodieConfigException: There is no such module or class; or it is a class of Java.
+        HoodieConfigException: There is no such module or class, or importing it fails; or it is a class of Java.
     """
     module_name, _, class_name = name.rpartition(".")
     advice = "name a Python class as package.module.Class that can be imported here and by the tasks"
@@ -32,6 +32,10 @@ def load_class(name: str, property_key: str) -> Any:
         raise HoodieConfigException(f"{property_key} = {name} cannot be imported ({error}): {advice}") from error
     except AttributeError as error:
         raise HoodieConfigException(f"{property_key} = {name}: module {module_name} has no {class_name}") from error
+    except Exception as error:
+        raise HoodieConfigException(
+            f"{property_key} = {name}: importing {module_name} failed ({type(error).__name__}: {error})"
+        ) from error
     if not isinstance(found, type):
         raise HoodieConfigException(f"{property_key} = {name} is no class: {advice}")
     return found

@@ -73,7 +73,6 @@ class HoodieExternalIndex(HoodieIndex):
     def __init__(self, config: HoodieWriteConfig, update_partition_path: bool = True) -> None:
         super().__init__(config)
         self._exact = HoodieGlobalSimpleIndex(config, update_partition_path)
-        self._is_created = False
 
     @property
     def is_global(self) -> bool:
@@ -134,13 +133,13 @@ class HoodieExternalIndex(HoodieIndex):
 
     def _open(self, reads_only: bool = False) -> LocationStore:
         store = self.store_factory().open()
-        if not self._is_created and not reads_only:
-            try:
+        try:
+            # Asked each time: a store may be lost, or deleted to be built again, while the client lives.
+            if not reads_only and not store.exists():
                 store.create()
-            except BaseException:
-                store.close()
-                raise
-            self._is_created = True
+        except BaseException:
+            store.close()
+            raise
         return store
 
     @staticmethod

@@ -56,6 +56,30 @@ def test_what_is_no_index_is_refused(tmp_path: Path, name: str, message: str) ->
         client(tmp_path, name)
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("1 / 0", "importing hoodie_test_broken failed (ZeroDivisionError: division by zero)"),
+        ("def", "importing hoodie_test_broken failed (SyntaxError: invalid syntax"),
+        (
+            "from hoodie.index.simple.simple_index import HoodieSimpleIndex\n"
+            "class Mine(HoodieSimpleIndex):\n    def __init__(self, config): raise KeyError('my.option')",
+            "Mine cannot be made with the writer's configuration (KeyError: 'my.option')",
+        ),
+    ],
+)
+def test_an_index_that_raises_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str
+) -> None:
+    (tmp_path / "hoodie_test_broken.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        with pytest.raises(HoodieConfigException, match=re.escape(message)):
+            client(tmp_path, "hoodie_test_broken.Mine")
+    finally:
+        sys.modules.pop("hoodie_test_broken", None)
+
+
 def test_a_table_cannot_name_an_index(tmp_path: Path) -> None:
     given: dict[str, Any] = {"table_name": "t", "record_key_fields": ["id"]}
     HoodieTableMetaClient.init_table(str(tmp_path / "t"), **given)

@@ -25,7 +25,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieUpsertException
 from hoodie.index.external import external_index
 from hoodie.index.external.database_index import HoodieDatabaseIndex
-from hoodie.index.external.database_url import sqlite_path
+from hoodie.index.external.database_url import is_postgresql, sqlite_path
 from hoodie.index.external.location_store import KnownFile, LocationStore, claimed_keys
 from hoodie.index.index_report import Decision
 from hoodie.index.simple import global_simple_index
@@ -252,6 +252,14 @@ def test_a_database_that_was_lost_is_built_again(tmp_path: Path) -> None:
         assert client.upsert(rows(("a", "y", 2, 2.0))).deleted_count == 1
 
 
+def test_a_database_that_is_lost_while_a_client_lives_is_built_again(tmp_path: Path) -> None:
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t", None) as client:
+        client.upsert(rows(("a", "x", 1, 1.0)))
+        shutil.rmtree(tmp_path / "t" / ".hoodie" / ".index")
+        assert client.upsert(rows(("a", "y", 2, 2.0))).deleted_count == 1
+
+
 def test_a_database_that_is_older_than_the_table_is_caught_up(tmp_path: Path) -> None:
     make_table(tmp_path / "t")
     with make_client(tmp_path / "t", None) as client:
@@ -425,11 +433,23 @@ def test_where_the_file_of_sqlite_is(url: str | None, base_path: str, expected: 
         ("mysql://u:secret@h/d", "/t", r"mysql://u:\*\*\*@h/d is neither"),
         ("sqlite://host/x", "/t", "names a host"),
         ("sqlite://", "/t", "is neither"),
+        ("sqlite://u:secret@host/x", "/t", r"sqlite://u:\*\*\*@host/x names a host"),
+        ("host=db password=secret", "/t", "words of libpq"),
     ],
 )
 def test_other_urls_are_refused(url: str | None, base_path: str, message: str) -> None:
-    with pytest.raises(HoodieConfigException, match=message):
+    with pytest.raises(HoodieConfigException, match=message) as caught:
         sqlite_path(url, base_path)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ["se@cret", "se/cret", "@", "a/b@c"])
+def test_a_password_that_libpq_would_cut_in_two_is_refused(password: str) -> None:
+    with pytest.raises(HoodieConfigException, match="%40 and %2F") as caught:
+        is_postgresql(f"postgresql://u:{password}@h:5432/d?sslmode=require")
+    assert password not in str(caught.value).replace("an @ or a /", "")
+    assert is_postgresql("postgresql://u:se%40cret@h:5432/d?options=a@b")
+    assert is_postgresql("postgres://u@h:5432/d")
 
 
 def test_an_upsert_of_prepped_records_that_moved_is_refused(tmp_path: Path, url: str) -> None:
