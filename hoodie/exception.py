@@ -199,6 +199,9 @@ class HoodieWriteConflictException(HoodieCommitException):
 class HoodieEarlyConflictDetectionException(HoodieWriteConflictException):
     """Another writer is writing to the same file group: found out by its marker, before the file was written."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, is_retry_safe=True)
+
 
 class HoodieRollbackException(HoodieException):
     """An instant cannot be rolled back."""
@@ -221,4 +224,12 @@ class HoodieCommitCallbackException(HoodieException):
 
 
 class HoodieLockException(HoodieException):
-    """The lock of a table could not be taken in the time given, or was lost while it was held."""
+    """The lock of a table could not be taken in the time given, or was lost while it was held.
+
+    Attributes:
+        was_lost: It was held, and lost.
+    """
+
+    def __init__(self, message: str, *, was_lost: bool = False) -> None:
+        super().__init__(message)
+        self.was_lost = was_lost

@@ -15,6 +15,7 @@ from hoodie.storage import fsspec_storage
 from tests.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.postgres_server import find_postgres, running_postgres
 from tests.storage_faults import Faults, FaultyStorage
+from tests.zookeeper_server import running_zookeeper
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -98,3 +99,10 @@ def postgres_url() -> Iterator[str]:
         pytest.skip("no PostgreSQL on the PATH nor in /usr/lib/postgresql: apt-get install postgresql")
     with running_postgres(programs) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[str]:
+    """``host:port`` of a ZooKeeper on this machine."""
+    with running_zookeeper() as address:
+        yield address

@@ -6,6 +6,8 @@ Hudi: org.apache.hudi.client.BaseHoodieWriteClient.
 from __future__ import annotations
 
 import logging
+import random
+import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -18,6 +20,7 @@ from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.committer import Committer
 from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
+from hoodie.client.held_input import hold_input
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
@@ -40,6 +43,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, ProgressMode
 from hoodie.exception import (
     HoodieCommitException,
+    HoodieLockException,
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
@@ -459,9 +463,34 @@ class BaseHoodieWriteClient:
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
     ) -> HoodieWriteResult:
         with self._metrics.operation(operation.value.lower()) as call:
-            result = self._write_and_commit(operation, records, instant_time, **options)
+            result = self._write_until_committed(operation, records, instant_time, **options)
             call.summary = result.summary
             return result
+
+    def _write_until_committed(
+        self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
+    ) -> HoodieWriteResult:
+        """Write again, under a new instant, what lost against another writer, as often as the configuration allows."""
+        lock = self._config.lock
+        attempts = lock.write_attempts if self._config.write.auto_commit else 1
+        if attempts == 1:
+            return self._write_and_commit(operation, records, instant_time, **options)
+        records = hold_input(records)
+        began = time.monotonic()
+        for attempt in range(1, attempts + 1):
+            try:
+                return self._write_and_commit(operation, records, instant_time, **options)
+            except (HoodieWriteConflictException, HoodieLockException) as error:
+                is_safe = error.was_lost if isinstance(error, HoodieLockException) else error.is_retry_safe
+                passed_ms = (time.monotonic() - began) * 1000
+                if not is_safe or attempt == attempts or passed_ms > lock.wait_retry_max_time_ms:
+                    error.add_note(f"attempt {attempt} of {attempts}, {passed_ms / 1000:.0f} s after the first began")
+                    raise
+                logger.info("writing %s again, attempt %d: %s", self._config.base_path, attempt + 1, error)
+                instant_time = None
+            # Who lost against each other would meet again.
+            time.sleep(random.uniform(0, min(0.1 * 2 ** (attempt - 1), 5)))
+        raise AssertionError("unreachable")
 
     def _write_and_commit(
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
@@ -773,9 +802,9 @@ class BaseHoodieWriteClient:
             self._measure(None)
             undone = self._savepoints().restore(instant_time, needs_savepoint)
             call.summary = f"restore to {instant_time}"
-        for time in undone:
-            self._forget(time)
-            self._index.rollback_commit(time)
+        for undone_time in undone:
+            self._forget(undone_time)
+            self._index.rollback_commit(undone_time)
         return undone
 
     def _savepoints(self) -> SavepointService:
@@ -793,6 +822,7 @@ class BaseHoodieWriteClient:
         except Exception as second:
             text = f"instant {instant_time} could not be rolled back ({second}); {_who_does_it(self._config)}"
             logger.warning("%s", text)
+            self._heartbeats.abandon(instant_time)
             if error is not None:
                 error.add_note(text)
 

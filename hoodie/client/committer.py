@@ -75,7 +75,7 @@ class Committer:
         self._transactions = transactions
         self._heartbeats = heartbeats
         self._callbacks = callbacks
-        self._resolver = ConflictResolver(config)
+        self._resolver = ConflictResolver(config, index.is_global)
         self._written_to: dict[str, WriteStart] = {}
         """Instant that is being written -> the writes of the table as its write found them."""
 
@@ -88,6 +88,11 @@ class Committer:
         instant = meta_client.reload_active_timeline().find(instant_time, action)
         if instant is None or instant.state is not State.REQUESTED:
             raise HoodieCommitException(self._why_not(meta_client, instant_time, action, "be written to"))
+        if self._config.write.unique_keys and not meta_client.table_config.populate_meta_fields:
+            raise HoodieNotSupportedException(
+                f"{meta_client.base_path} stores no record keys (hoodie.populate.meta.fields=false), so those of two "
+                "writers cannot be compared: leave hoodie.write.concurrency.unique.keys out"
+            )
         schema = meta_client.load_avro_schema() if self._config.write.has_several_writers else None
         self._written_to[instant_time] = WriteStart.of(meta_client.active_timeline, schema)
 

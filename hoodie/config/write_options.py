@@ -317,13 +317,6 @@ class HoodieWriteOptions:
         "instead of at the end. Only with OPTIMISTIC_CONCURRENCY_CONTROL. Costs a few listings for each file.",
         since="0.13.0",
     )
-    early_conflict_check_commits: bool = property_field(
-        "hoodie.write.concurrency.early.conflict.check.commit.conflict",
-        boolean(),
-        False,
-        "With early detection, also look whether another writer has committed to the file group since the write began.",
-        since="0.13.0",
-    )
     unique_keys: bool = property_field(
         "hoodie.write.concurrency.unique.keys",
         boolean(),

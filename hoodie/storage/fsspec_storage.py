@@ -10,6 +10,7 @@ conditionally.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import threading
@@ -277,6 +278,26 @@ class LocalStorage(FsspecStorage):
                     continue  # another process deletes the same directory: go on with what is left
         return found
 
+    def read_versioned(self, path: str) -> tuple[bytes, str]:
+        """A file and its version, which is made of its content; see `HoodieStorage.read_versioned`."""
+        content = self.read(path)
+        return content, _version_of(content)
+
+    def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
+        """Replace a version of a file; see `HoodieStorage.replace_version`.
+
+        Processes keep apart by a lock of the operating system on a file beside it, which ends with its process.
+        """
+        with _naming("Replacing a version of", path), local_files.exclusively(f"{path}.guard"):
+            try:
+                found: str | None = self.read_versioned(path)[1]
+            except FileNotFoundError:
+                found = None
+            if found != version:
+                return None
+            self._put(path, data)
+            return _version_of(data)
+
     def touch(self, path: str) -> bool:
         """Make a file young; see `HoodieStorage.touch`."""
         with _naming("Touching", path):
@@ -367,6 +388,20 @@ class MemoryStorage(FsspecStorage):
                 raise NotADirectoryError(f"{path} is a file")
             return super().delete_directory(path)
 
+    def read_versioned(self, path: str) -> tuple[bytes, str]:
+        """A file and its version; see `HoodieStorage.read_versioned`."""
+        content = self.read(path)
+        return content, _version_of(content)
+
+    def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
+        """Replace a version of a file; see `HoodieStorage.replace_version`."""
+        with _MEMORY_LOCK:
+            found = _version_of(self.read(path)) if self.file_status(path) is not None else None
+            if found != version:
+                return None
+            self._put(path, data)
+            return _version_of(data)
+
     def touch(self, path: str) -> bool:
         """Make a file young; see `HoodieStorage.touch`."""
         with _MEMORY_LOCK, _naming("Touching", path):
@@ -434,6 +469,10 @@ def _missing_is_an_answer(action: str, path: str) -> Iterator[None]:
         if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
             raise FileNotFoundError(f"{action} {path}: there is no such file") from error.__cause__
         raise
+
+
+def _version_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _unlink(path: str) -> bool:

@@ -20,15 +20,21 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 from hoodie.storage.storage import FileStatus
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "checksum_sibling",
     "create_exclusively",
     "delete_temporary_files",
+    "exclusively",
     "is_hidden_from_listings",
     "make_directories",
     "replace_atomically",
@@ -187,6 +193,28 @@ def delete_temporary_files(directory: str, min_age_ms: int) -> int:
                         os.unlink(entry.path)
                         deleted += 1
     return deleted
+
+
+@contextmanager
+def exclusively(path: str) -> Iterator[None]:
+    """Keep other processes and threads of this machine (over NFS 4: of others) out of a block.
+
+    Args:
+        path: A file, made if it is missing, that the block is named by; it stays.
+
+    Raises:
+        HoodieNotSupportedException: The operating system has no such locks.
+        OSError: The file system failed.
+    """
+    if fcntl is None:
+        raise HoodieNotSupportedException(f"Locking {path}: this operating system has no locks of files")
+    make_directories(os.path.dirname(path))
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _check_link(entry: os.DirEntry[str], root: str) -> None:

@@ -18,6 +18,7 @@ ends in ``/``, as Hadoop's connectors make them) is left out of listings.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
@@ -154,6 +155,42 @@ class ObjectStorage(HoodieStorage):
         """Put a whole file under its name; see `HoodieStorage.replace`."""
         self._call("Replacing", path, lambda stores, key: obstore.put(stores.plain, key, data, use_multipart=False))
         self._delete_keys([self._key(_checksum_sibling(path))], path)
+
+    def read_versioned(self, path: str) -> tuple[bytes, str]:
+        """A file and its version; see `HoodieStorage.read_versioned`."""
+
+        def get(stores: ObjectStores, key: str) -> tuple[bytes, str]:
+            found = obstore.get(stores.plain, key)
+            version = _version_of(found.meta)
+            return found.bytes().to_bytes(), version
+
+        answer: tuple[bytes, str] = self._call("Reading", path, get)
+        return answer
+
+    def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
+        """Replace a version of a file by a conditional put; see `HoodieStorage.replace_version`."""
+        key = self._key(path)
+        mode = "create" if version is None else json.loads(version)
+        attempt = 0
+        while True:
+            attempt += 1
+            answer = self._try(lambda: obstore.put(self._open().plain, key, data, mode=mode, use_multipart=False))
+            if not isinstance(answer, _Failure):
+                return _version_of(answer)
+            if not answer.is_taken and not answer.is_transient and not answer.is_missing:
+                raise _io_error("Replacing a version of", path, _CallError(answer, attempt)) from None
+            # The answer of a put that was applied may have been lost.
+            try:
+                content, found = self.read_versioned(path)
+            except FileNotFoundError:
+                content, found = b"", ""
+            if content == data:
+                return found
+            if (found or None) != version:
+                return None
+            if attempt > self.retry.max_retries:
+                raise _io_error("Replacing a version of", path, _CallError(answer, attempt)) from None
+            time.sleep(self.retry.pause_seconds(attempt))
 
     def read(self, path: str) -> bytes:
         """The whole content of a file; see `HoodieStorage.read`."""
@@ -501,6 +538,11 @@ def _failure(error: Exception, secrets: frozenset[str]) -> _Failure:
         text = f"{text.partition('<')[0].strip(' :')} {code.group(1)}: {code.group(2) or ''}".strip(" :")
     line = " ".join(redact(text, secrets).split())
     return _Failure(line[:_LONGEST_MESSAGE], kind, transient)
+
+
+def _version_of(found: Mapping[str, Any]) -> str:
+    """What a conditional put is given: the object's tag, and its generation where the store has those."""
+    return json.dumps({name: found[name] for name in ("e_tag", "version") if found.get(name) is not None})
 
 
 def _deleting(keys: list[str] | str) -> Callable[[ObjectStores, str], None]:

@@ -119,6 +119,34 @@ class HoodieStorage(ABC):
         through `create_if_absent` and `replace`.
         """
 
+    def read_versioned(self, path: str) -> tuple[bytes, str]:
+        """The whole content of a file, and which version of it that is, for `replace_version`.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            HoodieNotSupportedException: The store cannot.
+        """
+        raise HoodieNotSupportedException(f"Reading the version of {path}: {type(self).__name__} cannot do that")
+
+    def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
+        """Put a whole file under its name, only if what is there is that version. Atomic.
+
+        ``data`` must differ from all that was ever there: when an answer is lost, finding it means that the put was
+        applied.
+
+        Args:
+            path: The file.
+            data: The new content.
+            version: Of `read_versioned`, or of an earlier call; None: there must be no file.
+
+        Returns:
+            The new version; None when something else is there, and nothing was changed.
+
+        Raises:
+            HoodieNotSupportedException: The store cannot.
+        """
+        raise HoodieNotSupportedException(f"Replacing a version of {path}: {type(self).__name__} cannot do that")
+
     def touch(self, path: str) -> bool:
         """Make a file as young as if it were written now; its content stays. False when it is not there.
 

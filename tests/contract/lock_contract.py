@@ -175,6 +175,7 @@ class LeaseContract(_Providers):
         self.clock.pass_ms(duration_ms)
 
     def take_from_the_dead(self, provider: LockProvider) -> bool:
+        """Take a lock whose lease is over."""
         return provider.try_lock(0)
 
     def test_that_of_a_dead_writer_is_taken_when_its_lease_is_over(self, providers: list[LockProvider]) -> None:

@@ -1,19 +1,28 @@
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hoodie.client.transaction.lock.dynamo_db_based_lock_provider import DynamoDBBasedLockProvider
 from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.client.transaction.lock.in_process_lock_provider import InProcessLockProvider
+from hoodie.client.transaction.lock.lock_manager import lock_provider_class
 from hoodie.client.transaction.lock.lock_provider import LockProvider
-from hoodie.exception import HoodieConfigException
+from hoodie.client.transaction.lock.storage_based_lock_provider import StorageBasedLockProvider
+from hoodie.client.transaction.lock.zookeeper_based_lock_provider import ZookeeperBasedLockProvider
+from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException, HoodieLockException
 from hoodie.storage.fsspec_storage import LocalStorage
 from tests.contract.lock_contract import LeaseContract, LockContract, lock_configuration
+from tests.object_store_servers import ACCESS_KEY, SECRET_KEY, Bucket, FaultyProxy, Request, S3Server
 
 FAST = {"hoodie.write.lock.wait_time_ms_between_retry": 2, "hoodie.write.lock.max_wait_time_ms_between_retry": 20}
 
@@ -58,6 +67,243 @@ class TestFileSystemBasedLockProviderThatExpires(LeaseContract):
             os.utime(path, (modified, modified))
         # What is touched from now on must be young: wall time stands, spans of time go on.
         self.clock.pass_span_ms(duration_ms)
+
+
+class TestStorageBasedLockProviderInMemory(LockContract):
+    @pytest.fixture(autouse=True)
+    def _base_path(self) -> None:
+        self.base_path = f"memory://{uuid.uuid4().hex}"
+
+    def make(self) -> LockProvider:
+        return StorageBasedLockProvider(lock_configuration(self.base_path, FAST))
+
+
+class TestStorageBasedLockProviderOfLocalFiles(TestStorageBasedLockProviderInMemory):
+    @pytest.fixture(autouse=True)
+    def _base_path(self, tmp_path: Path) -> None:
+        self.base_path = str(tmp_path)
+
+
+class TestStorageBasedLockProviderOfS3(LockContract):
+    @pytest.fixture(autouse=True)
+    def _base_path(self, s3_bucket: Bucket) -> None:
+        self.base_path = f"s3://{s3_bucket.name}/table"
+        self.options = s3_bucket.options()
+
+    def make(self) -> LockProvider:
+        return StorageBasedLockProvider(lock_configuration(self.base_path, FAST, storage_options=self.options))
+
+
+class TestStorageBasedLockProviderThatExpires(LeaseContract):
+    lease_ms = 300_000
+
+    @pytest.fixture(autouse=True)
+    def _base_path(self, tmp_path: Path) -> None:
+        self.base_path = str(tmp_path)
+        self.options: dict[str, Any] | None = None
+
+    def make(self) -> LockProvider:
+        return StorageBasedLockProvider(lock_configuration(self.base_path, {}, self.clock, self.options))
+
+
+class TestStorageBasedLockProviderOfS3ThatExpires(TestStorageBasedLockProviderThatExpires):
+    @pytest.fixture(autouse=True)
+    def _base_path(self, s3_bucket: Bucket) -> None:
+        self.base_path = f"s3://{s3_bucket.name}/table"
+        self.options = s3_bucket.options()
+
+
+def dynamo_db(endpoint: str, table: str, **more: Any) -> dict[str, Any]:
+    return {
+        "hoodie.write.lock.dynamodb.endpoint_url": endpoint,
+        "hoodie.write.lock.dynamodb.table": table,
+        "hoodie.aws.access.key": ACCESS_KEY,
+        "hoodie.aws.secret.key": SECRET_KEY,
+        **more,
+    }
+
+
+class TestDynamoDBBasedLockProvider(LockContract):
+    @pytest.fixture(autouse=True)
+    def _table(self, s3_server: S3Server) -> None:
+        self.properties = dynamo_db(s3_server.endpoint, f"locks-{uuid.uuid4().hex}", **FAST)
+
+    def make(self) -> LockProvider:
+        return DynamoDBBasedLockProvider(lock_configuration("/t", self.properties))
+
+
+class TestDynamoDBBasedLockProviderThatExpires(LeaseContract):
+    lease_ms = 60_000
+
+    @pytest.fixture(autouse=True)
+    def _table(self, s3_server: S3Server) -> None:
+        self.properties = dynamo_db(s3_server.endpoint, f"locks-{uuid.uuid4().hex}")
+
+    def make(self) -> LockProvider:
+        return DynamoDBBasedLockProvider(lock_configuration("/t", self.properties, self.clock))
+
+
+@pytest.mark.spark
+class TestZookeeperBasedLockProvider(LockContract):
+    """A server of the jars that PySpark brings."""
+
+    @pytest.fixture(autouse=True)
+    def _path(self, zookeeper: str) -> None:
+        self.properties = {
+            "hoodie.write.lock.zookeeper.url": zookeeper,
+            "hoodie.write.lock.zookeeper.base_path": f"/hudi/{uuid.uuid4().hex}",
+            "hoodie.write.lock.zookeeper.session_timeout_ms": 6000,
+        }
+
+    def make(self) -> ZookeeperBasedLockProvider:
+        return ZookeeperBasedLockProvider(lock_configuration("/t", self.properties))
+
+    def test_a_writer_whose_session_ends_loses_it(self, providers: list[LockProvider]) -> None:
+        first, second = self.make(), self.new(providers)
+        assert first.try_lock(1000)
+        assert not second.try_lock(0)
+        first._client.stop()  # as ZooKeeper sees a process that dies
+        assert not first.is_held()
+        assert second.try_lock(60_000)
+        first.close()
+        assert second.is_held()
+
+    def test_a_lock_whose_node_is_gone_is_lost(self, providers: list[LockProvider]) -> None:
+        first, second = self.make(), self.new(providers)
+        assert first.try_lock(1000)
+        first._client.delete(f"{first._path}/{first._node}")
+        assert not first.is_held()
+        assert second.try_lock(1000)
+        first.close()
+        assert second.is_held()
+
+    def test_it_queues_behind_a_node_of_curator(self, providers: list[LockProvider]) -> None:
+        other, waiting = self.make(), self.new(providers)
+        client = other._connected()
+        client.ensure_path(other._path)
+        node = client.create(f"{other._path}/_c_{uuid.uuid4()}-lock-", b"10.0.0.1", ephemeral=True, sequence=True)
+        assert not waiting.try_lock(0)
+        assert waiting.owner_information() == "10.0.0.1"
+        client.delete(node)
+        assert waiting.try_lock(1000)
+        # Curator sorts by what follows its name of a lock.
+        (mine,) = client.get_children(other._path)
+        assert re.fullmatch(r"_c_[0-9a-f-]{36}-lock-[0-9]{10}", mine)
+        other.close()
+
+    def test_a_server_that_does_not_answer_is_named(self) -> None:
+        nowhere = {
+            "hoodie.write.lock.zookeeper.url": "127.0.0.1:1",
+            "hoodie.write.lock.zookeeper.base_path": "/hudi",
+            "hoodie.write.lock.zookeeper.connection_timeout_ms": 200,
+        }
+        provider = ZookeeperBasedLockProvider(lock_configuration("/t", nowhere))
+        with pytest.raises(HoodieLockException, match="Connecting to .*127.0.0.1:1 failed"):
+            provider.try_lock(0)
+
+
+def test_a_lock_on_storage_is_as_hudi_writes_it(tmp_path: Path) -> None:
+    provider = StorageBasedLockProvider(lock_configuration(str(tmp_path), {}))
+    file = tmp_path / ".hoodie" / ".locks" / "table_lock.json"
+    assert provider.try_lock(0)
+    held = json.loads(file.read_text())
+    assert list(held) == ["expired", "validUntil", "owner"]
+    assert held["expired"] is False
+    assert 290_000 < held["validUntil"] - time.time() * 1000 <= 300_000
+    provider.unlock()
+    assert json.loads(file.read_text())["expired"] is True
+    later = int(time.time() * 1000) + 60_000
+    file.write_text(f'{{"expired":false,"validUntil":{later},"owner":"another","more":1}}')
+    assert not provider.try_lock(0)
+    assert "another, for" in provider.owner_information()
+    file.write_text(f'{{"expired":true,"validUntil":{later},"owner":"another"}}')
+    assert provider.try_lock(0)
+    provider.unlock()
+    file.write_text('{"expired":')
+    with pytest.raises(HoodieCorruptedDataException, match=r"table_lock.json cannot be read .*when no writer is alive"):
+        provider.try_lock(0)
+    assert "cannot be read" in provider.owner_information()
+
+
+def test_a_put_of_a_lock_whose_answer_is_lost_is_found_out(s3_bucket: Bucket, s3_proxy: FaultyProxy) -> None:
+    base_path = f"s3://{s3_bucket.name}/table"
+    lost: list[str] = []
+
+    def lose_first(request: Request) -> str | None:
+        if request.method == "PUT" and not lost:
+            lost.append(request.path)
+            return "lose"
+        return None
+
+    provider = StorageBasedLockProvider(
+        lock_configuration(base_path, {}, storage_options=s3_bucket.options(s3_proxy.endpoint))
+    )
+    for step in (lambda: provider.try_lock(0), provider.renew):
+        lost.clear()
+        s3_proxy.fault = lose_first
+        assert step()
+        assert lost
+        assert provider.is_held()
+    other = StorageBasedLockProvider(lock_configuration(base_path, {}, storage_options=s3_bucket.options()))
+    assert not other.try_lock(0)
+    lost.clear()
+    provider.unlock()
+    assert lost
+    assert other.try_lock(0)
+    other.close()
+
+
+def test_the_item_in_dynamo_db_is_as_amazons_lock_client_lays_it_out(s3_server: S3Server) -> None:
+    table = f"locks-{uuid.uuid4().hex}"
+    provider = DynamoDBBasedLockProvider(
+        lock_configuration("/t", dynamo_db(s3_server.endpoint, table, **{"hoodie.write.lock.wait_time_ms": 7000}))
+    )
+    assert provider.try_lock(0)
+    (item,) = provider._client.scan(TableName=table)["Items"]
+    assert item["key"] == {"S": "trips"}
+    assert item["leaseDuration"] == {"S": "7000"}
+    assert set(item) == {"key", "ownerName", "leaseDuration", "recordVersionNumber"}
+    provider.unlock()
+    assert provider._client.scan(TableName=table)["Items"] == []
+    released = {**item, "isReleased": {"S": "1"}}
+    provider._client.put_item(TableName=table, Item=released)
+    assert provider.owner_information() == "nobody"
+    assert provider.try_lock(0)
+    provider.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (None, "needs a lock: give hoodie.write.lock.provider"),
+        ("Typo", "is not known: give one of FileSystemBasedLockProvider"),
+        ("org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider", "is not supported"),
+        ("com.example.Mine", "looks like a class of Java"),
+        ("builtins.dict", "is no lock provider"),
+        ("nowhere.Mine", "cannot be imported"),
+    ],
+)
+def test_providers_that_are_not_there_are_refused(name: str | None, message: str) -> None:
+    with pytest.raises(HoodieConfigException, match=message):
+        lock_provider_class(name)
+
+
+def test_providers_are_known_by_hudis_names() -> None:
+    of_hudi = {
+        "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider": FileSystemBasedLockProvider,
+        "org.apache.hudi.client.transaction.lock.InProcessLockProvider": InProcessLockProvider,
+        "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider": StorageBasedLockProvider,
+        "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider": ZookeeperBasedLockProvider,
+        "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider": DynamoDBBasedLockProvider,
+    }
+    assert {name: lock_provider_class(name) for name in of_hudi} == of_hudi
+    own = "hoodie.client.transaction.lock.in_process_lock_provider.InProcessLockProvider"
+    assert lock_provider_class(own) is InProcessLockProvider
+
+
+def test_zookeeper_needs_a_place() -> None:
+    with pytest.raises(HoodieConfigException, match="needs hoodie.write.lock.zookeeper.url"):
+        ZookeeperBasedLockProvider(lock_configuration("/t", {}))
 
 
 COUNTING = """

@@ -138,6 +138,12 @@ class HoodieHeartbeatClient:
         except HoodieException as error:
             logger.warning("the heartbeat %s was not deleted: %s", heartbeat.path, error)
 
+    def abandon(self, instant_time: str) -> None:
+        """End the heartbeat of an instant and leave its file to expire, so that others roll the instant back."""
+        heartbeat = self._heartbeats.pop(instant_time, None)
+        if heartbeat is not None:
+            heartbeat.stopped.set()
+
     def close(self) -> None:
         """End all heartbeats. The files of instants that are pending stay, and expire."""
         for heartbeat in self._heartbeats.values():

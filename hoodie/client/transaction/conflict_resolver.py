@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey
 from hoodie.client.transaction.conflict_resolution_strategy import conflict_resolution_strategy
+from hoodie.client.transaction.unique_keys import find_shared_key
 from hoodie.client.transaction.write_start import WriteStart, completed_write_times
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
@@ -43,14 +44,18 @@ class ConflictResolver:
 
     Args:
         config: The writer's configuration.
+        is_global: Whether a key may live once in the table, by the writer's index.
     """
 
-    def __init__(self, config: HoodieWriteConfig) -> None:
+    def __init__(self, config: HoodieWriteConfig, is_global: bool) -> None:
         self._config = config
+        self._is_global = is_global
         self._strategy = conflict_resolution_strategy(
             config.write.conflict_resolution_strategy, str(config.index.index_type) == "BUCKET"
         )
-        self._known: dict[HoodieInstant, tuple[ConcurrentOperation, str | None]] = {}
+        self._known: dict[HoodieInstant, tuple[ConcurrentOperation, HoodieCommitMetadata]] = {}
+        self._compared: set[tuple[str, str]] = set()
+        """The own instant and one of another writer: their keys were compared."""
 
     def check(
         self,
@@ -73,30 +78,63 @@ class ConflictResolver:
         timeline = meta_client.active_timeline
         self._check_nothing_undone(meta_client, operation, start)
         met: dict[HoodieInstant, frozenset[FileGroupKey]] = {}
+        committed: dict[str, HoodieCommitMetadata] = {}
         for instant in self._strategy.candidates(timeline, operation.instant.requested_time, start):
-            other, schema = self._load(timeline, instant)
+            other, its_metadata = self._load(timeline, instant)
             groups = self._strategy.conflicting(operation, other)
             if groups:
                 met[instant] = groups
-            elif schema is not None:
-                self._check_schema(operation, metadata, start, other, schema)
+            elif its_metadata is not None and its_metadata.operation_type not in _REWRITES:
+                self._check_schema(operation, metadata, start, other, its_metadata.schema)
+                committed[instant.requested_time] = its_metadata
         if met:
             raise self._conflict(operation, met)
+        if self._config.write.unique_keys:
+            self._check_keys(meta_client, operation, metadata, committed)
 
     def forget(self) -> None:
         """Drop what was read: the write has ended."""
         self._known.clear()
+        self._compared.clear()
 
-    def _load(self, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> tuple[ConcurrentOperation, str | None]:
+    def _load(
+        self, timeline: HoodieActiveTimeline, instant: HoodieInstant
+    ) -> tuple[ConcurrentOperation, HoodieCommitMetadata | None]:
         if instant.state is not State.COMPLETED:
             return ConcurrentOperation.load(timeline, instant), None
         known = self._known.get(instant)
         if known is None:
             metadata = timeline.read_commit_metadata(instant)
-            schema = metadata.schema if metadata.operation_type not in _REWRITES else None
-            known = ConcurrentOperation.of_commit(instant, metadata), schema
+            known = ConcurrentOperation.of_commit(instant, metadata), metadata
             self._known[instant] = known
         return known
+
+    def _check_keys(
+        self,
+        meta_client: HoodieTableMetaClient,
+        operation: ConcurrentOperation,
+        metadata: HoodieCommitMetadata,
+        committed: dict[str, HoodieCommitMetadata],
+    ) -> None:
+        """Refuse keys that others added meanwhile; those of an instant are compared once."""
+        instant_time = operation.instant.requested_time
+        new = {time: found for time, found in committed.items() if (instant_time, time) not in self._compared}
+        if not new:
+            return
+        shared = find_shared_key(
+            meta_client.storage, meta_client.base_path, instant_time, metadata, new, self._is_global
+        )
+        if shared is not None:
+            raise HoodieWriteConflictException(
+                f"{instant_time} added the key {shared.record_key!r} (one of {shared.count}) to partition "
+                f"'{shared.partition_path}' of {meta_client.base_path}, and another writer added it to "
+                f"{shared.other_path} meanwhile: it would live twice. Nothing of {instant_time} was committed. Upsert "
+                "again: that is safe, and updates it",
+                instant_time=instant_time,
+                other_instants=sorted(new),
+                is_retry_safe=True,
+            )
+        self._compared.update((instant_time, time) for time in new)
 
     def _check_nothing_undone(
         self, meta_client: HoodieTableMetaClient, operation: ConcurrentOperation, start: WriteStart
@@ -142,11 +180,11 @@ class ConflictResolver:
         metadata: HoodieCommitMetadata,
         start: WriteStart,
         other: ConcurrentOperation,
-        schema: str,
+        schema: str | None,
     ) -> None:
         """The newest instant's schema is the table's: of two writers that differ one column set would be lost."""
         own = metadata.schema
-        if own is None or schema == own or to_arrow(schema).equals(to_arrow(own)):
+        if not own or not schema or schema == own or to_arrow(schema).equals(to_arrow(own)):
             return
         is_older = other.instant.requested_time < operation.instant.requested_time
         if is_older and start.avro_schema is not None and to_arrow(schema).equals(to_arrow(start.avro_schema)):

@@ -25,6 +25,7 @@ from hoodie.exception import (
     HoodieClusteringUpdateException,
     HoodieCommitException,
     HoodieConfigException,
+    HoodieEarlyConflictDetectionException,
     HoodieException,
     HoodieHeartbeatException,
     HoodieLockException,
@@ -453,6 +454,148 @@ def test_a_lock_that_is_not_given_fails_the_commit_and_says_who_holds_it(path: s
 def test_several_writers_need_a_lock() -> None:
     with pytest.raises(HoodieConfigException, match="needs hoodie.write.lock.provider"):
         HoodieWriteConfig.from_properties("/t", {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"})
+
+
+# --- writing again ----------------------------------------------------------------------------------------------------
+
+AGAIN = {**OCC, "hoodie.write.lock.wait.retry": "true"}
+
+
+def rival_client(path: str, times: int, properties: dict[str, Any]) -> tuple[HoodieLocalWriteClient, list[int]]:
+    """A client, beside which another writer changes the same file group during its first writes."""
+    other, count = client(path), [0]
+
+    def meanwhile(event: hoodie.ProgressEvent) -> None:
+        if event.step == "write buckets" and event.state == "started" and count[0] < times:
+            count[0] += 1
+            other.upsert(rows(("a", "x", 2), (f"other{count[0]}", "x", 2)))
+
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties), on_progress=meanwhile), count
+
+
+def test_a_write_that_lost_is_made_again_on_what_the_table_is_then(path: str) -> None:
+    mine, count = rival_client(path, 2, AGAIN)
+    with mine:
+        result = mine.upsert(iter(rows(("a", "x", 3), ("other1", "x", 3), ("c", "z", 3)).to_batches()))
+    assert count == [2]
+    assert result.is_committed
+    assert (result.inserted_count, result.updated_count) == (1, 2)
+    check_table(path, model(("a", "x", 3), ("b", "y", 1), ("other1", "x", 3), ("other2", "x", 2), ("c", "z", 3)))
+    assert heartbeats(path) == []
+
+
+def test_a_stream_is_held_to_be_written_again(path: str) -> None:
+    mine, _ = rival_client(path, 1, AGAIN)
+    assert mine.upsert(rows(("a", "x", 3)).to_reader()).is_committed
+    mine, _ = rival_client(path, 1, {**OCC, "hoodie.write.num.retries.on.conflict.failures": 1})
+    assert mine.upsert(iter([{"id": "b", "region": "x", "ts": 5}])).is_committed
+    table = hoodie.read_table(path, columns=["id", "region", "ts"]).to_pylist()
+    assert {"id": "b", "region": "x", "ts": 5} in table
+
+
+def test_writing_again_ends_after_some_attempts_and_some_time(path: str) -> None:
+    mine, count = rival_client(path, 100, {**AGAIN, "hoodie.write.lock.wait.retry.max.attempts": 2})
+    with pytest.raises(HoodieWriteConflictException) as lost:
+        mine.upsert(rows(("a", "x", 3)))
+    assert count == [2]
+    assert "attempt 2 of 2" in lost.value.__notes__[0]
+    mine, count = rival_client(path, 100, {**AGAIN, "hoodie.write.lock.wait.retry.max.time.ms": 0})
+    with pytest.raises(HoodieWriteConflictException):
+        mine.upsert(rows(("a", "x", 3)))
+    assert count == [1]
+    assert all(state is State.COMPLETED for _, state in timeline(path))
+
+
+def test_threads_that_write_the_same_file_group_all_get_through_when_they_write_again(path: str) -> None:
+    patient = {**AGAIN, "hoodie.write.lock.wait_time_ms": 60_000, "hoodie.write.lock.wait.retry.max.attempts": 50}
+    errors: list[Exception] = []
+
+    def write(number: int) -> None:
+        try:
+            with client(path, patient) as c:
+                c.upsert(rows((f"k{number}", "x", number)))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    check_table(path, model(("a", "x", 1), ("b", "y", 1), *((f"k{number}", "x", number) for number in range(4))))
+
+
+# --- one key added by two ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_global", [False, True])
+def test_a_key_that_two_writers_add_is_found_where_that_is_asked_for(path: str, is_global: bool) -> None:
+    unique = {"hoodie.write.concurrency.unique.keys": "true", "hoodie.parquet.small.file.limit": 0}
+    index = {"hoodie.index.type": "GLOBAL_SIMPLE"} if is_global else {}
+    first, second = client(path, {**BY_HAND, **unique, **index}), client(path, {**ONE_FILE_EACH, **index})
+    other_partition = "y" if is_global else "x"
+
+    def race(mine: tuple[str, str, int], theirs: tuple[str, str, int]) -> None:
+        instant_time = first.start_commit()
+        result = first.upsert(rows(mine), instant_time)
+        second.upsert(rows(theirs))
+        first.commit(instant_time, result)
+
+    with pytest.raises(HoodieWriteConflictException, match=r"added the key .*new.* of 1. to partition 'x'") as lost:
+        race(("new", "x", 1), ("new", other_partition, 2))
+    assert lost.value.is_retry_safe
+    race(("mine", "x", 1), ("theirs", other_partition, 2))
+    if not is_global:
+        race(("both", "x", 1), ("both", "y", 2))
+    instant_time = first.start_commit()
+    result = first.upsert(rows(("new", other_partition, 3)), instant_time)
+    assert result.updated_count == 1
+    assert first.commit(instant_time, result)
+    table = hoodie.read_table(path, columns=["id", "region", "ts"]).to_pylist()
+    assert [row for row in table if row["id"] == "new"] == [{"id": "new", "region": other_partition, "ts": 3}]
+    check_table(path)
+
+
+def test_a_key_is_found_though_a_third_writer_rewrote_its_file(path: str) -> None:
+    unique = {**BY_HAND, "hoodie.write.concurrency.unique.keys": "true", "hoodie.parquet.small.file.limit": 0}
+    first, second = client(path, unique), client(path, ONE_FILE_EACH)
+    instant_time = first.start_commit()
+    result = first.upsert(rows(("new", "x", 1)), instant_time)
+    second.upsert(rows(("new", "x", 2), ("more", "x", 2)))
+    second.upsert(rows(("more", "x", 3)))
+    with pytest.raises(HoodieWriteConflictException, match="it would live twice"):
+        first.commit(instant_time, result)
+    check_table(path, model(("a", "x", 1), ("b", "y", 1), ("new", "x", 2), ("more", "x", 3)))
+
+
+# --- early detection --------------------------------------------------------------------------------------------------
+
+
+def test_markers_of_a_live_writer_stop_another_before_it_writes(path: str) -> None:
+    early = {**OCC, "hoodie.write.concurrency.early.conflict.detection.enable": "true"}
+    first = client(path, BY_HAND)
+    instant_time = first.start_commit()
+    result = first.upsert(rows(("a", "x", 2)), instant_time)
+    second = client(path, early)
+    with pytest.raises(HoodieEarlyConflictDetectionException, match=f"partition 'x' .{instant_time}.*safe") as lost:
+        second.upsert(rows(("a", "x", 3), ("b", "y", 3)))
+    assert lost.value.is_retry_safe
+    second.upsert(rows(("b", "y", 4), ("n", "new", 4)))
+    assert first.commit(instant_time, result)
+    second.upsert(rows(("a", "x", 5)))
+    check_table(path, model(("a", "x", 5), ("b", "y", 4), ("n", "new", 4)))
+
+
+def test_markers_of_a_dead_writer_stop_nobody(path: str) -> None:
+    early = {**OCC, "hoodie.write.concurrency.early.conflict.detection.enable": "true"}
+    first = client(path, BY_HAND)
+    instant_time = first.start_commit()
+    first.upsert(rows(("a", "x", 2)), instant_time)
+    first.close()
+    age(path)
+    client(path, early).upsert(rows(("a", "x", 3)))
+    check_table(path, model(("a", "x", 3), ("b", "y", 1)))
 
 
 # --- pending clusterings ----------------------------------------------------------------------------------------------

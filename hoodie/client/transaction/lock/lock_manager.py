@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import logging
 
+from hoodie.client.transaction.lock.dynamo_db_based_lock_provider import DynamoDBBasedLockProvider
 from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.client.transaction.lock.in_process_lock_provider import InProcessLockProvider
 from hoodie.client.transaction.lock.lock_provider import LockConfiguration, LockProvider
+from hoodie.client.transaction.lock.storage_based_lock_provider import StorageBasedLockProvider
+from hoodie.client.transaction.lock.zookeeper_based_lock_provider import ZookeeperBasedLockProvider
 from hoodie.common.util.class_loading import load_class
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieLockException
 
@@ -19,10 +22,21 @@ logger = logging.getLogger(__name__)
 
 _KEY = "hoodie.write.lock.provider"
 _PROVIDERS: dict[str, type[LockProvider]] = {
-    "FileSystemBasedLockProvider": FileSystemBasedLockProvider,
-    "InProcessLockProvider": InProcessLockProvider,
+    provider.__name__: provider
+    for provider in (
+        FileSystemBasedLockProvider,
+        StorageBasedLockProvider,
+        ZookeeperBasedLockProvider,
+        DynamoDBBasedLockProvider,
+        InProcessLockProvider,
+    )
 }
-_UNSUPPORTED = ("HiveMetastoreBasedLockProvider", "NoopLockProvider")
+_UNSUPPORTED = (
+    "HiveMetastoreBasedLockProvider",
+    "NoopLockProvider",
+    "DynamoDBBasedImplicitPartitionKeyLockProvider",
+    "ZookeeperBasedImplicitBasePathLockProvider",
+)
 _OF_HUDI = "org.apache.hudi."
 
 
@@ -115,7 +129,8 @@ class LockManager:
         if not self.provider.is_held():
             raise HoodieLockException(
                 f"{self.provider.name} was lost while it was held (now by {self.provider.owner_information()}): this "
-                "process may have been suspended, or somebody removed the lock. Nothing was committed; write again"
+                "process may have been suspended, or somebody removed the lock. Nothing was committed; write again",
+                was_lost=True,
             )
 
     def unlock(self) -> None:

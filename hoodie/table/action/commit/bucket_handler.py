@@ -25,6 +25,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
+from hoodie.common.table.marker.early_conflict_detection import find_rival
 from hoodie.exception import HoodieException
 from hoodie.execution.insert_handler import CopyOnWriteInsertHandler
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
@@ -32,6 +33,7 @@ from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.storage.storage_path import join
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.record_preparer import failure_of
 
@@ -88,6 +90,16 @@ class CopyOnWriteBucketHandler:
         """One file for the file group, and further groups for new records that no longer fit into it."""
         assert bucket.base_file is not None
         incoming = pa.Table.from_batches(batches)
+        rival = self._find_rival(bucket)
+        if rival is not None:
+            return [
+                TaskFailure(
+                    "HoodieEarlyConflictDetectionException",
+                    f"Another writer is rewriting file group {bucket.file_id} of partition '{bucket.partition_path}' "
+                    f"({rival}). Nothing was committed; write again: that is safe",
+                    incoming.num_rows,
+                )
+            ]
         handle_class = HoodieMergeHandle
         if self.context.operation in _INSERTS:
             # Files of virtual keys hold no keys to find.
@@ -111,6 +123,20 @@ class CopyOnWriteBucketHandler:
             with CopyOnWriteInsertHandler(self.context, task, row_counter=rows) as handler:
                 statuses += handler.consume(iter(overflow.to_batches()))
         return statuses
+
+    def _find_rival(self, bucket: BucketInfo) -> str | None:
+        """The instant of another writer that is at work on the file group, where that is looked for."""
+        write = self.context.config.write
+        if not write.has_several_writers or not write.early_conflict_detection:
+            return None
+        return find_rival(
+            self.context.storage,
+            join(self.context.base_path, ".hoodie"),
+            self.context.instant_time,
+            bucket.partition_path,
+            str(bucket.file_id),
+            write.heartbeat_tolerance_ms,
+        )
 
     def _find_positions(self, bucket: BucketInfo, incoming: pa.Table) -> pa.Table:
         """Rows with the positions of their keys in the file; a key that stands there twice makes two rows."""

@@ -1,0 +1,153 @@
+"""Find keys that two writers added at once, each to a file group of its own.
+
+Hudi has nothing like it: such a key lives twice there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY_META
+from hoodie.exception import HoodieIOException
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import join
+
+__all__ = ["SharedKey", "find_shared_key"]
+
+logger = logging.getLogger(__name__)
+
+_CHUNK_KEYS = 2_000_000
+"""Keys of the own write that are held at a time; of the others the keys of one file."""
+
+
+@attrs.frozen
+class SharedKey:
+    """A key that two writes have added.
+
+    Attributes:
+        record_key: The key.
+        partition_path: Where this write put it.
+        other_path: The file, relative to the table, where the other one put it.
+        count: How many such keys were found in the two files.
+    """
+
+    record_key: str
+    partition_path: str
+    other_path: str
+    count: int
+
+
+@attrs.frozen
+class _File:
+    partition_path: str
+    file_id: str
+    path: str
+
+
+def find_shared_key(
+    storage: HoodieStorage,
+    base_path: str,
+    instant_time: str,
+    own: HoodieCommitMetadata,
+    others: Mapping[str, HoodieCommitMetadata],
+    is_global: bool,
+) -> SharedKey | None:
+    """A key of this write's rows that is among rows of others in another file group.
+
+    Only the columns of key and commit time are read, of files that hold new records: the own ones, and of each file
+    group of the others the newest, in which all their rows still are.
+
+    Args:
+        storage: The table's storage.
+        base_path: The table's folder.
+        instant_time: The own instant.
+        own: What it wrote.
+        others: Instant time -> what was committed since the write began.
+        is_global: Whether a key may live once in the table, not once in each partition.
+
+    Raises:
+        HoodieIOException: A file cannot be read.
+    """
+    own_files = [file for file, inserts in _files(own) if inserts]
+    theirs = _newest_files(others)
+    if not is_global:
+        paths = {file.partition_path for file in own_files}
+        theirs = [file for file in theirs if file.partition_path in paths]
+    if not own_files or not theirs:
+        return None
+    times = pa.array(sorted(others), pa.string())
+    for partition_path, chunk in _chunks(storage, base_path, own_files, instant_time, is_global):
+        for file in theirs:
+            if not is_global and file.partition_path != partition_path:
+                continue
+            keys = pa.chunked_array(list(_keys(storage, join(base_path, file.path), times)), pa.string())
+            shared = keys.filter(pc.is_in(keys, value_set=chunk)) if len(keys) else keys
+            if len(shared):
+                return SharedKey(shared[0].as_py(), partition_path, file.path, len(shared))
+    return None
+
+
+def _files(metadata: HoodieCommitMetadata) -> Iterator[tuple[_File, int]]:
+    for path, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            if stat.path and stat.path.endswith(".parquet"):
+                yield _File(path, str(stat.file_id), stat.path), stat.num_inserts
+
+
+def _newest_files(others: Mapping[str, HoodieCommitMetadata]) -> list[_File]:
+    """Of each file group that got new records, the newest file."""
+    newest: dict[tuple[str, str], _File] = {}
+    grown: set[tuple[str, str]] = set()
+    for time in sorted(others):
+        for file, inserts in _files(others[time]):
+            group = (file.partition_path, file.file_id)
+            newest[group] = file
+            if inserts:
+                grown.add(group)
+    return [newest[group] for group in sorted(grown)]
+
+
+def _chunks(
+    storage: HoodieStorage, base_path: str, files: list[_File], instant_time: str, is_global: bool
+) -> Iterator[tuple[str, pa.Array]]:
+    """Partition path and own keys, a bounded number at a time; of a global index all partitions together."""
+    own_time = pa.array([instant_time], pa.string())
+    collected: list[pa.Array] = []
+    count = 0
+    partition_path = ""
+    for file in sorted(files, key=lambda file: file.partition_path):
+        if collected and not is_global and file.partition_path != partition_path:
+            yield partition_path, pa.concat_arrays(collected)
+            collected, count = [], 0
+        partition_path = file.partition_path
+        for keys in _keys(storage, join(base_path, file.path), own_time):
+            collected.append(keys)
+            count += len(keys)
+            if count >= _CHUNK_KEYS:
+                yield partition_path, pa.concat_arrays(collected)
+                collected, count = [], 0
+    if collected:
+        yield partition_path, pa.concat_arrays(collected)
+
+
+def _keys(storage: HoodieStorage, path: str, times: pa.Array) -> Iterator[pa.Array]:
+    """The keys of the rows that certain instants wrote."""
+    try:
+        with storage.open_input_file(path) as source, pq.ParquetFile(source) as file:
+            for batch in file.iter_batches(columns=[COMMIT_TIME_META, RECORD_KEY_META]):
+                mine = batch.filter(pc.is_in(batch.column(0).cast(pa.string()), value_set=times))
+                if mine.num_rows:
+                    yield mine.column(1).cast(pa.string())
+    except FileNotFoundError as error:
+        raise HoodieIOException(
+            f"comparing keys with {path} failed: it was deleted meanwhile. Nothing was committed; write again"
+        ) from error
+    except pa.ArrowInvalid as error:
+        raise HoodieIOException(f"comparing keys with {path} failed: {error}. Nothing was committed") from error

@@ -1,0 +1,52 @@
+"""Find out by markers, before a file is written, that another live writer is rewriting the same file group.
+
+Hudi: org.apache.hudi.table.marker.SimpleDirectMarkerBasedDetectionStrategy.
+"""
+
+from __future__ import annotations
+
+import time
+
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
+from hoodie.common.table.timeline.instant_time import is_instant_time
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import join
+
+__all__ = ["find_rival"]
+
+
+def find_rival(
+    storage: HoodieStorage,
+    meta_path: str,
+    instant_time: str,
+    partition_path: str,
+    file_id: str,
+    heartbeat_tolerance_ms: int,
+) -> str | None:
+    """The instant of another writer that announced a file of the same file group, and is alive.
+
+    Nothing is certain: two that look at once see nothing of each other. The commit looks again, under the lock. Batched
+    markers of Hudi's timeline server are not looked at.
+
+    Args:
+        storage: The table's storage.
+        meta_path: The table's ``.hoodie`` folder.
+        instant_time: The own instant.
+        partition_path: Of the file group.
+        file_id: Of the file group.
+        heartbeat_tolerance_ms: Age of a heartbeat above which its writer counts as dead.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    folder = join(meta_path, TEMP_FOLDER_NAME)
+    for entry in storage.list_directory(folder):
+        if not entry.is_directory or entry.name == instant_time or not is_instant_time(entry.name):
+            continue
+        heartbeat = storage.file_status(join(meta_path, ".heartbeat", entry.name))
+        if heartbeat is None or time.time() * 1000 - heartbeat.modification_time_ms > heartbeat_tolerance_ms:
+            continue
+        markers = join(entry.path, partition_path) if partition_path else entry.path
+        if any(marker.name.startswith(f"{file_id}_") for marker in storage.list_directory(markers)):
+            return entry.name
+    return None
