@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieIOException, HoodieNotSupportedException
+from hoodie.storage.object_storage import ObjectStorage
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
@@ -18,6 +19,8 @@ ODD_NAMES = ["a b", "a[b]", "a{b", "p*q", "a?b", "ä€", "a%2Fb", "dt=2026-01-0
 
 class StorageContract:
     """The suite; a subclass gives ``storage`` and ``base`` (an empty place below the storage's base path)."""
+
+    replaces_versions = True
 
     @pytest.fixture
     def storage(self) -> HoodieStorage:
@@ -81,6 +84,43 @@ class StorageContract:
         stop.set()
         watcher.join()
         assert seen <= contents
+
+    def test_a_version_of_a_file_is_replaced_by_one_writer(self, storage: HoodieStorage, base: str) -> None:
+        if not self.replaces_versions:
+            pytest.skip("the double of this store does not know versions")
+        path = join(base, "x/lock")
+        with pytest.raises(FileNotFoundError):
+            storage.read_versioned(path)
+        first = storage.replace_version(path, b"1", None)
+        assert first is not None
+        assert storage.replace_version(path, b"another", None) is None
+        assert storage.read_versioned(path) == (b"1", first)
+        second = storage.replace_version(path, b"2", first)
+        assert second not in (None, first)
+        assert storage.replace_version(path, b"late", first) is None
+        assert storage.read_versioned(path) == (b"2", second)
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(lambda n: storage.replace_version(path, f"{n}".encode(), second), range(10, 14)))
+        (won,) = [number for number, version in enumerate(made, 10) if version is not None]
+        assert storage.read(path) == str(won).encode()
+        storage.delete_file(path)
+        assert storage.replace_version(path, b"gone", made[won - 10]) is None
+
+    def test_touching_keeps_the_content(self, storage: HoodieStorage, base: str) -> None:
+        path = join(base, "file")
+        if isinstance(storage, ObjectStorage):
+            with pytest.raises(HoodieNotSupportedException):
+                storage.touch(path)
+            return
+        assert storage.touch(path) is False
+        storage.create_if_absent(path, b"content")
+        before = storage.file_status(path)
+        assert storage.touch(path) is True
+        after = storage.file_status(path)
+        assert before is not None
+        assert after is not None
+        assert after.modification_time_ms >= before.modification_time_ms
+        assert storage.read(path) == b"content"
 
     def test_replace_makes_a_missing_file_and_its_parents(self, storage: HoodieStorage, base: str) -> None:
         storage.replace(join(base, "p/q/file"), b"x")

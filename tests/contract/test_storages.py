@@ -51,6 +51,8 @@ class TestS3Storage(StorageContract):
 
 
 class TestGoogleStorage(StorageContract):
+    replaces_versions = False
+
     @pytest.fixture
     def server(self, s3_bucket: Bucket) -> Iterator[GoogleFace]:
         face = GoogleFace(s3_bucket.endpoint)
