@@ -138,7 +138,7 @@ class ZookeeperBasedLockProvider(LockProvider):
         if self._client is None:
             options = self.configuration.options
             retry = kazoo.retry.KazooRetry(
-                max_tries=options.num_retries,
+                max_tries=options.num_retries + 1,
                 delay=options.wait_time_ms_between_retry / 1000,
                 max_delay=options.max_wait_time_ms_between_retry / 1000,
             )
