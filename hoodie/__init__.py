@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.table_writer import write_table
+from hoodie.client.validator.pending_commit import PendingCommit
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
 from hoodie.common.model.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
@@ -35,6 +37,7 @@ from hoodie.exception import (
     HoodieSavepointException,
     HoodieSchemaException,
     HoodieUpsertException,
+    HoodieValidationException,
     HoodieWriteConflictException,
     HoodieWriteException,
     InvalidTableException,
@@ -59,6 +62,7 @@ __all__ = [
     "HoodieIndex",
     "HoodieKey",
     "HoodieLocalWriteClient",
+    "HoodiePreCommitValidator",
     "HoodieRecord",
     "HoodieRecordLocation",
     "HoodieRecordMerger",
@@ -71,6 +75,7 @@ __all__ = [
     "HoodieWriteConfig",
     "HoodieWriteResult",
     "MergeOutcome",
+    "PendingCommit",
     "ProgressEvent",
     "SparkRDDWriteClient",
     "UpsertPlan",
@@ -100,6 +105,7 @@ __all__ = [
     "HoodieSavepointException",
     "HoodieSchemaException",
     "HoodieUpsertException",
+    "HoodieValidationException",
     "HoodieWriteConflictException",
     "HoodieWriteException",
     "InvalidTableException",

@@ -61,6 +61,7 @@ __all__ = [
     "HoodieSavepointException",
     "HoodieSchemaException",
     "HoodieUpsertException",
+    "HoodieValidationException",
     "HoodieWriteConflictException",
     "HoodieWriteException",
     "InvalidTableException",
@@ -221,6 +222,10 @@ class HoodieHeartbeatException(HoodieException):
 
 class HoodieCommitCallbackException(HoodieException):
     """A callback could not tell of a commit, which stands."""
+
+
+class HoodieValidationException(HoodieException):
+    """A validator did not agree to a commit, and nothing was committed."""
 
 
 class HoodieLockException(HoodieException):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -26,6 +26,8 @@ from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
 from hoodie.client.transaction.transaction_manager import TransactionManager
+from hoodie.client.validator.pending_commit import PendingCommit
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
@@ -122,14 +124,21 @@ class BaseHoodieWriteClient:
         config: The writer's configuration.
         on_progress: Called with every `ProgressEvent` of this client's calls, from the caller's thread and from one
             that follows the tasks, one at a time; it should be quick. Its errors are logged and do not fail the write.
+        validators: Functions that are given a `PendingCommit` before an instant is completed, and prevent that by an
+            error or by False; those of ``hoodie.precommit.validators`` are asked as well.
 
     Hudi: org.apache.hudi.client.BaseHoodieWriteClient. Differs: one commit path, here; executors never commit.
     """
 
     supported_indexes: ClassVar[frozenset[str]] = frozenset(map(str, IndexType))
+    sql_validators: ClassVar[Mapping[str, type[HoodiePreCommitValidator]]] = {}
 
     def __init__(
-        self, context: HoodieEngineContext, config: HoodieWriteConfig, on_progress: ProgressCallback | None = None
+        self,
+        context: HoodieEngineContext,
+        config: HoodieWriteConfig,
+        on_progress: ProgressCallback | None = None,
+        validators: Sequence[Validator | HoodiePreCommitValidator] = (),
     ) -> None:
         self._context = context
         self._config = config
@@ -146,8 +155,16 @@ class BaseHoodieWriteClient:
         self._transactions = TransactionManager(config)
         self._heartbeats = HoodieHeartbeatClient(config.write)
         self._callbacks = CommitCallbacks(config)
+        self._validators = PreCommitValidators(config, validators, self.sql_validators)
         self._committer = Committer(
-            config, self._metrics, self._index, context, self._transactions, self._heartbeats, self._callbacks
+            config,
+            self._metrics,
+            self._index,
+            context,
+            self._transactions,
+            self._heartbeats,
+            self._callbacks,
+            self._validate,
         )
         self._services = TableServices(context, config, self._metrics, self._transactions)
 
@@ -599,6 +616,7 @@ class BaseHoodieWriteClient:
             HoodieCommitException: The instant was rolled back, completed, or never started, or the table changed so
                 that it must not be completed.
             HoodieWriteConflictException: Another writer committed meanwhile.
+            HoodieValidationException: A validator does not agree; the instant stays as it is, to be rolled back.
             HoodieUpsertException: (or its sister) records failed and ``allow_errors`` is not set.
             HoodieConfigException: Extra metadata that is no text, or named ``schema`` or ``latest_schema``.
         """
@@ -632,6 +650,20 @@ class BaseHoodieWriteClient:
                 raise
         self._open_instants.pop(instant_time, None)
         return is_committed
+
+    def _validate(
+        self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata
+    ) -> None:
+        """Ask the validators, if there are any."""
+        if self._validators:
+            with self._metrics.step("validate"):
+                self._validators.check(self._pending_commit(meta_client, result, metadata))
+
+    def _pending_commit(
+        self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata
+    ) -> PendingCommit:
+        """What validators are given."""
+        return PendingCommit(meta_client, result, metadata)
 
     def _forget(self, instant_time: str) -> None:
         """An instant has ended."""

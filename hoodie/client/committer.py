@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.client.BaseHoodieClient, BaseHoodieWriteClient (commitStat
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 import attrs
@@ -56,6 +56,7 @@ class Committer:
         transactions: The table's lock.
         heartbeats: The signs of life of the instants that the client writes.
         callbacks: Told of what was completed.
+        validate: Asked whether what was written may be completed; raises when not.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Committer:
         transactions: TransactionManager,
         heartbeats: HoodieHeartbeatClient,
         callbacks: CommitCallbacks,
+        validate: Callable[[HoodieTableMetaClient, HoodieWriteResult, HoodieCommitMetadata], None],
     ) -> None:
         self._config = config
         self._metrics = metrics
@@ -75,6 +77,7 @@ class Committer:
         self._transactions = transactions
         self._heartbeats = heartbeats
         self._callbacks = callbacks
+        self._validate = validate
         self._resolver = ConflictResolver(config, index.is_global)
         self._written_to: dict[str, WriteStart] = {}
         """Instant that is being written -> the writes of the table as its write found them."""
@@ -119,6 +122,7 @@ class Committer:
         Raises:
             HoodieCommitException: The instant or the table is not what it was when the write began.
             HoodieWriteConflictException: Another writer committed meanwhile.
+            HoodieValidationException: A validator does not agree.
         """
         meta_client = load_table(self._config)
         self._check_inflight(meta_client, instant_time, action)
@@ -131,7 +135,7 @@ class Committer:
         metadata = attrs.evolve(
             result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
         )
-        # Validators belong here, before the lock.
+        self._validate(meta_client, result, metadata)
         operation = ConcurrentOperation.of_commit(
             HoodieInstant(instant_time, action, State.INFLIGHT), metadata, result.partition_to_replace_file_ids
         )

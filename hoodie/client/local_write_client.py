@@ -5,7 +5,10 @@ Hudi: org.apache.hudi.client.HoodieJavaWriteClient.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hoodie.client.base_write_client import BaseHoodieWriteClient
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
 from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.metrics.progress import ProgressCallback
@@ -25,6 +28,7 @@ class HoodieLocalWriteClient(BaseHoodieWriteClient):
         config: The writer's configuration.
         context: The engine; one with all cores is made when it is None.
         on_progress: Called with every `ProgressEvent`; see `BaseHoodieWriteClient`.
+        validators: Asked before each commit; see `BaseHoodieWriteClient`.
 
     Hudi: org.apache.hudi.client.HoodieJavaWriteClient.
     """
@@ -35,5 +39,6 @@ class HoodieLocalWriteClient(BaseHoodieWriteClient):
         context: LocalEngineContext | None = None,
         *,
         on_progress: ProgressCallback | None = None,
+        validators: Sequence[Validator | HoodiePreCommitValidator] = (),
     ) -> None:
-        super().__init__(context or LocalEngineContext(), config, on_progress)
+        super().__init__(context or LocalEngineContext(), config, on_progress, validators)

@@ -5,12 +5,23 @@ Hudi: org.apache.hudi.client.SparkRDDWriteClient.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.common.spark_engine_context import HoodieSparkEngineContext
+from hoodie.client.common.sql_query_validators import (
+    SparkPendingCommit,
+    SqlQueryEqualityPreCommitValidator,
+    SqlQueryInequalityPreCommitValidator,
+    SqlQuerySingleResultPreCommitValidator,
+)
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.metrics.progress import ProgressCallback
@@ -29,6 +40,7 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
         spark_or_context: A session, or a context that was made of one.
         config: The writer's configuration.
         on_progress: Called with every `ProgressEvent`; see `BaseHoodieWriteClient`.
+        validators: Asked before each commit, with a `SparkPendingCommit`; see `BaseHoodieWriteClient`.
 
     Raises:
         HoodieNotSupportedException: The table is in this process's memory, which executors cannot see.
@@ -40,12 +52,22 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
         {"SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"}
     )
 
+    sql_validators: ClassVar[Mapping[str, type[HoodiePreCommitValidator]]] = {
+        validator.__name__: validator
+        for validator in (
+            SqlQueryEqualityPreCommitValidator,
+            SqlQueryInequalityPreCommitValidator,
+            SqlQuerySingleResultPreCommitValidator,
+        )
+    }
+
     def __init__(
         self,
         spark_or_context: SparkSession | HoodieSparkEngineContext,
         config: HoodieWriteConfig,
         *,
         on_progress: ProgressCallback | None = None,
+        validators: Sequence[Validator | HoodiePreCommitValidator] = (),
     ) -> None:
         if normalise_path(config.base_path).startswith("memory://"):
             raise HoodieNotSupportedException(
@@ -57,4 +79,12 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
             if isinstance(spark_or_context, HoodieSparkEngineContext)
             else HoodieSparkEngineContext(spark_or_context)
         )
-        super().__init__(context, config, on_progress)
+        super().__init__(context, config, on_progress, validators)
+        self._spark = context.spark
+
+    def _pending_commit(
+        self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata
+    ) -> SparkPendingCommit:
+        commit = SparkPendingCommit(meta_client, result, metadata)
+        commit.spark = self._spark
+        return commit

@@ -19,6 +19,7 @@ from hoodie.client.new_table import (
     name_of_table,
     operation_to_do,
 )
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record_columns import RECORD_KEY
@@ -51,6 +52,7 @@ def write_table(
     properties: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
     on_progress: ProgressCallback | None = None,
+    validators: Sequence[Validator | HoodiePreCommitValidator] = (),
 ) -> HoodieWriteResult:
     """Write rows to a table; the first call creates it, once its arguments were checked.
 
@@ -69,6 +71,7 @@ def write_table(
         properties: Further ``hoodie.*`` properties; those that describe a table go into a new one.
         storage_options: Options of the storage.
         on_progress: Called with every `ProgressEvent`, as of `HoodieLocalWriteClient`.
+        validators: Asked before the commit, as of `HoodieLocalWriteClient`.
 
     Returns:
         The outcome; committed.
@@ -93,6 +96,7 @@ def write_table(
         if _names(other if isinstance(other, list | tuple) else str(other)) != _names(value):
             raise HoodieConfigException(f"{key} = {other!r}, and the argument says {value!r}: give one of them")
     check_callback(on_progress)
+    check_validators(validators)
     config = HoodieWriteConfig.from_properties(base_path, {**(properties or {}), **named}, storage_options)
     name = operation_to_do(operation, config)
     try:
@@ -105,7 +109,7 @@ def write_table(
         if name != "delete":
             data = _check_input(data, config, name_of_table(config, table_name))
         create_table(config, table_name)
-    with HoodieLocalWriteClient(config, on_progress=on_progress) as client:
+    with HoodieLocalWriteClient(config, on_progress=on_progress, validators=validators) as client:
         result: HoodieWriteResult = getattr(client, name)(data)
         return result
 

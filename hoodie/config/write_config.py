@@ -29,6 +29,7 @@ from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nea
 from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.config.payload_config import HoodiePayloadConfig
+from hoodie.config.pre_commit_validator_config import HoodiePreCommitValidatorConfig
 from hoodie.config.storage_retry_config import StorageRetryConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
@@ -54,6 +55,7 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "archival": HoodieArchivalConfig,
         "lock": HoodieLockConfig,
         "callback": HoodieWriteCommitCallbackConfig,
+        "validator": HoodiePreCommitValidatorConfig,
     }
 )
 _PREFIX = "hoodie."
@@ -98,6 +100,7 @@ class HoodieWriteConfig:
         archival: How long the active timeline is, and how its archive is kept.
         lock: What keeps several writers apart.
         callback: Who is told of each commit.
+        validator: What must hold of the table for a commit to be completed.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -118,6 +121,7 @@ class HoodieWriteConfig:
     archival: HoodieArchivalConfig = attrs.field(factory=HoodieArchivalConfig)
     lock: HoodieLockConfig = attrs.field(factory=HoodieLockConfig)
     callback: HoodieWriteCommitCallbackConfig = attrs.field(factory=HoodieWriteCommitCallbackConfig)
+    validator: HoodiePreCommitValidatorConfig = attrs.field(factory=HoodiePreCommitValidatorConfig)
 
     @classmethod
     def from_properties(

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.DefaultSource.createRelation and org.apache.hudi.HoodieSpa
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
@@ -22,6 +22,7 @@ from hoodie.client.new_table import (
     operation_to_do,
 )
 from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.stored_types import normalise_schema
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -76,6 +77,7 @@ def write(
     *,
     storage_options: StorageOptions | None = None,
     on_progress: ProgressCallback | None = None,
+    validators: Sequence[Validator | HoodiePreCommitValidator] = (),
 ) -> HoodieWriteResult | None:
     """Write a DataFrame to a table, as ``df.write.format("hudi").options(**options).mode(mode).save(base_path)``.
 
@@ -93,6 +95,7 @@ def write(
             ``ignore`` does nothing. A delete takes ``append`` only.
         storage_options: Options of the storage, for hoodie and its tasks.
         on_progress: Called with every `ProgressEvent`, as of `SparkRDDWriteClient`.
+        validators: Asked before the commit, as of `SparkRDDWriteClient`.
 
     Returns:
         The outcome, committed; None where ``ignore`` found a table.
@@ -116,6 +119,7 @@ def write(
     """
     save_mode = SaveMode.of(mode)
     check_callback(on_progress)
+    check_validators(validators)
     config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
     operation = operation_to_do(None, config)
     if operation == "delete" and save_mode is not SaveMode.APPEND:
@@ -130,7 +134,7 @@ def write(
         return None
     # That operation replaces all rows by itself, and keeps the table's history.
     replaces = exists and save_mode is SaveMode.OVERWRITE and operation != "insert_overwrite_table"
-    with SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress) as client:
+    with SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress, validators=validators) as client:
         if replaces or not exists:
             if operation == "delete":
                 raise TableNotFoundException(f"there is no table at {base_path} to delete from")

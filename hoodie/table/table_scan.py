@@ -6,7 +6,7 @@ Hudi: the snapshot query of its engines.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -24,7 +24,15 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.keygen.partition_values import partition_expression
 from hoodie.storage.storage_options import StorageOptions
 
-__all__ = ["Filters", "file_slices", "read_table", "scan_table", "to_expression"]
+__all__ = [
+    "Filters",
+    "file_slices",
+    "prune_partitions",
+    "read_table",
+    "scan_slices",
+    "scan_table",
+    "to_expression",
+]
 
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
 _QUERY_TYPES = ("snapshot", "read_optimized")
@@ -108,7 +116,37 @@ def scan_table(
             .empty_table()
             .to_reader()
         )
-    schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *meta_client.load_schema()])
+    return scan_slices(
+        meta_client,
+        meta_client.load_schema(),
+        columns,
+        filters,
+        lambda schema, expression: file_slices(meta_client, schema, expression),
+    )
+
+
+def scan_slices(
+    meta_client: HoodieTableMetaClient,
+    user_schema: pa.Schema,
+    columns: str | Sequence[str] | None,
+    filters: Filters,
+    slices_of: Callable[[pa.Schema, pc.Expression | None], Sequence[FileSlice]],
+) -> pa.RecordBatchReader:
+    """The rows of some slices as a stream.
+
+    Args:
+        meta_client: The table.
+        user_schema: The user's columns.
+        columns: As of `scan_table`.
+        filters: As of `scan_table`.
+        slices_of: Gives the slices for all columns and a filter, which is applied to their rows here.
+
+    Raises:
+        HoodieException: As of `scan_table`.
+    """
+    if isinstance(columns, str):
+        columns = [columns]
+    schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *user_schema])
     wanted = list(columns) if columns is not None else schema.names
     unknown = [name for name in wanted if name not in schema.names]
     if unknown:
@@ -117,7 +155,7 @@ def scan_table(
             f"it has {', '.join(schema.names)}"
         )
     expression = to_expression(filters)
-    slices = file_slices(meta_client, schema, expression)
+    slices = slices_of(schema, expression)
     result_schema = pa.schema([schema.field(name) for name in wanted])
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -154,14 +192,19 @@ def file_slices(
     view = meta_client.view()
     partitions = view.list_partitions()
     if expression is not None:
-        partitions = _prune(partitions, meta_client, schema, expression)
+        partitions = prune_partitions(partitions, meta_client, schema, expression)
     view.load_partitions(partitions)
     return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
 
 
-def _prune(
+def prune_partitions(
     partitions: list[str], meta_client: HoodieTableMetaClient, schema: pa.Schema, expression: pc.Expression
 ) -> list[str]:
+    """The partitions that can hold rows of a filter, as their paths tell.
+
+    Raises:
+        HoodieSchemaException: The filter does not fit the table.
+    """
     guarantees = [partition_expression(partition, meta_client.table_config, schema) for partition in partitions]
     # A dataset of names only: pyarrow decides by the guarantees which of them the filter can meet.
     names = [str(number) for number in range(len(partitions))]

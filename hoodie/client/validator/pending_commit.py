@@ -1,0 +1,161 @@
+"""A commit that is written and not yet completed, and the table as it would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieFileGroupId
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.storage.storage_path import join
+from hoodie.table.table_scan import Filters, prune_partitions, scan_slices
+
+__all__ = ["PendingCommit"]
+
+
+class PendingCommit:
+    """What a validator is given: the outcome of a write, and the table without and with it.
+
+    Args:
+        meta_client: The table, its timeline as it is now.
+        result: What was written.
+        metadata: What the commit will store.
+
+    Attributes:
+        result: What was written, with its statistics and the records that failed.
+        metadata: What the commit will store.
+    """
+
+    def __init__(
+        self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata
+    ) -> None:
+        self.result = result
+        self.metadata = metadata
+        self._meta_client = meta_client
+        self._loaded_view: HoodieTableFileSystemView | None = None
+
+    def __repr__(self) -> str:
+        return f"<PendingCommit {self.instant_time} of {self.base_path}>"
+
+    @property
+    def instant_time(self) -> str:
+        """The instant that would be completed."""
+        return self.result.instant_time
+
+    @property
+    def base_path(self) -> str:
+        """The table's folder."""
+        return self._meta_client.base_path
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partition paths that the commit writes to or takes file groups from."""
+        touched = {*self.metadata.partition_to_write_stats, *self.result.partition_to_replace_file_ids}
+        return tuple(sorted(touched))
+
+    def scan_before(
+        self,
+        columns: str | Sequence[str] | None = None,
+        filters: Filters = None,
+        *,
+        only_touched: bool = False,
+    ) -> pa.RecordBatchReader:
+        """The rows of the table as it is, as a stream.
+
+        Args:
+            columns: As of `hoodie.read_table`.
+            filters: As of `hoodie.read_table`.
+            only_touched: Read only `partitions`.
+        """
+        return self._scan(columns, filters, only_touched, is_after=False)
+
+    def scan_after(
+        self,
+        columns: str | Sequence[str] | None = None,
+        filters: Filters = None,
+        *,
+        only_touched: bool = False,
+    ) -> pa.RecordBatchReader:
+        """The rows of the table as it would be with this commit, as a stream; arguments as of `scan_before`."""
+        return self._scan(columns, filters, only_touched, is_after=True)
+
+    def read_before(
+        self, columns: str | Sequence[str] | None = None, filters: Filters = None, *, only_touched: bool = False
+    ) -> pa.Table:
+        """The rows of the table as it is, in memory; arguments as of `scan_before`."""
+        with self.scan_before(columns, filters, only_touched=only_touched) as reader:
+            return reader.read_all()
+
+    def read_after(
+        self, columns: str | Sequence[str] | None = None, filters: Filters = None, *, only_touched: bool = False
+    ) -> pa.Table:
+        """The rows of the table as it would be with this commit, in memory; arguments as of `scan_before`."""
+        with self.scan_after(columns, filters, only_touched=only_touched) as reader:
+            return reader.read_all()
+
+    def _user_schema(self, is_after: bool) -> pa.Schema:
+        """The user's columns; of a table that was never written to those that this commit brings."""
+        stored = None if is_after else self._meta_client.load_avro_schema()
+        stored = stored or self.metadata.schema
+        return to_arrow(stored) if stored is not None else self._meta_client.load_schema()
+
+    def _partitions(self, only_touched: bool) -> list[str]:
+        if only_touched:
+            return list(self.partitions)
+        return sorted({*self._view.list_partitions(), *self.partitions})
+
+    def _slices(self, partitions: Iterable[str], is_after: bool) -> list[FileSlice]:
+        existing = set(self._view.list_partitions())
+        partitions = list(partitions)
+        self._view.load_partitions(partition for partition in partitions if partition in existing)
+        found: list[FileSlice] = []
+        for partition in partitions:
+            slices: dict[HoodieFileGroupId, FileSlice] = {}
+            if partition in existing:
+                for file_slice in self._view.latest_file_slices(partition):
+                    slices[HoodieFileGroupId(partition, file_slice.file_id)] = file_slice
+            if is_after:
+                for file_id in self.result.partition_to_replace_file_ids.get(partition, ()):
+                    slices.pop(HoodieFileGroupId(partition, file_id), None)
+                slices |= self._written(partition)
+            found += slices.values()
+        return found
+
+    def _written(self, partition: str) -> dict[HoodieFileGroupId, FileSlice]:
+        written = {}
+        for stat in self.metadata.partition_to_write_stats.get(partition, ()):
+            if stat.path is None:
+                continue
+            file = HoodieBaseFile(
+                path=join(self.base_path, stat.path),
+                file_id=stat.file_id,
+                write_token="",
+                instant_time=self.instant_time,
+                size_bytes=stat.file_size_bytes,
+            )
+            group = HoodieFileGroupId(partition, stat.file_id)
+            written[group] = FileSlice(partition, stat.file_id, self.instant_time, file)
+        return written
+
+    @property
+    def _view(self) -> HoodieTableFileSystemView:
+        if self._loaded_view is None:
+            self._loaded_view = self._meta_client.view()
+        return self._loaded_view
+
+    def _scan(
+        self, columns: str | Sequence[str] | None, filters: Filters, only_touched: bool, is_after: bool
+    ) -> pa.RecordBatchReader:
+        def slices_of(schema: pa.Schema, expression: pc.Expression | None) -> list[FileSlice]:
+            partitions = self._partitions(only_touched)
+            if expression is not None:
+                partitions = prune_partitions(partitions, self._meta_client, schema, expression)
+            return self._slices(partitions, is_after)
+
+        return scan_slices(self._meta_client, self._user_schema(is_after), columns, filters, slices_of)

@@ -1,0 +1,53 @@
+"""Properties of validators, which look at what a commit would show before it is completed."""
+
+from __future__ import annotations
+
+import attrs
+
+from hoodie.common.config.property import Parser, column_names, property_field, text
+
+__all__ = ["HoodiePreCommitValidatorConfig"]
+
+_PREFIX = "hoodie.precommit.validators"
+_CLASSES: Parser[tuple[str, ...]] = attrs.evolve(
+    column_names(), allowed="names of classes separated by commas, each once"
+)
+_QUERIES = "queries of Spark's SQL separated by semicolons"
+
+
+@attrs.frozen(kw_only=True)
+class HoodiePreCommitValidatorConfig:
+    """What must hold of the table for a commit to be completed.
+
+    Hudi: org.apache.hudi.config.HoodiePreCommitValidatorConfig.
+    """
+
+    validators: tuple[str, ...] = property_field(
+        _PREFIX,
+        _CLASSES,
+        (),
+        "Classes that look at each commit before it is completed: Hudi's `SqlQueryEqualityPreCommitValidator`, "
+        "`SqlQueryInequalityPreCommitValidator` and `SqlQuerySingleResultPreCommitValidator` (Spark), by these names "
+        "or Hudi's full ones, and subclasses of `HoodiePreCommitValidator` of your own as package.module.Class. A "
+        "client takes functions too: `validators=[...]`. When one does not agree, nothing is committed.",
+    )
+    equality_sql_queries: str | None = property_field(
+        _PREFIX + ".equality.sql.queries",
+        text(_QUERIES),
+        None,
+        "For SqlQueryEqualityPreCommitValidator: queries that must give the same rows before and after the commit, "
+        "separated by semicolons. `<TABLE_NAME>` stands for the partitions that the commit touches.",
+    )
+    inequality_sql_queries: str | None = property_field(
+        _PREFIX + ".inequality.sql.queries",
+        text(_QUERIES),
+        None,
+        "For SqlQueryInequalityPreCommitValidator: queries that must give other rows after the commit than before.",
+    )
+    single_value_sql_queries: str | None = property_field(
+        _PREFIX + ".single.value.sql.queries",
+        text("queries of Spark's SQL, each with # and its result, separated by semicolons"),
+        None,
+        "For SqlQuerySingleResultPreCommitValidator: `query#result` separated by semicolons; each query must give that "
+        "one value after the commit.",
+    )
