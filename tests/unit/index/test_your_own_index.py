@@ -12,7 +12,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
 
 PAGE = Path(__file__).parents[3] / "docs" / "indexes.md"
 
@@ -88,3 +88,37 @@ def test_a_table_cannot_name_an_index(tmp_path: Path) -> None:
     config = HoodieWriteConfig.from_properties(str(tmp_path / "t"), {})
     with HoodieLocalWriteClient(config) as c, pytest.raises(HoodieNotSupportedException, match="no.such.Index"):
         c.upsert(pa.table({"id": ["a"]}))
+
+
+WRONG = """
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from hoodie.index.simple.simple_index import HoodieSimpleIndex
+
+class Wrong(HoodieSimpleIndex):
+    def find_locations(self, keys, context, table):
+        found = super().find_locations(keys, context, table)
+        moved = {}
+        for path, rows in found.tables.items():
+            moved[path] = rows.set_column(2, "position", pc.add(rows["position"], SHIFT))
+        return attrs.evolve(found, tables=moved)
+"""
+
+
+@pytest.mark.parametrize("shift", [1, 100, -100])
+@pytest.mark.parametrize("operation", ["upsert", "delete"])
+def test_a_wrong_place_fails_the_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, shift: int
+) -> None:
+    name = f"hoodie_test_wrong_{operation}_{shift}".replace("-", "m")
+    (tmp_path / f"{name}.py").write_text(WRONG.replace("SHIFT", str(shift)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "t"
+    HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
+    with client(path, f"{name}.Wrong") as c:
+        c.bulk_insert(rows(1, "a", "b", "c"))
+        with pytest.raises(HoodieIndexException, match="names wrong places: the key 'a' is not in row"):
+            getattr(c, operation)(rows(2, "a"))
+    assert sorted(hoodie.read_table(str(path), columns=["id"])["id"].to_pylist()) == ["a", "b", "c"]
+    sys.modules.pop(name)

@@ -30,6 +30,7 @@ from hoodie.exception import HoodieException
 from hoodie.execution.insert_handler import CopyOnWriteInsertHandler
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -115,6 +116,10 @@ class CopyOnWriteBucketHandler:
                 return [failure]
         elif self.context.places_records:
             incoming = self._find_positions(bucket, incoming)
+        elif self.context.config.index.has_class_of_user:
+            failure = self._misplaced(bucket, incoming)
+            if failure is not None:
+                return [failure]
         rows = RowCounter()
         with handle_class(self.context, bucket.partition_path, bucket.base_file, task, rows) as handle:
             overflow = handle.write(incoming)
@@ -136,6 +141,28 @@ class CopyOnWriteBucketHandler:
             bucket.partition_path,
             str(bucket.file_id),
             write.heartbeat_tolerance_ms,
+        )
+
+    def _misplaced(self, bucket: BucketInfo, incoming: pa.Table) -> TaskFailure | None:
+        """A refusal of rows for whose keys an index of the user's names rows that hold other keys."""
+        assert bucket.base_file is not None
+        placed = incoming.filter(incoming[CURRENT_ROW_POSITION].is_valid())
+        with HoodieParquetReader(self.context.storage, bucket.base_file.path) as reader:
+            stored = reader.read_record_keys()
+        positions = placed[CURRENT_ROW_POSITION].to_numpy()
+        is_beyond = (positions < 0) | (positions >= len(stored))
+        there = stored.take(pa.array(positions, mask=is_beyond))
+        wrong = pc.invert(pc.fill_null(pc.equal(there, placed[RECORD_KEY]), False))
+        count = pc.sum(wrong).as_py()
+        if not count:
+            return None
+        first = placed.filter(wrong).slice(0, 1)
+        return TaskFailure(
+            "HoodieIndexException",
+            f"the index {self.context.config.index.index_class} names wrong places: the key "
+            f"'{first[RECORD_KEY][0].as_py()}' is not in row {first[CURRENT_ROW_POSITION][0].as_py()} of "
+            f"{bucket.base_file.path}. Positions are rows of the latest base file, from 0; see docs/indexes.md",
+            count,
         )
 
     def _find_positions(self, bucket: BucketInfo, incoming: pa.Table) -> pa.Table:
