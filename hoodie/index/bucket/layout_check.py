@@ -8,11 +8,10 @@ be in its bucket.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -54,12 +53,10 @@ def check_layout(index: HoodieIndex, meta_client: HoodieTableMetaClient, record_
     identifier = index.identifier(record_key_fields) if isinstance(index, HoodieSimpleBucketIndex) else None
     if identifier is not None:
         _check_hash_fields(identifier)
-    newest = next(_commits_with_files(meta_client), None)
-    if newest is None:
+    stats, stored = _newest_files(meta_client)
+    if not stats:
         return
     table = f"the table at {meta_client.base_path}"
-    stored = newest.extra_metadata
-    stats = list(newest.write_stats)
     if identifier is None:
         if not index.places_records and (
             stored.get(_TYPE) == "BUCKET" or are_bucket_ids([str(stat.file_id) for stat in stats])
@@ -87,13 +84,40 @@ def _check_hash_fields(identifier: BucketIdentifier) -> None:
         )
 
 
-def _commits_with_files(meta_client: HoodieTableMetaClient) -> Iterator[HoodieCommitMetadata]:
-    """Metadata of the completed commits that wrote files, the newest first."""
+def _newest_files(meta_client: HoodieTableMetaClient) -> tuple[list[HoodieWriteStat], Mapping[str, str]]:
+    """What the newest completed commit that wrote files wrote, and the extra metadata that tells the layout.
+
+    Where commits without files, which are made as well, have pushed it into the archive: files that are there.
+    """
     timeline = meta_client.active_timeline
-    for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):
+    instants = timeline.commits_timeline().filter_completed_instants().instants
+    layout: Mapping[str, str] = {}
+    for instant in reversed(instants):
         metadata = timeline.read_commit_metadata(instant)
-        if any(True for _ in metadata.write_stats):
-            yield metadata
+        stats = list(metadata.write_stats)
+        if stats:
+            return stats, metadata.extra_metadata
+        if not layout and _TYPE in metadata.extra_metadata:
+            layout = metadata.extra_metadata
+    return (_some_files(meta_client) if instants else []), layout
+
+
+def _some_files(meta_client: HoodieTableMetaClient) -> list[HoodieWriteStat]:
+    """The latest base files of the first partition that has any."""
+    view = meta_client.view()
+    for partition_path in view.list_partitions():
+        files = view.latest_base_files(partition_path)
+        if files:
+            return [
+                HoodieWriteStat(
+                    file_id=file.file_id,
+                    partition_path=partition_path,
+                    path=join(partition_path, file.file_name) if partition_path else file.file_name,
+                    num_writes=1,
+                )
+                for file in files
+            ]
+    return []
 
 
 def _check_file_ids(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, table: str) -> None:

@@ -119,6 +119,21 @@ def test_an_empty_commit_does_not_hide_the_layout(tmp_path: Path) -> None:
     assert_refused(tmp_path, "has other buckets than this writer", **{COUNT: 2 * BUCKETS})
 
 
+@pytest.mark.parametrize("forget", [forget_layout, lambda base_path: None])
+def test_empty_commits_that_pushed_the_last_files_into_the_archive_do_not_hide_the_layout(
+    tmp_path: Path, forget: Callable[[Path], None]
+) -> None:
+    written = write(make_table(tmp_path), "upsert", RECORDS)
+    write(str(tmp_path), "delete", {("nobody", "south"): 0})
+    forget(tmp_path)
+    for file in [*(tmp_path / ".hoodie").glob(f"*{written.instant_time}*")]:
+        file.unlink()
+    assert_refused(tmp_path, "has (other|more) buckets than", **{COUNT: 2 * BUCKETS})
+    assert_refused(tmp_path, "was written with hoodie.index.type=BUCKET", **SIMPLE)
+    write(str(tmp_path), "upsert", RECORDS)
+    assert len(read(str(tmp_path))) == len(RECORDS)
+
+
 def test_ids_of_other_indexes_never_look_like_those_of_buckets() -> None:
     assert not any(new_file_id_prefix()[:8].isdigit() for _ in range(500))
 
