@@ -122,6 +122,14 @@ class HudiProcess:
         """Change a setting of the JVM's Hadoop configuration, for all later writes."""
         self._call(command="set_hadoop_property", name=name, value=value)
 
+    def rollback(self, base_path: Path | str, instant_time: str) -> bool:
+        """Roll back a completed instant; whether that was done."""
+        options = {**COMMON_OPTIONS, **STANDING_OPTIONS[self.version]}
+        done: bool = self._call(
+            command="rollback", base_path=str(base_path), instant_time=instant_time, options=options
+        )
+        return done
+
     def sql(self, text: str) -> Sequence[Sequence[str]]:
         """Run a statement; the values of its rows as strings."""
         result: Sequence[Sequence[str]] = self._call(command="sql", text=text)

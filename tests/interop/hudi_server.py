@@ -70,6 +70,19 @@ def set_table_properties(spark: SparkSession, command: dict[str, Any]) -> None:
     update(meta_client.getStorage(), meta_client.getMetaPath(), properties)
 
 
+def rollback(spark: SparkSession, command: dict[str, Any]) -> bool:
+    """Roll back a completed instant. The procedure ``rollback_to_instant`` of 1.x does not find such timelines."""
+    jvm = spark.sparkContext._jvm
+    options = jvm.PythonUtils.toScalaMap({**command["options"], "hoodie.rollback.using.markers": "false"})
+    no_table = jvm.scala.Option.apply(None)
+    make_client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
+    client = make_client(spark._jsparkSession, command["base_path"], options, no_table)
+    try:
+        return bool(client.rollback(command["instant_time"]))
+    finally:
+        client.close()
+
+
 def set_hadoop_property(spark: SparkSession, command: dict[str, Any]) -> None:
     spark.sparkContext._jsc.hadoopConfiguration().set(command["name"], command["value"])
 
@@ -101,6 +114,7 @@ COMMANDS = {
     "consistent_hashing": consistent_hashing,
     "write": write,
     "read": read,
+    "rollback": rollback,
     "set_table_properties": set_table_properties,
     "set_hadoop_property": set_hadoop_property,
     "sql": sql,

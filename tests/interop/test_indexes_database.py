@@ -9,7 +9,6 @@ import pytest
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.test_operations import DEFAULT_PAYLOAD, Rows, init, rows, rows_of, write_with_hudi
-from tests.interop.test_replace_and_restore import call
 
 pytestmark = pytest.mark.interop
 
@@ -58,9 +57,7 @@ def test_keys_that_real_hudi_wrote_moved_and_deleted_are_known_at_the_next_write
     # What real Hudi rolls back was never there.
     newest = HoodieTableMetaClient.load(str(tmp_path)).active_timeline.commits_timeline().last_instant
     assert newest is not None
-    name = f"rolled_back_{hudi.version.replace('.', '_')}_{one_client}"
-    hudi.sql(f"CREATE TABLE {name} USING hudi LOCATION '{tmp_path}'")
-    call(hudi, f"rollback_to_instant(table => '{name}', instant_time => '{newest.requested_time}')")
+    assert hudi.rollback(tmp_path, newest.requested_time)
     del model["k2"], model["k0"]
     assert by_hoodie([("k2", "east", 6, 6.0), ("k0", "south", 6, 6.0), ("z", "south", 6, 6.0)]) == (2, 1, 0)
     check()

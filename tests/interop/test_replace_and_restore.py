@@ -106,7 +106,5 @@ def test_we_restore_to_a_savepoint_of_real_hudi_and_it_goes_on(hudi: HudiProcess
 def test_real_hudi_rolls_back_our_replacecommit(hudi: HudiProcess, base_path: Path) -> None:
     client(base_path).upsert(rows(*FIRST))
     replaced = client(base_path).insert_overwrite(rows(("x", "north", 3, 3.0))).instant_time
-    name = f"replaced_{hudi.version.replace('.', '_')}"
-    hudi.sql(f"CREATE TABLE {name} USING hudi LOCATION '{base_path}'")
-    call(hudi, f"rollback_to_instant(table => '{name}', instant_time => '{replaced}')")
+    assert hudi.rollback(base_path, replaced)
     assert both(hudi, base_path) == sorted(FIRST)
