@@ -135,6 +135,11 @@ class HudiProcess:
         result: Sequence[Sequence[str]] = self._call(command="sql", text=text)
         return result
 
+    def archived_commits(self, base_path: Path | str) -> list[tuple[str, str]]:
+        """Time and operation of the commits in the archived timeline, as Hudi reads it."""
+        found = self._call(command="archived_commits", base_path=str(base_path))
+        return [(time, operation) for time, operation in found]
+
     def bucket_hashes(self, keys: Sequence[tuple[str, str]]) -> list[int]:
         """Hash of each (hash fields, record key), as the simple bucket index makes it."""
         hashes: list[int] = self._call(command="bucket_hashes", keys=[list(key) for key in keys])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
 from typing import Any
@@ -109,7 +110,25 @@ def consistent_hashing(spark: SparkSession, command: dict[str, Any]) -> list[Any
     return answers
 
 
+def archived_commits(spark: SparkSession, command: dict[str, Any]) -> list[list[str]]:
+    """Time and operation of the commits in the archived timeline, as Hudi reads it."""
+    jvm = spark.sparkContext._jvm
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConfWithCopy(hadoop)
+    builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+    timeline = builder.setConf(conf).setBasePath(command["base_path"]).build().getArchivedTimeline()
+    timeline.loadCompletedInstantDetailsInMemory()
+    found = []
+    for instant in timeline.getInstants():
+        if instant.getAction() == "commit" and instant.isCompleted():
+            record = json.loads(bytes(timeline.getInstantDetails(instant).get()).decode())
+            # The method that gives the time has another name in each release.
+            found.append([re.search(r"\d{17}", instant.toString()).group(), record["operationType"]])
+    return sorted(found)
+
+
 COMMANDS = {
+    "archived_commits": archived_commits,
     "bucket_hashes": bucket_hashes,
     "consistent_hashing": consistent_hashing,
     "write": write,
