@@ -21,6 +21,7 @@ from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.committer import Committer
 from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
 from hoodie.client.held_input import hold_input
+from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
@@ -142,7 +143,11 @@ class BaseHoodieWriteClient:
     ) -> None:
         self._context = context
         self._config = config
-        self._metrics = HoodieMetrics(context.job, _listeners(context, config, on_progress))
+        self._publisher = MetricsPublisher(config, lambda: self._metrics.steps)
+        listeners = _listeners(context, config, on_progress)
+        if self._publisher.is_on:
+            listeners.append(self._publisher)
+        self._metrics = HoodieMetrics(context.job, listeners)
         self._measured_instant: str | None = None
         index_type = str(config.index.index_type)
         if config.index.index_class is None and index_type not in self.supported_indexes:
@@ -165,6 +170,7 @@ class BaseHoodieWriteClient:
             self._heartbeats,
             self._callbacks,
             self._validate,
+            self._publisher,
         )
         self._services = TableServices(context, config, self._metrics, self._transactions)
 
@@ -187,6 +193,7 @@ class BaseHoodieWriteClient:
         self._services.wait()
         self._heartbeats.close()
         self._transactions.close()
+        self._publisher.close()
 
     @property
     def config(self) -> HoodieWriteConfig:

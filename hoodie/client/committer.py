@@ -13,6 +13,7 @@ import attrs
 
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
+from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.transaction.concurrent_operation import ConcurrentOperation
@@ -57,6 +58,7 @@ class Committer:
         heartbeats: The signs of life of the instants that the client writes.
         callbacks: Told of what was completed.
         validate: Asked whether what was written may be completed; raises when not.
+        publisher: Takes the figures of what was completed.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Committer:
         heartbeats: HoodieHeartbeatClient,
         callbacks: CommitCallbacks,
         validate: Callable[[HoodieTableMetaClient, HoodieWriteResult, HoodieCommitMetadata], None],
+        publisher: MetricsPublisher,
     ) -> None:
         self._config = config
         self._metrics = metrics
@@ -78,6 +81,7 @@ class Committer:
         self._heartbeats = heartbeats
         self._callbacks = callbacks
         self._validate = validate
+        self._publisher = publisher
         self._resolver = ConflictResolver(config, index.is_global)
         self._written_to: dict[str, WriteStart] = {}
         """Instant that is being written -> the writes of the table as its write found them."""
@@ -178,6 +182,7 @@ class Committer:
             # The instant is completed: the caller must not hear of a failed write.
             logger.warning("after instant %s was completed: %s", instant_time, error)
         self.forget(instant_time)
+        self._publisher.note_commit(meta_client.table_config.table_name, action, metadata)
         if self._callbacks.is_on:
             with self._metrics.step("call the callback"):
                 name = meta_client.table_config.table_name

@@ -28,6 +28,7 @@ from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.config.lock_config import HoodieLockConfig
+from hoodie.config.metrics_config import HoodieMetricsConfig
 from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.pre_commit_validator_config import HoodiePreCommitValidatorConfig
 from hoodie.config.storage_retry_config import StorageRetryConfig
@@ -56,6 +57,7 @@ GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "lock": HoodieLockConfig,
         "callback": HoodieWriteCommitCallbackConfig,
         "validator": HoodiePreCommitValidatorConfig,
+        "metrics": HoodieMetricsConfig,
     }
 )
 _PREFIX = "hoodie."
@@ -101,6 +103,7 @@ class HoodieWriteConfig:
         lock: What keeps several writers apart.
         callback: Who is told of each commit.
         validator: What must hold of the table for a commit to be completed.
+        metrics: What is reported of each call, and to whom.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -122,6 +125,7 @@ class HoodieWriteConfig:
     lock: HoodieLockConfig = attrs.field(factory=HoodieLockConfig)
     callback: HoodieWriteCommitCallbackConfig = attrs.field(factory=HoodieWriteCommitCallbackConfig)
     validator: HoodiePreCommitValidatorConfig = attrs.field(factory=HoodiePreCommitValidatorConfig)
+    metrics: HoodieMetricsConfig = attrs.field(factory=HoodieMetricsConfig)
 
     @classmethod
     def from_properties(

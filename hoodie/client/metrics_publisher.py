@@ -1,0 +1,203 @@
+"""Turn the steps of a client's calls, and what they committed, into Hudi's figures, and send them.
+
+Hudi: org.apache.hudi.metrics.HoodieMetrics, org.apache.hudi.metrics.MetricsReporterFactory. Differs: figures are sent
+when a call is over, not by a clock.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable
+
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.config.metrics_config import REPORTER_TYPES, HoodieMetricsConfig, parse_labels
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieConfigException
+from hoodie.metrics.metrics import StepDuration
+from hoodie.metrics.progress import ProgressEvent
+from hoodie.metrics.reporters import (
+    ConsoleReporter,
+    JsonLinesReporter,
+    MetricsReporter,
+    PrometheusReporter,
+    PushGatewayReporter,
+)
+
+__all__ = ["MetricsPublisher", "commit_gauges", "step_gauges"]
+
+logger = logging.getLogger(__name__)
+
+_TYPE_KEY = "hoodie.metrics.reporter.type"
+_AFTER_COMMIT = "post-commit"
+
+
+def commit_gauges(action: str, metadata: HoodieCommitMetadata) -> dict[str, float]:
+    """What a commit came to, by Hudi's names.
+
+    Args:
+        action: ``commit`` or ``replacecommit``.
+        metadata: What it stored.
+    """
+    runtimes = [stat.runtime_stats for stat in metadata.write_stats if stat.runtime_stats is not None]
+    figures = {
+        "totalPartitionsWritten": metadata.total_partitions_written,
+        "totalFilesInsert": metadata.total_files_inserted,
+        "totalFilesUpdate": metadata.total_files_updated,
+        "totalRecordsWritten": metadata.total_records_written,
+        "totalUpdateRecordsWritten": metadata.total_updates,
+        "totalInsertRecordsWritten": metadata.total_inserts,
+        "totalRecordsDeleted": metadata.total_deletes,
+        "totalBytesWritten": metadata.total_bytes_written,
+        "totalScanTime": sum(runtime.total_scan_time for runtime in runtimes),
+        "totalCreateTime": sum(runtime.total_create_time for runtime in runtimes),
+        "totalUpsertTime": sum(runtime.total_upsert_time for runtime in runtimes),
+    }
+    return {f"{action}.{name}": float(value) for name, value in figures.items()}
+
+
+def step_gauges(steps: Iterable[StepDuration]) -> dict[str, float]:
+    """What steps took, in milliseconds: Hudi's names where it has one, and ``step.<name>.duration`` for all.
+
+    Args:
+        steps: Those of one call; of several of one name the sum counts.
+    """
+    found: dict[str, float] = {}
+
+    def add(name: str, value: float) -> None:
+        found[name] = found.get(name, 0.0) + value
+
+    for step in steps:
+        milliseconds = round(step.seconds * 1000, 3)
+        add(f"step.{re.sub('[^0-9A-Za-z]+', '_', step.name)}.duration", milliseconds)
+        match step.name:
+            case "clean":
+                add("clean.duration", milliseconds)
+                add("clean.numFilesDeleted", step.files or 0)
+            case "archive":
+                add("archive.duration", milliseconds)
+                add("archive.numInstantsArchived", step.records or 0)
+            case "roll back":
+                add("rollback.duration", milliseconds)
+            case "delete the files":
+                add("rollback.numFilesDeleted", step.files or 0)
+            case "tag location":
+                add("index.lookup.duration", milliseconds)
+            case "update index":
+                add("index.update.duration", milliseconds)
+            case "reconcile with markers":
+                add("finalize.duration", milliseconds)
+    return found
+
+
+class MetricsPublisher:
+    """Listens to a client's calls, and sends their figures once each is over; never fails.
+
+    Args:
+        config: The writer's configuration.
+        steps: Gives the steps that have ended.
+
+    Raises:
+        HoodieConfigException: There is no such reporter, or it lacks what it needs.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, steps: Callable[[], tuple[StepDuration, ...]]) -> None:
+        self._steps = steps
+        self._told: tuple[StepDuration, ...] = ()
+        self._prefix = (config.metrics.prefix or config.table.table_name or "").replace(".", "_")
+        self._commit: dict[str, float] = {}
+        self._action = ""
+        self._reporter = _create(config.metrics) if config.metrics.is_on else None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether somebody wants figures."""
+        return self._reporter is not None
+
+    def note_commit(self, table_name: str, action: str, metadata: HoodieCommitMetadata) -> None:
+        """A commit was completed by the call that is under way.
+
+        Args:
+            table_name: The table, which begins names where no prefix is given.
+            action: ``commit`` or ``replacecommit``.
+            metadata: What it stored.
+        """
+        self._prefix = self._prefix or table_name.replace(".", "_")
+        self._action = str(action)
+        self._commit = commit_gauges(self._action, metadata)
+
+    def begin(self, operation: str) -> None:
+        """Nothing is sent before the end."""
+
+    def on_event(self, event: ProgressEvent) -> None:
+        """Nothing is sent before the end."""
+
+    def tick(self) -> None:
+        """Nothing is sent before the end."""
+
+    def end(self, summary: str) -> None:
+        """Send the figures of the call."""
+        if self._reporter is None:
+            return
+        try:
+            self._reporter.report(self._gauges())
+        except Exception:
+            logger.warning("the figures of a call could not be reported; the table is as it should be", exc_info=True)
+
+    def close(self) -> None:
+        """Let the reporter end."""
+        if self._reporter is None:
+            return
+        try:
+            self._reporter.close()
+        except Exception:
+            logger.warning("the reporter of metrics could not be closed", exc_info=True)
+
+    def _gauges(self) -> dict[str, float]:
+        steps = self._steps()
+        known = len(self._told)
+        is_continued = all(one is other for one, other in zip(steps, self._told, strict=False)) and len(steps) >= known
+        gauges = step_gauges(steps[known:] if is_continued else steps)
+        self._told = steps
+        if self._commit:
+            milliseconds = sum(step.seconds for step in steps if step.depth == 0 and step.name != _AFTER_COMMIT) * 1000
+            gauges |= self._commit
+            gauges[f"{self._action}.duration"] = round(milliseconds, 3)
+            gauges[f"{self._action}.commitTime"] = round(time.time() * 1000 - milliseconds)
+            self._commit = {}
+        return {f"{self._prefix}.{name}" if self._prefix else name: value for name, value in gauges.items()}
+
+
+def _create(config: HoodieMetricsConfig) -> MetricsReporter | None:
+    kind = (config.reporter_type or "").upper()
+    if kind not in REPORTER_TYPES:
+        raise HoodieConfigException(
+            f"hoodie.metrics.on = true needs {_TYPE_KEY}, one of {', '.join(REPORTER_TYPES)}: "
+            f"{config.reporter_type or 'GRAPHITE, the default of Hudi,'} is not supported"
+        )
+    if kind == "INMEMORY":
+        return None
+    if kind == "CONSOLE":
+        return ConsoleReporter()
+    if kind == "JSON_LINES":
+        if config.json_path is None:
+            raise HoodieConfigException(f"{_TYPE_KEY} = JSON_LINES needs hoodie.metrics.json.path: give a file")
+        return JsonLinesReporter(config.json_path)
+    if kind == "PROMETHEUS":
+        try:
+            return PrometheusReporter(config.prometheus_port)
+        except OSError as error:
+            logger.warning(
+                "metrics are not served: port %d (hoodie.metrics.prometheus.port) cannot be taken: %s",
+                config.prometheus_port, error,
+            )  # fmt: skip
+            return None
+    suffix = f"-{secrets.randbelow(2**31)}" if config.pushgateway_random_suffix else ""
+    return PushGatewayReporter(
+        f"{config.pushgateway_host}:{config.pushgateway_port}",
+        f"{config.pushgateway_job_name}{suffix}",
+        parse_labels(config.pushgateway_labels) if config.pushgateway_labels else {},
+        config.pushgateway_delete_on_shutdown,
+    )

@@ -1,0 +1,178 @@
+"""Where figures go: to a console, a file, or Prometheus.
+
+Hudi: org.apache.hudi.metrics.MetricsReporter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from hoodie.exception import HoodieConfigException
+
+try:
+    import prometheus_client
+except ImportError:
+    prometheus_client = None  # type: ignore[assignment]
+
+__all__ = [
+    "ConsoleReporter",
+    "JsonLinesReporter",
+    "MetricsReporter",
+    "PrometheusReporter",
+    "PushGatewayReporter",
+]
+
+PUSH_SECONDS = 10
+_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_:]")
+
+
+class MetricsReporter(Protocol):
+    """Sends figures somewhere; may raise whatever goes wrong.
+
+    Hudi: org.apache.hudi.metrics.MetricsReporter.
+    """
+
+    def report(self, gauges: Mapping[str, float]) -> None:
+        """Send the figures of one call.
+
+        Args:
+            gauges: Name -> value, such as ``trips.commit.totalBytesWritten``.
+        """
+
+    def close(self) -> None:
+        """The client is closed."""
+
+
+class ConsoleReporter:
+    """Prints figures, a line for each.
+
+    Hudi: org.apache.hudi.metrics.ConsoleMetricsReporter.
+    """
+
+    def report(self, gauges: Mapping[str, float]) -> None:
+        """Print to the standard output."""
+        print(
+            "\n".join(f"{name} = {value:g}" if value % 1 else f"{name} = {value:.0f}" for name, value in gauges.items())
+        )
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class JsonLinesReporter:
+    """Appends a line of JSON for each call: ``{"time": "2026-01-01T00:00:00.000+00:00", "metrics": {...}}``.
+
+    Args:
+        path: The file; it is made when it is missing.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def report(self, gauges: Mapping[str, float]) -> None:
+        """Append the line."""
+        now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, "metrics": dict(gauges)}) + "\n"
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(line)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _Gauges:
+    """Figures in a registry of Prometheus."""
+
+    def __init__(self) -> None:
+        self.registry = _prometheus().CollectorRegistry()
+        self._gauges: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def set(self, gauges: Mapping[str, float]) -> None:
+        for name, value in gauges.items():
+            key = _FORBIDDEN.sub("_", name)
+            key = f"_{key}" if key[:1].isdigit() else key
+            with self._lock:
+                if key not in self._gauges:
+                    self._gauges[key] = _prometheus().Gauge(key, f"hoodie's {name}", registry=self.registry)
+                self._gauges[key].set(value)
+
+
+_servers: dict[int, _Gauges] = {}
+_servers_lock = threading.Lock()
+
+
+class PrometheusReporter:
+    """Serves figures to Prometheus over HTTP, until the process ends; all clients of a process share a port.
+
+    Args:
+        port: The port, of all addresses of the machine.
+
+    Raises:
+        HoodieConfigException: prometheus-client is not installed.
+        OSError: The port is taken by another process.
+
+    Hudi: org.apache.hudi.metrics.prometheus.PrometheusReporter.
+    """
+
+    def __init__(self, port: int) -> None:
+        with _servers_lock:
+            if port not in _servers:
+                gauges = _Gauges()
+                _prometheus().start_http_server(port, registry=gauges.registry)
+                _servers[port] = gauges
+            self._gauges = _servers[port]
+
+    def report(self, gauges: Mapping[str, float]) -> None:
+        """Serve these figures from now on."""
+        self._gauges.set(gauges)
+
+    def close(self) -> None:
+        """The server stays, so that the last figures are fetched."""
+
+
+class PushGatewayReporter:
+    """Pushes figures to a push gateway of Prometheus after each call.
+
+    Args:
+        address: ``host:port``.
+        job: The job's name there.
+        labels: Labels of all figures.
+        delete_on_close: Delete the job's figures when the client is closed.
+
+    Raises:
+        HoodieConfigException: prometheus-client is not installed.
+
+    Hudi: org.apache.hudi.metrics.prometheus.PushGatewayMetricsReporter.
+    """
+
+    def __init__(self, address: str, job: str, labels: Mapping[str, str], delete_on_close: bool) -> None:
+        self._gauges = _Gauges()
+        self._address = address
+        self._job = job
+        self._labels = dict(labels)
+        self._delete_on_close = delete_on_close
+
+    def report(self, gauges: Mapping[str, float]) -> None:
+        """Push them."""
+        self._gauges.set(gauges)
+        _prometheus().pushadd_to_gateway(
+            self._address, self._job, self._gauges.registry, self._labels, timeout=PUSH_SECONDS
+        )
+
+    def close(self) -> None:
+        """Delete the figures, when asked to."""
+        if self._delete_on_close:
+            _prometheus().delete_from_gateway(self._address, self._job, self._labels, timeout=PUSH_SECONDS)
+
+
+def _prometheus() -> Any:
+    if prometheus_client is None:
+        raise HoodieConfigException("metrics for Prometheus need prometheus-client: pip install 'hoodie[prometheus]'")
+    return prometheus_client
