@@ -66,7 +66,8 @@ def test_the_defaults_of_the_page_are_those_of_the_code() -> None:
     assert "1.x" not in find_hudi_key("hoodie.auto.commit").versions  # type: ignore[union-attr]
     assert known["hoodie.index.type"].default == "SIMPLE"
     for key in ("hoodie.clean.automatic", "hoodie.archive.automatic"):
-        assert find_hudi_key(key).key_class is KeyClass.HARMLESS  # type: ignore[union-attr]
+        assert known[key].default is True
+        assert find_hudi_key(key).key_class is KeyClass.USED  # type: ignore[union-attr]
 
 
 def test_a_new_table_is_as_the_page_says(tmp_path: Path) -> None:
