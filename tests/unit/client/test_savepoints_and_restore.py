@@ -135,6 +135,16 @@ def test_a_commit_whose_files_were_cleaned_is_not_savepointed(base_path: Path) -
     new_client(base_path).savepoint(history[1][0])
 
 
+def test_nothing_is_savepointed_while_a_clean_is_pending(base_path: Path) -> None:
+    history = write_history(base_path)
+    timeline = timeline_of(base_path)
+    clean = timeline.create_new_instant_time(Action.CLEAN, b"")
+    with pytest.raises(HoodieSavepointException, match=rf"clean {clean} is pending.*clean\(\)"):
+        new_client(base_path).savepoint(history[1][0])
+    timeline.delete_pending(clean, Action.CLEAN)
+    new_client(base_path).savepoint(history[1][0])
+
+
 def test_a_savepoint_holds_its_commit_against_rollback_until_it_is_deleted(base_path: Path) -> None:
     history = write_history(base_path)
     newest = history[-1][0]

@@ -108,7 +108,8 @@ class SavepointActionExecutor:
             comment: Why.
 
         Raises:
-            HoodieSavepointException: There is no such commit, it is savepointed already, or files of it were cleaned.
+            HoodieSavepointException: There is no such commit, it is savepointed already, files of it were cleaned, or a
+                clean is pending.
         """
         timeline = self._meta_client.active_timeline
         where = f"{instant_time} of {self._meta_client.base_path} cannot be savepointed"
@@ -123,6 +124,12 @@ class SavepointActionExecutor:
         if existing is not None and existing.is_completed:
             raise HoodieSavepointException(
                 f"{where}: it is already; delete_savepoint({instant_time!r}) takes that savepoint away"
+            )
+        cleaning = timeline.filter_actions(Action.CLEAN).filter_pending().first_instant
+        if cleaning is not None:
+            raise HoodieSavepointException(
+                f"{where}: clean {cleaning.requested_time} is pending, and may be deleting files. Let it end, or "
+                "finish it by clean()"
             )
         self._refuse_cleaned(instant_time, where)
         savepoint = HoodieSavepoint(
