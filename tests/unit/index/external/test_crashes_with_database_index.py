@@ -12,23 +12,18 @@ import pytest
 
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.index.external.sqlite_location_store import SqliteLocationStore
+from tests.storage_faults import Faults, FaultyStorage, run_with_faults
 from tests.unit.client.test_crashes import (
     FIRST,
     INIT,
-    Faults,
-    FaultyStorage,
     Model,
     check_files,
     completed_commits,
-    faulty_storage,
     model,
     read,
     rows,
-    run_with_faults,
 )
 from tests.unit.client.test_crashes import new_client as client_of_any_index
-
-__all__ = ["faulty_storage"]
 
 INDEX = {
     "hoodie.index.class": "hoodie.index.external.database_index.HoodieDatabaseIndex",
