@@ -48,16 +48,21 @@ class SavepointService:
     def savepoint(self, instant_time: str | None, user: str, comment: str) -> HoodieSavepoint:
         """Make a savepoint; see `SavepointActionExecutor.execute`. None is the newest completed commit."""
         meta_client = load_table(self._config)
-        self._refuse_pending_restore(meta_client)
-        if instant_time is None:
-            newest = meta_client.active_timeline.commits_timeline().filter_completed_instants().last_instant
-            instant_time = "" if newest is None else newest.requested_time
         with self._transactions.transaction(meta_client, "savepoint"), self._metrics.step("savepoint"):
+            # Others may have cleaned, or begun a restore, while the lock was waited for.
+            timeline = meta_client.reload_active_timeline()
+            self._refuse_pending_restore(meta_client)
+            if instant_time is None:
+                newest = timeline.commits_timeline().filter_completed_instants().last_instant
+                instant_time = "" if newest is None else newest.requested_time
             return SavepointActionExecutor(meta_client).execute(instant_time, user, comment)
 
     def delete_savepoint(self, instant_time: str) -> bool:
         """Take a savepoint away; see `delete_savepoint`."""
-        return delete_savepoint(load_table(self._config), instant_time)
+        meta_client = load_table(self._config)
+        with self._transactions.transaction(meta_client, "delete savepoint"):
+            meta_client.reload_active_timeline()
+            return delete_savepoint(meta_client, instant_time)
 
     def restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
         """Take the table back to an instant, or finish a restore to it that was begun.

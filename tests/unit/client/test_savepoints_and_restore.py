@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hudi import HudiTableBuilder
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.timeline_metadata import decode_record
+from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
@@ -143,6 +145,24 @@ def test_nothing_is_savepointed_while_a_clean_is_pending(base_path: Path) -> Non
         new_client(base_path).savepoint(history[1][0])
     timeline.delete_pending(clean, Action.CLEAN)
     new_client(base_path).savepoint(history[1][0])
+
+
+def test_a_clean_that_began_while_the_lock_was_waited_for_is_seen(
+    base_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = write_history(base_path)
+    take = TransactionManager.transaction
+
+    @contextmanager
+    def late(self: TransactionManager, *arguments: Any) -> Iterator[Any]:
+        timeline_of(base_path).create_new_instant_time(Action.CLEAN, b"")
+        with take(self, *arguments) as taken:
+            yield taken
+
+    monkeypatch.setattr(TransactionManager, "transaction", late)
+    with pytest.raises(HoodieSavepointException, match="is pending"):
+        new_client(base_path).savepoint(history[1][0])
+    assert savepoints(timeline_of(base_path)) == []
 
 
 def test_a_savepoint_holds_its_commit_against_rollback_until_it_is_deleted(base_path: Path) -> None:
