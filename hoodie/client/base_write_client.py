@@ -248,16 +248,17 @@ class BaseHoodieWriteClient:
             with self._metrics.step("start commit"):
                 meta_client = self._prepare_table()
                 with self._metrics.step("create the instant"):
-                    self._start_heartbeat(meta_client, instant_time)
+                    created = False
                     try:
-                        created = meta_client.active_timeline.create_requested_at(
+                        created = self._announce(
+                            meta_client, instant_time
+                        ) and meta_client.active_timeline.create_requested_at(
                             instant_time, action, _requested_content(action)
                         )
-                    except BaseException:
-                        self._heartbeats.stop(instant_time)
-                        raise
+                    finally:
+                        if not created:
+                            self._heartbeats.stop(instant_time)
         if not created:
-            self._heartbeats.stop(instant_time)
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} is taken; use start_commit()"
             )
@@ -268,9 +269,9 @@ class BaseHoodieWriteClient:
         """Take an instant time; its heartbeat begins before others can see it, so that nobody rolls it back."""
         tried: list[str] = []
 
-        def announce(instant_time: str) -> None:
+        def announce(instant_time: str) -> bool:
             tried.append(instant_time)
-            self._start_heartbeat(meta_client, instant_time)
+            return self._announce(meta_client, instant_time)
 
         created: str | None = None
         try:
@@ -281,9 +282,11 @@ class BaseHoodieWriteClient:
                 if instant_time != created:
                     self._heartbeats.stop(instant_time)
 
-    def _start_heartbeat(self, meta_client: HoodieTableMetaClient, instant_time: str) -> None:
-        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
-            self._heartbeats.start(meta_client, instant_time)
+    def _announce(self, meta_client: HoodieTableMetaClient, instant_time: str) -> bool:
+        """Start the heartbeat of an instant time, if it is to have one; False when another writer's is there."""
+        if self._config.write.failed_writes is not FailedWritesPolicy.LAZY:
+            return True
+        return self._heartbeats.start(meta_client, instant_time)
 
     def _measure(self, instant_time: str | None) -> None:
         """Forget the steps of another instant."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable
 
 import attrs
@@ -42,12 +43,14 @@ class _Heartbeat:
     Attributes:
         storage: Where its file is.
         path: Its file.
+        content: What is in it, of this writer alone: a store that lost its answer can tell who made the file.
         stopped: Set when it ends.
         beaten_ms: When the newest write of the file that succeeded began, on the monotonic clock.
     """
 
     storage: HoodieStorage
     path: str
+    content: bytes
     beaten_ms: float
     stopped: threading.Event = attrs.field(factory=threading.Event)
     mutex: threading.Lock = attrs.field(factory=threading.Lock)
@@ -56,7 +59,7 @@ class _Heartbeat:
 class HoodieHeartbeatClient:
     """The heartbeats of the instants that one client writes.
 
-    Each is a file ``.hoodie/.heartbeat/<instant>``, empty; its modification time counts. A thread rewrites it every
+    Each is a file ``.hoodie/.heartbeat/<instant>``; its modification time counts. A thread rewrites it every
     ``hoodie.client.heartbeat.interval_in_ms``. Others take the writer for dead when the file is older than that times
     ``hoodie.client.heartbeat.tolerable.misses``, and so does the writer itself: it must not commit then.
 
@@ -72,22 +75,33 @@ class HoodieHeartbeatClient:
         self._monotonic_ms = monotonic_ms or (lambda: time.monotonic() * 1000)
         self._heartbeats: dict[str, _Heartbeat] = {}
 
-    def start(self, meta_client: HoodieTableMetaClient, instant_time: str) -> None:
+    def start(self, meta_client: HoodieTableMetaClient, instant_time: str) -> bool:
         """Give the first sign of life of an instant, and go on. To be called before the instant can be seen.
+
+        The file is created only if absent: of two writers that try one instant time, one has its heartbeat, and the
+        other cannot end it.
+
+        Returns:
+            False when another writer has a heartbeat of that instant time, so that the time is not to be taken.
 
         Raises:
             HoodieIOException: Storage failed; there is no heartbeat.
         """
         if instant_time in self._heartbeats:
-            return
+            return True
         heartbeat = _Heartbeat(
-            meta_client.storage, meta_client.heartbeat_path(instant_time), beaten_ms=self._monotonic_ms()
+            meta_client.storage,
+            meta_client.heartbeat_path(instant_time),
+            uuid.uuid4().hex.encode(),
+            beaten_ms=self._monotonic_ms(),
         )
-        heartbeat.storage.replace(heartbeat.path, b"")
+        if not heartbeat.storage.create_if_absent(heartbeat.path, heartbeat.content):
+            return False
         self._heartbeats[instant_time] = heartbeat
         threading.Thread(
             target=self._beat_regularly, args=(heartbeat,), name=f"hoodie-heartbeat-{instant_time}", daemon=True
         ).start()
+        return True
 
     def beat(self, instant_time: str) -> None:
         """Give a sign of life now; what the thread does all the time.
@@ -167,5 +181,5 @@ class HoodieHeartbeatClient:
             if began - heartbeat.beaten_ms > self._options.heartbeat_tolerance_ms:
                 # Others may have judged already: a sign of life now would not undo that.
                 return
-            heartbeat.storage.replace(heartbeat.path, b"")
+            heartbeat.storage.replace(heartbeat.path, heartbeat.content)
             heartbeat.beaten_ms = began

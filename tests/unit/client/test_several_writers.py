@@ -294,6 +294,30 @@ def test_a_live_writer_is_not_rolled_back_and_a_dead_one_is(path: str) -> None:
     check_table(path, model(("a", "x", 1), ("b", "y", 3)))
 
 
+def test_of_two_writers_that_try_one_instant_time_the_loser_leaves_the_winners_heartbeat(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = client(path, BY_HAND), client(path, BY_HAND)
+    tried: list[str] = []
+    started: list[str] = []
+
+    def meanwhile(name: str, where: str) -> None:
+        if name == "create" and where.endswith(".commit.requested") and not tried:
+            tried.append(os.path.basename(where).split(".")[0])
+            try:
+                second.start_commit_with_time(tried[0])
+            except HoodieCommitException as taken:
+                assert "is taken" in str(taken)
+            else:
+                started.append(tried[0])
+
+    with hooked(monkeypatch, meanwhile):
+        started.append(first.start_commit())
+    assert tried
+    assert heartbeats(path) == sorted(started)
+    assert client(path).rollback_failed_writes() == []
+
+
 def test_cleaning_after_a_commit_rolls_dead_writers_back(path: str) -> None:
     first, second = client(path, BY_HAND), client(path)
     instant_time = first.start_commit()

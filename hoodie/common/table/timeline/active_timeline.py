@@ -52,8 +52,8 @@ def _no_archive() -> str | None:
     return None
 
 
-def _nothing(instant_time: str) -> None:
-    pass
+def _agreed(instant_time: str) -> bool:
+    return True
 
 
 def _no_check() -> None:
@@ -138,7 +138,7 @@ class HoodieActiveTimeline(HoodieTimeline):
     # --- making instants ------------------------------------------------------------------------------------------
 
     def create_new_instant_time(
-        self, action: Action, content: bytes = b"", announce: Callable[[str], None] = _nothing
+        self, action: Action, content: bytes = b"", announce: Callable[[str], bool] = _agreed
     ) -> str:
         """Take a new instant time and make its requested file.
 
@@ -150,7 +150,8 @@ class HoodieActiveTimeline(HoodieTimeline):
         Args:
             action: What will be done.
             content: The content of the requested file: a plan, or nothing.
-            announce: Called with each instant time that is tried, before others can see it.
+            announce: Called with each instant time that is tried, before others can see it; what it answers False to
+                is not taken.
 
         Returns:
             The instant time, 17 digits.
@@ -160,8 +161,9 @@ class HoodieActiveTimeline(HoodieTimeline):
             HoodieCommitException: Other writers were faster, again and again.
             HoodieIOException: Storage failed; a requested file may be left behind, which the next write rolls back.
         """
+        refused: list[str] = []
         for attempt in range(_MAX_ATTEMPTS):
-            newest = self._newest_time(self._list_states())
+            newest = max(filter(None, [self._newest_time(self._list_states()), *refused]), default=None)
             now = self.clock()
             instant_time = next_instant_time(now, newest, self.timezone)
             if newest is not None and newest[:17] >= format_instant_time(now + _SUSPICIOUS_LEAD, self.timezone):
@@ -171,8 +173,9 @@ class HoodieActiveTimeline(HoodieTimeline):
                     self.meta_path,
                     newest,
                 )
-            announce(instant_time)
-            if self._claim(instant_time, action, content):
+            if not announce(instant_time):
+                refused.append(instant_time)
+            elif self._claim(instant_time, action, content):
                 return instant_time
             # Two writers that give up for each other must not meet again.
             time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))

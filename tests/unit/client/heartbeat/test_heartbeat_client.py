@@ -28,11 +28,11 @@ def age(table: HoodieTableMetaClient, seconds: float) -> None:
     os.utime(table.heartbeat_path(INSTANT), (modified, modified))
 
 
-def test_a_heartbeat_is_an_empty_file_that_its_end_deletes(table: HoodieTableMetaClient) -> None:
+def test_a_heartbeat_is_a_file_that_its_end_deletes(table: HoodieTableMetaClient) -> None:
     client = HoodieHeartbeatClient(options())
     client.start(table, INSTANT)
     path = Path(table.base_path, ".hoodie", ".heartbeat", INSTANT)
-    assert path.read_bytes() == b""
+    assert path.is_file()
     assert not client.is_expired(INSTANT)
     assert not is_heartbeat_expired(table, INSTANT, options())
     client.start(table, INSTANT)
@@ -42,6 +42,19 @@ def test_a_heartbeat_is_an_empty_file_that_its_end_deletes(table: HoodieTableMet
     assert client.is_expired(INSTANT)
     assert heartbeat_age_ms(table, INSTANT) == float("inf")
     assert is_heartbeat_expired(table, INSTANT, options())
+
+
+def test_two_writers_of_one_instant_time_have_one_heartbeat_which_only_its_owner_ends(
+    table: HoodieTableMetaClient,
+) -> None:
+    owner, other = HoodieHeartbeatClient(options()), HoodieHeartbeatClient(options())
+    assert owner.start(table, INSTANT)
+    assert not other.start(table, INSTANT)
+    other.stop(INSTANT)
+    assert not is_heartbeat_expired(table, INSTANT, options())
+    owner.stop(INSTANT)
+    assert other.start(table, INSTANT)
+    other.stop(INSTANT)
 
 
 def test_it_is_expired_when_it_is_older_than_the_interval_times_the_misses(table: HoodieTableMetaClient) -> None:

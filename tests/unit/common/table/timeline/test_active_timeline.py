@@ -364,6 +364,20 @@ def test_a_chosen_time_that_a_rival_took_meanwhile_is_given_up(tmp_path: Path) -
     assert names(tmp_path) == [f"{NOW_TIME}.clean.requested"]
 
 
+def test_a_time_that_its_writer_does_not_agree_to_is_not_taken(tmp_path: Path) -> None:
+    timeline = load(tmp_path)
+    asked: list[str] = []
+
+    def announce(instant_time: str) -> bool:
+        asked.append(instant_time)
+        return len(asked) > 2
+
+    assert timeline.create_new_instant_time(Action.COMMIT, b"", announce) == asked[2]
+    # Though the clock stands still, no time is tried again.
+    assert len(set(asked)) == 3
+    assert names(tmp_path) == [f"{asked[2]}.commit.requested"]
+
+
 def _take(timeline: HoodieActiveTimeline, actions: list[Action]) -> list[str]:
     return [timeline.create_new_instant_time(action) for action in actions]
 
