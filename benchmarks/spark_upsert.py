@@ -1,10 +1,12 @@
 """hoodie and real Hudi on the same Spark: bulk insert of 4M rows, an upsert of 400k (half new), an upsert of one row.
 
-    python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi] [--profile]
-        [--json FILE]
+    python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi]
+        [--index SIMPLE,BLOOM,BUCKET] [--buckets 8] [--profile] [--json FILE]
 
 Each engine runs in a process of its own, one after the other, in the environment of this program (PySpark 3.5 for
 real Hudi, whose bundle is found by HOODIE_HUDI_BUNDLE). ``parquet`` is plain ``df.write.parquet`` of the same data.
+Both engines get the same index; SIMPLE and BLOOM read the same bulk insert, BUCKET has one of its own, with
+``--buckets`` file groups in each of the three partitions.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ import pyarrow.parquet as pq
 from benchmarks.measure import Timing, copy, describe_machine, fresh, steps_of, trip_updates, trips, write_json
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+INDEXES = ("SIMPLE", "BLOOM", "BUCKET")
+UPSERTS = ("upsert", "upsert again", "one row")
 DRIVER_MEMORY = os.environ.get("HOODIE_DRIVER_MEMORY", "6g")
 
 
@@ -63,7 +67,7 @@ def session(jar: str | None):
 class ParquetEngine:
     """Plain Spark."""
 
-    operations = ("bulk_insert",)
+    upserts = ()
 
     def __init__(self, spark) -> None:
         self.spark = spark
@@ -71,7 +75,7 @@ class ParquetEngine:
     def prepare(self, path: str) -> None:
         """Nothing."""
 
-    def write(self, operation: str, df, path: str) -> object:
+    def write(self, operation: str, df, path: str, index: dict[str, str]) -> object:
         """Write Parquet files, one folder for each partition."""
         df.write.mode("overwrite").partitionBy("partitionpath").parquet(path)
         return None
@@ -80,7 +84,7 @@ class ParquetEngine:
 class HoodieEngine:
     """This project."""
 
-    operations = ("bulk_insert", "upsert", "upsert again", "one row")
+    upserts = UPSERTS
 
     def __init__(self, spark) -> None:
         self.spark = spark
@@ -97,18 +101,18 @@ class HoodieEngine:
             ordering_fields=["ts"],
         )
 
-    def write(self, operation: str, df, path: str) -> object:
+    def write(self, operation: str, df, path: str, index: dict[str, str]) -> object:
         """One operation of the write client."""
         from hoodie import HoodieWriteConfig, SparkRDDWriteClient  # as above
 
-        with SparkRDDWriteClient(self.spark, HoodieWriteConfig.from_properties(path)) as client:
+        with SparkRDDWriteClient(self.spark, HoodieWriteConfig.from_properties(path, index)) as client:
             return client.bulk_insert(df) if operation == "bulk_insert" else client.upsert(df)
 
 
 class HudiEngine:
     """Real Hudi through its data source."""
 
-    operations = ("bulk_insert", "upsert", "upsert again", "one row")
+    upserts = UPSERTS
 
     def __init__(self, spark) -> None:
         self.spark = spark
@@ -116,7 +120,7 @@ class HudiEngine:
     def prepare(self, path: str) -> None:
         """Nothing: the first write makes the table."""
 
-    def write(self, operation: str, df, path: str) -> object:
+    def write(self, operation: str, df, path: str, index: dict[str, str]) -> object:
         """One operation of the data source, snappy as everybody here."""
         kind = "bulk_insert" if operation == "bulk_insert" else "upsert"
         (
@@ -124,7 +128,7 @@ class HudiEngine:
             .option("hoodie.datasource.write.operation", kind)
             .option("hoodie.datasource.write.recordkey.field", "uuid")
             .option("hoodie.datasource.write.partitionpath.field", "partitionpath")
-            .option("hoodie.datasource.write.precombine.field", "ts").option("hoodie.index.type", "SIMPLE")
+            .option("hoodie.datasource.write.precombine.field", "ts").options(**index)
             .option("hoodie.parquet.compression.codec", "snappy")
             .mode("overwrite" if operation == "bulk_insert" else "append").save(path)
         )  # fmt: skip
@@ -134,29 +138,47 @@ class HudiEngine:
 ENGINES = {"parquet": ParquetEngine, "hoodie": HoodieEngine, "hudi": HudiEngine}
 
 
-def run_engine(name: str, data: str, work: str, runs: int) -> None:
+def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], buckets: int) -> None:
     """In the child: print one JSON line for each timing."""
     engine = ENGINES[name](session(os.environ.get("HOODIE_HUDI_BUNDLE") if name == "hudi" else None))
     frames = {kind: engine.spark.read.parquet(f"{data}/{kind}") for kind in ("base", "upsert", "one")}
+
+    def write(operation: str, kind: str, path: str, index: str) -> tuple[float, object]:
+        options = {"hoodie.index.type": index}
+        if index == "BUCKET":
+            options["hoodie.bucket.index.num.buckets"] = str(buckets)
+        started = time.perf_counter()
+        result = engine.write(operation, frames[kind], path, options)
+        return time.perf_counter() - started, result
+
+    def show(*values: object) -> None:
+        print(json.dumps([name, *values]), flush=True)
+
     base, path = f"{work}/{name}_base", f"{work}/{name}"
-    engine.prepare(fresh(f"{work}/warm"))
-    engine.write("bulk_insert", frames["one"], f"{work}/warm")
-    if "upsert" in engine.operations:
-        engine.write("upsert", frames["one"], f"{work}/warm")
-    for number in range(runs):
-        for operation in engine.operations:
-            if operation == "bulk_insert":
-                engine.prepare(fresh(base))
-            if operation == "upsert":
+    for layout in layouts_of(indexes) if engine.upserts else [[""]]:
+        insert = "bulk_insert (BUCKET)" if layout == ["BUCKET"] else "bulk_insert"
+        engine.prepare(fresh(f"{work}/warm"))
+        write("bulk_insert", "one", f"{work}/warm", layout[0])
+        for index in layout if engine.upserts else ():
+            write("upsert", "one", f"{work}/warm", index)
+        for number in range(runs):
+            engine.prepare(fresh(base))
+            seconds, result = write("bulk_insert", "base", base, layout[0])
+            show(insert, number, seconds, steps_of(result))
+            for index in layout if engine.upserts else ():
                 copy(base, path)
-            frame = frames["base" if operation == "bulk_insert" else "one" if operation == "one row" else "upsert"]
-            started = time.perf_counter()
-            result = engine.write(operation, frame, base if operation == "bulk_insert" else path)
-            seconds = time.perf_counter() - started
-            print(json.dumps([name, operation, number, seconds, steps_of(result)]), flush=True)
-    if name != "parquet":
-        rows = engine.spark.read.parquet(*glob.glob(f"{base}/*/*/*/*.parquet")).count()
-        print(json.dumps([name, "rows", 0, rows, []]), flush=True)
+                for operation in engine.upserts:
+                    seconds, result = write(operation, "one" if operation == "one row" else "upsert", path, index)
+                    show(f"{operation} ({index})", number, seconds, steps_of(result))
+        if engine.upserts:
+            count = engine.spark.read.parquet(*glob.glob(f"{base}/*/*/*/*.parquet")).count()
+            show(f"rows of {insert}", 0, count, [])
+
+
+def layouts_of(indexes: list[str]) -> list[list[str]]:
+    """The indexes that read each other's tables together: BUCKET has a layout of its own."""
+    layouts = [[index for index in indexes if index != "BUCKET"], [index for index in indexes if index == "BUCKET"]]
+    return [layout for layout in layouts if layout]
 
 
 def main() -> None:
@@ -165,12 +187,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--engines", default="parquet,hoodie,hudi")
+    parser.add_argument("--index", default="SIMPLE", help=f"one or more of {','.join(INDEXES)}")
+    parser.add_argument("--buckets", type=int, default=8, help="file groups of each partition with BUCKET")
     parser.add_argument("--profile", action="store_true", help="print each step's median and share")
     parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    indexes = arguments.index.split(",")
+    if strange := [index for index in indexes if index not in INDEXES]:
+        parser.error(f"--index: {', '.join(strange)}: give some of {', '.join(INDEXES)}")
     if arguments.child:
-        run_engine(*arguments.child, arguments.runs)
+        run_engine(*arguments.child, arguments.runs, indexes, arguments.buckets)
         return
     machine = describe_machine("pyspark", "pyarrow")
     print(machine)
@@ -179,23 +206,32 @@ def main() -> None:
         make_data(Path(folder) / "data", arguments.rows)
         for name in arguments.engines.split(","):
             command = [sys.executable, "-m", "benchmarks.spark_upsert", "--runs", str(arguments.runs)]
+            command += ["--index", arguments.index, "--buckets", str(arguments.buckets)]
             command += ["--child", name, f"{folder}/data", folder]
             child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             for line in child.stdout.splitlines():
                 if not line.startswith("["):
                     continue
                 engine, operation, _, seconds, its_steps = json.loads(line)
-                if operation != "rows":
-                    timing = found.setdefault((engine, operation), Timing(f"{engine} {operation}", []))
-                    timing.seconds.append(seconds)
-                    timing.steps.append(its_steps)
+                if operation.startswith("rows"):
+                    if seconds != arguments.rows:
+                        raise SystemExit(f"{engine}, {operation}: {seconds:,} rows are stored, not {arguments.rows:,}")
+                    continue
+                timing = found.setdefault((engine, operation), Timing(f"{engine} {operation}", []))
+                timing.seconds.append(seconds)
+                timing.steps.append(its_steps)
     for (engine, operation), timing in found.items():
-        peer = found.get(("parquet" if operation == "bulk_insert" else "hudi", operation))
-        print(timing.line(peer if peer is not timing and engine == "hoodie" else None))
+        floor = found.get(("parquet", operation.split(" (")[0]))
+        peer = found.get(("hudi", operation))
+        faster = f"   {peer.median / timing.median:5.2f} times faster than hudi" if peer else ""
+        print(timing.line(floor) + faster if engine == "hoodie" else timing.line())
         if arguments.profile and timing.profile:
             print(*timing.profile_lines(), sep="\n")
     if arguments.json:
-        write_json(arguments.json, machine, {"rows": arguments.rows, "runs": arguments.runs}, found.values())
+        sizes = {"rows": arguments.rows, "runs": arguments.runs}
+        if "BUCKET" in indexes:
+            sizes["buckets"] = arguments.buckets
+        write_json(arguments.json, machine, sizes, found.values())
 
 
 if __name__ == "__main__":
