@@ -1,0 +1,317 @@
+"""What every client does for the life of a table: services, ways back, and its own resources.
+
+Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient.
+"""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import ClassVar, Self
+
+from hoodie.avro.clean_metadata import HoodieCleanMetadata
+from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
+from hoodie.client.metrics_publisher import MetricsPublisher
+from hoodie.client.open_table import load_table
+from hoodie.client.rollback_service import RollbackService
+from hoodie.client.savepoint_service import SavepointService
+from hoodie.client.table_services import TableServices
+from hoodie.client.transaction.transaction_manager import TransactionManager
+from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.index_config import IndexType
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import FailedWritesPolicy, ProgressMode
+from hoodie.exception import HoodieConfigException
+from hoodie.index.index_factory import create_index
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
+from hoodie.metrics.progress_bar import progress_bar
+from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
+
+__all__ = ["BaseHoodieTableServiceClient"]
+
+logger = logging.getLogger(__name__)
+
+
+class BaseHoodieTableServiceClient:
+    """Cleans, archives, rolls back, savepoints and restores one table; a context manager.
+
+    Leaving by an error rolls back the instants that this client started and did not complete.
+
+    Args:
+        context: The engine.
+        config: The writer's configuration.
+        on_progress: As of `BaseHoodieWriteClient`.
+
+    Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient. Differs: the write client is one, it does not hold one.
+    """
+
+    supported_indexes: ClassVar[frozenset[str]] = frozenset(map(str, IndexType))
+
+    def __init__(
+        self, context: HoodieEngineContext, config: HoodieWriteConfig, on_progress: ProgressCallback | None = None
+    ) -> None:
+        self._context = context
+        self._config = config
+        self._publisher = MetricsPublisher(config, lambda: self._metrics.steps)
+        listeners = _listeners(context, config, on_progress)
+        if self._publisher.is_on:
+            listeners.append(self._publisher)
+        self._metrics = HoodieMetrics(context.job, listeners)
+        self._measured_instant: str | None = None
+        index_type = str(config.index.index_type)
+        if config.index.index_class is None and index_type not in self.supported_indexes:
+            raise HoodieConfigException(
+                f"hoodie.index.type={index_type} is not for {type(self).__name__}: use one of "
+                + ", ".join(sorted(self.supported_indexes))
+            )
+        self._index = create_index(config)
+        self._open_instants: dict[str, Action] = {}
+        self._transactions = TransactionManager(config)
+        self._heartbeats = HoodieHeartbeatClient(config.write)
+        self._services = TableServices(context, config, self._metrics, self._transactions)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            for instant_time in list(self._open_instants):
+                self._try_rollback(instant_time)
+        self.close()
+
+    def close(self) -> None:
+        """Release what the client holds, and wait for table services that run beside it.
+
+        Instants that were started by hand and not completed stay pending.
+        """
+        self._services.wait()
+        self._heartbeats.close()
+        self._transactions.close()
+        self._publisher.close()
+
+    @property
+    def config(self) -> HoodieWriteConfig:
+        """The writer's configuration."""
+        return self._config
+
+    @property
+    def metrics(self) -> HoodieMetrics:
+        """The steps of the newest instant that this client worked on, its start and its commit included."""
+        return self._metrics
+
+    # --- table services -----------------------------------------------------------------------------------------
+
+    def post_commit(self, instant_time: str) -> list[str]:
+        """What follows a commit: the table services that are automatic.
+
+        They do not fail the write, which is completed: what goes wrong is logged, and the next run goes on with it.
+
+        Args:
+            instant_time: The instant that was completed.
+
+        Returns:
+            What went wrong, a line for each service.
+        """
+        return self._services.run_after_commit()
+
+    def clean(self) -> HoodieCleanMetadata | None:
+        """Delete versions of files that nobody needs any more, as ``hoodie.cleaner.policy`` says.
+
+        Cleans that are pending, of whatever writer, are finished first. Runs after each commit by itself unless
+        ``hoodie.clean.automatic=false``.
+
+        Returns:
+            What was deleted; None when there was nothing to delete.
+
+        Raises:
+            HoodieCorruptedDataException: A plan, or what holds files, is damaged; it is named.
+            HoodieCommitException: A restore is pending.
+            HoodieIOException: Storage failed; call again.
+        """
+        with self._metrics.operation("clean") as call:
+            self._measure(None)
+            metadata = self._services.clean()
+            call.summary = f"clean: {0 if metadata is None else metadata.total_files_deleted} files deleted"
+        return metadata
+
+    def archive(self) -> int:
+        """Move old instants from the active timeline to the archive, once there are more than
+        ``hoodie.keep.max.commits``.
+
+        Runs after each commit by itself, after cleaning, unless ``hoodie.archive.automatic=false``.
+
+        Returns:
+            How many instants were moved.
+
+        Raises:
+            HoodieCorruptedDataException: The oldest instant that is due, or what decides about it, is damaged.
+            HoodieCommitException: A restore is pending.
+            HoodieIOException: Storage failed; call again.
+        """
+        with self._metrics.operation("archive") as call:
+            self._measure(None)
+            count = self._services.archive()
+            call.summary = f"archive: {count} instants archived"
+        return count
+
+    # --- rolling back -------------------------------------------------------------------------------------------
+
+    def rollback(self, instant_time: str) -> bool:
+        """Undo an instant: a pending one, or the newest completed commit.
+
+        Args:
+            instant_time: The instant.
+
+        Returns:
+            True when it was rolled back, False when there is no such instant.
+
+        Raises:
+            HoodieRollbackException: It is completed and cannot be undone: there are later ones, a savepoint holds it,
+                or the files before it were cleaned.
+        """
+        with self._metrics.operation("rollback") as call:
+            self._measure(None)
+            done = self._rollback_service(load_table(self._config)).rollback(instant_time)
+            call.summary = f"rollback of {instant_time}"
+        self._forget(instant_time)
+        if done:
+            self._index.rollback_commit(instant_time)
+        return done
+
+    def rollback_failed_writes(self) -> list[str]:
+        """Roll back what failed writers left, as ``hoodie.cleaner.policy.failed.writes`` says.
+
+        EAGER: every pending write; no other writer may be at work. LAZY: those whose heartbeat has expired. NEVER:
+        none.
+
+        Returns:
+            The instant times that were rolled back.
+        """
+        with self._metrics.operation("rollback_failed_writes"):
+            self._measure(None)
+            with self._metrics.step("roll back failed writes"):
+                rolled_back = self._rollback_service(load_table(self._config)).rollback_failed_writes()
+        for instant_time in rolled_back:
+            self._forget(instant_time)
+            self._index.rollback_commit(instant_time)
+        return rolled_back
+
+    # --- ways back ----------------------------------------------------------------------------------------------
+
+    def savepoint(self, instant_time: str | None = None, user: str = "", comment: str = "") -> HoodieSavepoint:
+        """Keep the files of a commit from being cleaned, so that the table can be restored to it.
+
+        Args:
+            instant_time: A completed commit of the active timeline; None is the newest.
+            user: Who asks, for people who read the savepoint later.
+            comment: Why.
+
+        Raises:
+            HoodieSavepointException: There is no such commit, it is savepointed already, or files of it were cleaned.
+        """
+        with self._metrics.operation("savepoint") as call:
+            self._measure(None)
+            made = self._savepoints().savepoint(instant_time, user, comment)
+            call.summary = f"savepoint {made.instant_time}"
+        return made
+
+    def delete_savepoint(self, instant_time: str) -> bool:
+        """Take a savepoint away: its files are cleaned like all others from then on.
+
+        Returns:
+            False when there is none of that time.
+        """
+        with self._metrics.operation("delete_savepoint"):
+            self._measure(None)
+            return self._savepoints().delete_savepoint(instant_time)
+
+    def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
+        """Take the table back to a savepointed commit; as `restore_to_instant` otherwise."""
+        return self._restore(instant_time, needs_savepoint=True)
+
+    def restore_to_instant(self, instant_time: str) -> tuple[str, ...]:
+        """Take the table back to a commit: everything that is newer is undone and deleted, the newest first.
+
+        No write starts from the plan to the end, of any writer; readers see the table as it was at one instant after
+        the other. A restore that died is finished by calling this again.
+
+        Args:
+            instant_time: A completed commit of the active timeline; it will be the newest one.
+
+        Returns:
+            The instant times that were undone, the newest first.
+
+        Raises:
+            HoodieRestoreException: Files of that commit were cleaned, a savepoint is newer, or a restore to another
+                instant is not finished.
+            HoodieHeartbeatException: A writer is at work.
+        """
+        return self._restore(instant_time, needs_savepoint=False)
+
+    def _restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
+        with self._metrics.operation("restore") as call:
+            self._measure(None)
+            undone = self._savepoints().restore(instant_time, needs_savepoint)
+            call.summary = f"restore to {instant_time}"
+        for undone_time in undone:
+            self._forget(undone_time)
+            self._index.rollback_commit(undone_time)
+        return undone
+
+    def _savepoints(self) -> SavepointService:
+        return SavepointService(self._config, self._metrics, self._transactions)
+
+    def _rollback_service(self, meta_client: HoodieTableMetaClient) -> RollbackService:
+        return RollbackService(meta_client, self._config, self._metrics, self._transactions)
+
+    def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
+        """Roll back a pending instant after an error, which matters more than one of the rollback itself."""
+        try:
+            self._rollback_service(load_table(self._config)).rollback(instant_time, only_pending=True)
+            self._forget(instant_time)
+            self._index.rollback_commit(instant_time)
+        except Exception as second:
+            text = f"instant {instant_time} could not be rolled back ({second}); {_who_does_it(self._config)}"
+            logger.warning("%s", text)
+            self._heartbeats.abandon(instant_time)
+            if error is not None:
+                error.add_note(text)
+
+    def _forget(self, instant_time: str) -> None:
+        """An instant has ended."""
+        self._open_instants.pop(instant_time, None)
+
+    def _measure(self, instant_time: str | None) -> None:
+        """Forget the steps of another instant."""
+        if instant_time is None or instant_time != self._measured_instant:
+            self._metrics.restart()
+            self._measured_instant = instant_time
+
+
+def _listeners(
+    context: HoodieEngineContext, config: HoodieWriteConfig, on_progress: ProgressCallback | None
+) -> list[ProgressListener]:
+    """Who follows the client's calls: the program, and the person at the terminal or notebook."""
+    listeners: list[ProgressListener] = []
+    if on_progress is not None:
+        listeners.append(SafeCallback(on_progress))
+    mode = config.write.progress_enable
+    if mode is not ProgressMode.FALSE:
+        bar = progress_bar(force=mode is ProgressMode.TRUE, terminal_is_taken=context.draws_progress)
+        if bar is not None:
+            listeners.append(bar)
+    return listeners
+
+
+def _who_does_it(config: HoodieWriteConfig) -> str:
+    match config.write.failed_writes:
+        case FailedWritesPolicy.EAGER:
+            return "the next start_commit() does it"
+        case FailedWritesPolicy.LAZY:
+            return "clean() or rollback_failed_writes() does it once its heartbeat has expired"
+    return "call rollback() when it can be"
