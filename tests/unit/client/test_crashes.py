@@ -30,7 +30,7 @@ INIT: dict[str, Any] = {
     "partition_fields": ["region"],
     "ordering_fields": ["ts"],
 }
-INSTANT_FILE = re.compile(r"(\d{17})\.(?:(commit|rollback)(?:\.(requested|inflight))?|(inflight))")
+INSTANT_FILE = re.compile(r"(\d{17})\.(?:(commit|replacecommit|rollback)(?:\.(requested|inflight))?|(inflight))")
 
 
 # --- what is done -----------------------------------------------------------------------------------------------------
@@ -52,6 +52,7 @@ def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
 FIRST = (("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0))
 CHANGES = (("a", "x", 2, 10.0), ("d", "x", 1, 4.0), ("e", "z", 1, 5.0))
 NEW = (("d", "x", 1, 4.0), ("e", "z", 1, 5.0))
+OVERWRITING = (("b", "x", 2, 20.0), ("e", "z", 1, 5.0))
 
 
 @attrs.frozen
@@ -70,7 +71,7 @@ class Operation:
 
     def is_done(self, base_path: Path, committed_before: list[str]) -> bool:
         """By the file that decides: the completed commit, or the plan of a rollback, which the next writer executes."""
-        if self.prepare is commit_changes:
+        if self.prepare in (commit_changes, commit_overwrite):
             return any(action == "rollback" for _, action in instants(base_path))
         return completed_commits(base_path) != committed_before
 
@@ -85,6 +86,11 @@ def leave_pending(base_path: Path) -> str:
 def commit_changes(base_path: Path) -> str:
     with new_client(base_path) as client:
         return client.upsert(rows(*CHANGES)).instant_time
+
+
+def commit_overwrite(base_path: Path) -> str:
+    with new_client(base_path) as client:
+        return client.insert_overwrite(rows(*OVERWRITING)).instant_time
 
 
 SMALL_FILES = {
@@ -142,6 +148,31 @@ OPERATIONS = [
         model(*FIRST, *CHANGES),
         leave_pending,
     ),
+    Operation(
+        "insert_overwrite",
+        lambda c, _: c.insert_overwrite(rows(*OVERWRITING)),
+        model(*FIRST),
+        model(FIRST[2], *OVERWRITING),
+    ),
+    Operation(
+        "insert_overwrite_table",
+        lambda c, _: c.insert_overwrite_table(rows(*OVERWRITING)),
+        model(*FIRST),
+        model(*OVERWRITING),
+    ),
+    Operation(
+        "delete_partitions",
+        lambda c, _: c.delete_partitions(["x", "nowhere"]),
+        model(*FIRST),
+        model(FIRST[2]),
+    ),
+    Operation(
+        "rollback of an overwrite",
+        lambda c, t: c.rollback(t),
+        model(FIRST[2], *OVERWRITING),
+        model(*FIRST),
+        commit_overwrite,
+    ),
 ]
 ONLY_DEATHS = [
     Operation(
@@ -195,7 +226,7 @@ def instants(base_path: Path) -> dict[tuple[str, str], set[str]]:
 
 def completed_commits(base_path: Path) -> list[str]:
     return sorted(
-        time for (time, action), states in instants(base_path).items() if action == "commit" and "completed" in states
+        time for (time, action), states in instants(base_path).items() if action != "rollback" and "completed" in states
     )
 
 
@@ -215,7 +246,8 @@ def check_files(base_path: Path) -> None:
     assert list((base_path / ".hoodie" / ".temp").iterdir()) == []
     explained = set()
     for time in completed_commits(base_path):
-        commit = json.loads((base_path / ".hoodie" / f"{time}.commit").read_text())
+        (file,) = (base_path / ".hoodie").glob(f"{time}.*commit")
+        commit = json.loads(file.read_text())
         for stats in commit["partitionToWriteStats"].values():
             explained |= {stat["path"] for stat in stats}
     assert {str(file.relative_to(base_path)) for file in base_path.rglob("*.parquet")} == explained
@@ -296,7 +328,9 @@ def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: 
             committed = completed_commits(base_path)
             try:
                 recover_and_check(base_path, operation.after if is_done else operation.before, operation.properties)
-                assert operation.prepare is commit_changes or set(committed) <= set(completed_commits(base_path))
+                assert operation.prepare in (commit_changes, commit_overwrite) or set(committed) <= set(
+                    completed_commits(base_path)
+                )
             except (AssertionError, HoodieException) as problem:
                 problem.add_note(what)
                 raise
