@@ -1,0 +1,287 @@
+"""The programs of the page of operations are run, each on a table that is in the state it is for.
+
+A program is a block of Python below a comment ``<!-- recipe: name -->``. The function of that name here makes the
+table, yields the names that the program finds (``base_path`` and ``properties`` at least), and afterwards looks at what
+became of the table; the program's own names are in the same dictionary then. The page's program ``setup`` runs first.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
+from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import HoodieCorruptedDataException, HoodieLockException, HoodieValidationException
+from tests.contract.lock_contract import lock_configuration
+from tests.table_invariants import check_table
+
+PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"(?:^<!-- recipe: (?P<name>\w+) -->\n)?^```python\n(?P<program>.*?)^```", re.DOTALL | re.MULTILINE)
+PROGRAMS = {found["name"]: found["program"] for found in BLOCK.finditer(PAGE)}
+SETUP = "setup"
+MODULE = "program_of_the_page"
+
+Names = dict[str, Any]
+Situation = Callable[[Path], Iterator[Names]]
+SITUATIONS: dict[str, Situation] = {}
+
+
+def situation(function: Situation) -> Situation:
+    """The state of a table that the program of this name is for."""
+    SITUATIONS[function.__name__] = function
+    return function
+
+
+def run(name: str, names: Names) -> None:
+    """Run a program; what it defines is in ``names`` afterwards, and can be imported from a module."""
+    exec(compile(PROGRAMS[name], f"docs/operations.md: {name}", "exec"), names)
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != SETUP])
+def test_a_program_of_the_page_does_what_it_is_for(
+    name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert name is not None, "a program of the page has no comment <!-- recipe: name --> above it"
+    assert name in SITUATIONS, f"no function {name} makes the table for this program of the page"
+    module = types.ModuleType(MODULE)
+    monkeypatch.setitem(sys.modules, MODULE, module)
+    steps = SITUATIONS[name](tmp_path)
+    vars(module).update(next(steps))
+    run(SETUP, vars(module))
+    run(name, vars(module))
+    vars(module)["printed"] = capsys.readouterr().out
+    with pytest.raises(StopIteration):
+        steps.send(None)
+
+
+def test_every_program_of_the_page_has_a_name_of_its_own_and_every_situation_a_program() -> None:
+    assert len(PROGRAMS) == PAGE.count("```python")
+    assert set(SITUATIONS) == set(PROGRAMS) - {SETUP}
+
+
+class Table:
+    """A table with rows ``a`` and ``b`` in ``north``, ``c`` and ``d`` in ``south``; each commit is one number."""
+
+    def __init__(self, folder: Path, **properties: Any) -> None:
+        self.base_path = str(folder / "trips")
+        self.properties = {
+            "hoodie.clean.automatic": "false",
+            "hoodie.archive.automatic": "false",
+            **{"hoodie." + key.replace("__", "."): value for key, value in properties.items()},
+        }
+        HoodieTableMetaClient.init_table(
+            self.base_path, table_name="trips", record_key_fields=["id"], partition_fields=["region"],
+            ordering_fields=["ts"],
+        )  # fmt: skip
+        self.commits = [self.upsert("abcd", 1)]
+
+    @staticmethod
+    def rows(keys: str, ts: int) -> pa.Table:
+        regions = ["north" if key in "ab" else "south" for key in keys]
+        return pa.table({"id": list(keys), "region": regions, "ts": [ts] * len(keys), "fare": [float(ts)] * len(keys)})
+
+    def client(self, **properties: Any) -> HoodieLocalWriteClient:
+        given = {"hoodie." + key.replace("__", "."): value for key, value in properties.items()}
+        return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(self.base_path, {**self.properties, **given}))
+
+    def upsert(self, keys: str, ts: int, **properties: Any) -> str:
+        with self.client(**properties) as client:
+            return client.upsert(self.rows(keys, ts)).instant_time
+
+    def leave_dead(self, keys: str, ts: int) -> str:
+        """A write whose process ended before the commit; its heartbeat is not rewritten any more."""
+        client = self.client(auto__commit="false")
+        instant_time = client.upsert(self.rows(keys, ts)).instant_time
+        client._heartbeats.abandon(instant_time)
+        return instant_time
+
+    def names(self, **more: Any) -> Names:
+        return {"base_path": self.base_path, "properties": self.properties, **more}
+
+    def pending(self) -> list[str]:
+        timeline = HoodieTableMetaClient.load(self.base_path).active_timeline
+        return [instant.requested_time for instant in timeline.filter_pending()]
+
+    def check(self, expected: dict[str, int], was_cleaned: bool = False) -> None:
+        """Key -> number; everything else is as it must be, and the table takes writes."""
+        rows = {key: {"ts": ts, "fare": float(ts)} for key, ts in expected.items()}
+        check_table(self.base_path, rows, was_cleaned=was_cleaned)
+        assert self.pending() == []
+        self.upsert("a", 99)
+        check_table(self.base_path, {**rows, "a": {"ts": 99, "fare": 99.0}}, was_cleaned=was_cleaned)
+
+
+@situation
+def cleaning(folder: Path) -> Iterator[Names]:
+    table = Table(folder, cleaner__commits__retained=1)
+    for ts in (2, 3, 4):
+        table.upsert("ac", ts)
+    names = table.names()
+    yield names
+    deleted = len(list(Path(table.base_path).rglob("*.parquet")))
+    assert deleted == 4  # of eight
+    table.check({"a": 4, "b": 1, "c": 4, "d": 1}, was_cleaned=True)
+
+
+@situation
+def archiving(folder: Path) -> Iterator[Names]:
+    table = Table(folder, cleaner__commits__retained=1, keep__min__commits=2, keep__max__commits=3)
+    for ts in (2, 3, 4, 5):
+        table.upsert("ac", ts)
+    with table.client() as client:
+        client.clean()
+    yield table.names()
+    assert len(HoodieTableMetaClient.load(table.base_path).archived_timeline.filter_actions(Action.COMMIT)) == 3
+    table.check({"a": 5, "b": 1, "c": 5, "d": 1}, was_cleaned=True)
+
+
+@situation
+def undoing(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    older = table.commits[0]
+    table.upsert("a", 2)
+    yield table.names(newest=table.upsert("b", 3), older=older, backfill=table.rows("cd", 4))
+    table.check({"a": 1, "b": 1, "c": 1, "d": 1})
+
+
+@situation
+def callback_by_http(folder: Path) -> Iterator[Names]:
+    names = {"base_path": str(folder), "properties": {}, "key": "secret"}
+    yield names
+    callback = HoodieWriteConfig.from_properties(str(folder), now()["properties"]).callback
+    assert callback.http_url == "https://example.com/commits"
+
+
+@situation
+def callback_class(folder: Path) -> Iterator[Names]:
+    sent: list[str] = []
+    queue = types.SimpleNamespace(send=sent.append)
+    table = Table(folder)
+    yield table.names(queue=queue)
+    callback = {"write__commit__callback__on": "true", "write__commit__callback__class": f"{MODULE}.TellQueue"}
+    instant_time = table.upsert("a", 2, **callback)
+    (message,) = sent
+    assert instant_time in message
+
+
+@situation
+def validators(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    names = table.names(table=table.rows("a", 2))
+    yield names
+    assert len(HoodieTableMetaClient.load(table.base_path).active_timeline) == 2
+    program = sys.modules[MODULE]
+    config = HoodieWriteConfig.from_properties(table.base_path, table.properties)
+    with (
+        HoodieLocalWriteClient(config, validators=[program.fares_are_not_negative]) as client,
+        pytest.raises(HoodieValidationException, match=r"negative fares: \['b'\]"),
+    ):
+        client.upsert(table.rows("b", -1).set_column(2, "ts", pa.array([9])))
+    table.check({"a": 2, "b": 1, "c": 1, "d": 1})
+
+
+def now() -> dict[str, Any]:
+    """What the program left."""
+    return vars(sys.modules[MODULE])
+
+
+@situation
+def dead_writer(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    dead = table.leave_dead("ae", 2)
+    yield table.names()
+    assert re.search(rf"{dead} +commit +INFLIGHT", now()["printed"])
+    assert now()["rolled_back"] == [dead]
+    table.check({"a": 1, "b": 1, "c": 1, "d": 1})
+
+
+@situation
+def dead_writer_of_several(folder: Path) -> Iterator[Names]:
+    table = Table(
+        folder,
+        write__concurrency__mode="OPTIMISTIC_CONCURRENCY_CONTROL",
+        write__lock__provider="FileSystemBasedLockProvider",
+    )
+    dead = table.leave_dead("ae", 2)
+    assert table.upsert("b", 2)
+    assert table.pending() == [dead]
+    yield table.names(dead=dead)
+    table.check({"a": 1, "b": 2, "c": 1, "d": 1})
+
+
+@situation
+def stuck_lock(folder: Path) -> Iterator[Names]:
+    table = Table(
+        folder,
+        write__concurrency__mode="OPTIMISTIC_CONCURRENCY_CONTROL",
+        write__lock__provider="FileSystemBasedLockProvider",
+        write__lock__wait_time_ms=50,
+        write__lock__client__num_retries=1,
+        write__lock__client__wait_time_ms_between_retry=10,
+    )
+    dead = FileSystemBasedLockProvider(lock_configuration(table.base_path, {}))
+    assert dead.try_lock(0)
+    with pytest.raises(HoodieLockException):
+        table.upsert("a", 2)
+    yield table.names(table=table.rows("a", 2))
+    assert str(Path(table.base_path, ".hoodie", "lock")) in now()["printed"]
+    # What waited in vain is a failed write like any other.
+    with table.client() as client:
+        assert all([client.rollback(instant_time) for instant_time in table.pending()])
+    table.check({"a": 2, "b": 1, "c": 1, "d": 1})
+
+
+def damage_newest_file(table: Table, region: str) -> str:
+    """Cut the newest data file of a partition; its path as the error says it."""
+    newest = max(Path(table.base_path, region).glob("*.parquet"), key=lambda path: path.stem.rsplit("_", 1)[1])
+    newest.write_bytes(newest.read_bytes()[:100])
+    with pytest.raises(HoodieCorruptedDataException, match=re.escape(str(newest))):
+        hoodie.read_table(table.base_path)
+    return str(newest)
+
+
+@situation
+def corrupt_file_of_the_newest_commit(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    wrong = table.upsert("a", 2)
+    yield table.names(damaged=damage_newest_file(table, "north"), table=table.rows("a", 2))
+    assert wrong not in commits_of(table)
+    table.check({"a": 2, "b": 1, "c": 1, "d": 1})
+
+
+@situation
+def corrupt_file_without_a_copy(folder: Path) -> Iterator[Names]:
+    table = Table(folder, parquet__small__file__limit=0)
+    with table.client() as client:
+        client.insert(table.rows("a", 2).set_column(0, "id", pa.array(["e"])))
+    damaged = damage_newest_file(table, "north")
+    table.upsert("c", 3)
+    yield table.names(damaged=damaged)
+    # What is lost is known: the key that lived in that file.
+    table.check({"a": 1, "b": 1, "c": 3, "d": 1})
+
+
+@situation
+def commit_to_undo(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    good = table.upsert("ab", 2)
+    wrong: Sequence[str] = [table.upsert("ac", 3), table.upsert("cd", 4)]
+    yield table.names(good=good)
+    assert list(now()["undone"]) == list(reversed(wrong))
+    assert good in now()["printed"]
+    table.check({"a": 2, "b": 2, "c": 1, "d": 1})
+
+
+def commits_of(table: Table) -> list[str]:
+    timeline = HoodieTableMetaClient.load(table.base_path).active_timeline
+    return [instant.requested_time for instant in timeline.commits_timeline()]
