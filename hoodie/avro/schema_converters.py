@@ -60,6 +60,10 @@ _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_FIRST_CHARACTER = re.compile(r"^[^A-Za-z_]")
 _MASK = "__"
 _MAX_DEPTH = 100
+_MAX_JSON_DEPTH = 4 * _MAX_DEPTH
+"""A level of columns is at most so many levels of JSON."""
+_MAX_LEAVES = 100_000
+"""Columns without columns in them: a few named types that use each other twice make as many as there are atoms."""
 _MAX_DECIMAL_PRECISION = 38
 
 _SIMPLE_TO_AVRO: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
@@ -343,8 +347,23 @@ def _parse_record(avro_schema: str) -> dict[str, Any]:
         ) from error
     if not isinstance(record, dict) or record.get("type") != "record":
         raise HoodieSchemaException(f"Cannot read an Avro schema: it is not a record: {avro_schema[:80]!r}")
+    _check_depth(record)
     _check_record(record, "")
     return record
+
+
+def _check_depth(record: dict[str, Any]) -> None:
+    level: list[Any] = [record]
+    for _ in range(_MAX_JSON_DEPTH):
+        level = [
+            inner
+            for value in level
+            for inner in (value.values() if isinstance(value, dict) else value)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise HoodieSchemaException("Cannot read an Avro schema: it is nested too deeply")
 
 
 def _check_record(record: dict[str, Any], path: str) -> None:
@@ -367,6 +386,8 @@ class _AvroReader:
 
     def __init__(self) -> None:
         self._types: dict[str, pa.DataType | None] = {}
+        self._leaves_of: dict[str, int] = {}
+        self._leaves = 0
 
     def read(self, record: dict[str, Any]) -> list[pa.Field]:
         """The fields of the record at the top."""
@@ -418,6 +439,7 @@ class _AvroReader:
         raise _cannot_read(path, avro, "it is no Avro type")
 
     def _primitive(self, kind: str, logical: Any, path: str) -> pa.DataType:
+        self._count_leaves(1, path)
         known = (kind, logical) if logical is None or isinstance(logical, str) else None
         if known not in _PRIMITIVE_TO_ARROW:
             raise _cannot_read(path, kind if logical is None else f"{kind} ({logical})", "hoodie has no type for it")
@@ -428,6 +450,8 @@ class _AvroReader:
             raise _cannot_read(path, avro, "it has no name")
         name, namespace = _full_name(avro, namespace)
         self._types[name] = None
+        before = self._leaves
+        self._count_leaves(1, path)
         if avro["type"] == "record":
             _check_record(avro, path)
             data_type = pa.struct([self.read_field(field, namespace, path) for field in avro["fields"]])
@@ -438,6 +462,7 @@ class _AvroReader:
         else:
             data_type = _fixed_to_arrow(avro, path)
         self._types[name] = data_type
+        self._leaves_of[name] = self._leaves - before
         return data_type
 
     def _named(self, name: str, namespace: str, path: str) -> pa.DataType:
@@ -446,8 +471,16 @@ class _AvroReader:
                 data_type = self._types[candidate]
                 if data_type is None:
                     raise _cannot_read(path, name, "a record that holds itself cannot be stored in columns")
+                self._count_leaves(self._leaves_of.get(candidate, 1), path)
                 return data_type
         raise _cannot_read(path, name, "no type of that name was defined before")
+
+    def _count_leaves(self, count: int, path: str) -> None:
+        self._leaves += count
+        if self._leaves > _MAX_LEAVES:
+            raise HoodieSchemaException(
+                f"Cannot read an Avro schema: with {path.split('.')[0]!r} it has more than {_MAX_LEAVES} columns"
+            )
 
 
 def _full_name(avro: dict[str, Any], enclosing: str) -> tuple[str, str]:

@@ -357,6 +357,8 @@ def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
         raise HoodieCorruptedDataException(f"Cannot read {what}: it is empty")
     try:
         reader = DataFileReader(io.BytesIO(data), DatumReader(None, _parsed_schema(name)))
+        if reader.codec != "null":
+            raise ValueError(f"it is compressed ({reader.codec}), which timeline files never are")
         records = _take(reader, 2)
         if not data.endswith(reader.sync_marker):
             raise ValueError("its end is missing")

@@ -212,16 +212,21 @@ class LocalStorage(FsspecStorage):
     """Local files.
 
     Data files are read and written by Arrow itself (`pyarrow.OSFile`), without Python in between and without mapping
-    them into memory: a mapped file that another process truncates kills the reader with SIGBUS. Symbolic links are
-    treated as `hoodie.storage.local_files.scan` says.
+    them into memory: a mapped file that another process truncates kills the reader with SIGBUS.
+
+    Symbolic links inside of the table are listed as `hoodie.storage.local_files.scan` says. Nothing is made, changed or
+    deleted through a linked folder that leads out of the base path: whatever a plan or a marker names, files of others
+    stay. The base path itself may be, or lie behind, a link.
     """
 
     __slots__ = ()
 
     def _put_if_absent(self, path: str, data: bytes) -> bool:
+        self._check_folder("Creating", path)
         return local_files.create_exclusively(path, data)
 
     def _put(self, path: str, data: bytes) -> None:
+        self._check_folder("Replacing", path)
         local_files.replace_atomically(path, data)
 
     def read(self, path: str) -> bytes:
@@ -257,11 +262,13 @@ class LocalStorage(FsspecStorage):
     def create_directory(self, path: str) -> None:
         """Make a directory and its parents; see `HoodieStorage.create_directory`."""
         with _naming("Making the directory", path):
+            self._check_folder("Making the directory", path)
             local_files.make_directories(path)
 
     def delete_file(self, path: str) -> bool:
         """Delete a file and its checksum sibling; see `HoodieStorage.delete_file`."""
         with _naming("Deleting", path):
+            self._check_folder("Deleting", path)
             deleted = _unlink(path)
             _unlink(local_files.checksum_sibling(path))
         return deleted
@@ -270,6 +277,7 @@ class LocalStorage(FsspecStorage):
         """Delete a directory with all below it; see `HoodieStorage.delete_directory`."""
         found = False
         with _naming("Deleting the directory", path):
+            self._check_folder("Deleting the directory", path)
             while os.path.lexists(path):
                 found = True
                 try:
@@ -301,6 +309,7 @@ class LocalStorage(FsspecStorage):
     def touch(self, path: str) -> bool:
         """Make a file young; see `HoodieStorage.touch`."""
         with _naming("Touching", path):
+            self._check_folder("Touching", path)
             try:
                 os.utime(path)
             except (FileNotFoundError, NotADirectoryError):
@@ -319,11 +328,16 @@ class LocalStorage(FsspecStorage):
     def open_output_stream(self, path: str) -> pa.NativeFile:
         """Open a data file for writing; see `HoodieStorage.open_output_stream`."""
         with _naming("Opening for writing", path):
+            self._check_folder("Writing", path)
             try:
                 return pa.OSFile(path, mode="w")
             except FileNotFoundError:
                 local_files.make_directories(os.path.dirname(path))
                 return pa.OSFile(path, mode="w")
+
+    def _check_folder(self, action: str, path: str) -> None:
+        """Refuse a path whose folder is, by symbolic links, another one than a folder of the table."""
+        local_files.check_folder(action, path, self.base_path)
 
 
 class MemoryStorage(FsspecStorage):

@@ -31,6 +31,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "check_folder",
     "checksum_sibling",
     "create_exclusively",
     "delete_temporary_files",
@@ -64,6 +65,29 @@ def checksum_sibling(path: str) -> str:
 def is_hidden_from_listings(name: str) -> bool:
     """Whether a name is a Hadoop checksum sibling or a temporary file of this module."""
     return name.startswith(".") and _HIDDEN.match(name) is not None
+
+
+def check_folder(action: str, path: str, root: str) -> None:
+    """Refuse a path below a root that symbolic links lead out of it; its last name may be a link.
+
+    Args:
+        action: What is to be done, for the error message.
+        path: An absolute path. One that is not below the root is let pass: then it was not meant to be there.
+        root: The base path of the table.
+
+    Raises:
+        HoodieIOException: The path's folder is another one than it seems.
+    """
+    folder = os.path.dirname(path)
+    if not folder.startswith(root.rstrip("/") + "/"):
+        return
+    real_root = os.path.realpath(root)
+    real_folder = os.path.realpath(folder)
+    if not (real_folder + "/").startswith(real_root.rstrip("/") + "/"):
+        raise HoodieIOException(
+            f"{action} {path} was refused: a symbolic link leads from there to {real_folder}, out of {root}. Links out "
+            "of a table are not followed; move the data into the table's folder, or mount it there"
+        )
 
 
 def create_exclusively(path: str, data: bytes) -> bool:

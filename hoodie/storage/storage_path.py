@@ -14,11 +14,21 @@ from __future__ import annotations
 import os
 import re
 
-from hoodie.exception import HoodieConfigException
+from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException
 
-__all__ = ["file_name", "join", "normalise_path", "parent", "relative_to", "scheme"]
+__all__ = [
+    "check_inside",
+    "file_name",
+    "join",
+    "normalise_path",
+    "parent",
+    "relative_to",
+    "resolve_inside",
+    "scheme",
+]
 
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+):(/.*)$", re.DOTALL)
+_METAFOLDER_NAME = ".hoodie"
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 
 
@@ -123,3 +133,50 @@ def relative_to(base: str, path: str) -> str:
     if not path.startswith(prefix):
         raise ValueError(f"{path} is not below {base}")
     return path[len(prefix) :]
+
+
+def check_inside(path: str) -> str:
+    """A relative path that stays among the data of a table, as it was given.
+
+    Names are taken literally: a backslash is a character like others, except on Windows, where it is refused.
+
+    Args:
+        path: Of a file or folder below the base path, as a file of the table names it; "" for the base path itself.
+
+    Raises:
+        ValueError: It is absolute or a URL, climbs with ``..``, holds a NUL character, or leads into ``.hoodie``. The
+            message says which, as "is absolute".
+    """
+    if "\0" in path:
+        raise ValueError("holds a NUL character")
+    if path.startswith("/"):
+        raise ValueError("is absolute")
+    if "://" in path:
+        raise ValueError("is a URL")
+    if os.sep != "/" and (os.sep in path or os.path.splitdrive(path)[0]):
+        raise ValueError("is one of this operating system, not of a table")
+    if ".." in path and ".." in path.split("/"):
+        raise ValueError("climbs with '..'")
+    if path == _METAFOLDER_NAME or path.startswith(f"{_METAFOLDER_NAME}/"):
+        raise ValueError(f"leads into '{_METAFOLDER_NAME}'")
+    return path
+
+
+def resolve_inside(base_path: str, path: str, source: str) -> str:
+    """The full path of what a file of the table names by a relative path, which must stay among the table's data.
+
+    Args:
+        base_path: The table's folder, normalised.
+        path: As of `check_inside`.
+        source: Which file names it, for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: It does not stay there.
+    """
+    try:
+        return join(base_path, check_inside(path))
+    except ValueError as error:
+        raise HoodieCorruptedDataException(
+            f"{source} names the path {path!r}, which {error}; only data files of {base_path} may be named there. The "
+            "file is damaged or was made by somebody who is not to be trusted: nothing was done with that path"
+        ) from error

@@ -54,7 +54,18 @@ _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST_INTEGER = 2**63 - 1
 _PASSWORD_IN_URL = re.compile(r"(://[^:/@?]*):[^/?]*@")
 _PASSWORD_IN_OPTIONS = re.compile(r"([?&\s]\w*password\s*=)[^&\s]*", re.IGNORECASE)
-_SENSITIVE_WORDS = ("password", "secret", "token", "credential", "access.key", "api.key", "auth", "custom.headers")
+_SENSITIVE_WORDS = (
+    "password",
+    "secret",
+    "token",
+    "credential",
+    "access.key",
+    "api.key",
+    "auth",
+    "custom.headers",
+    # The path of a web hook is often its secret.
+    "http.url",
+)
 
 
 @attrs.frozen

@@ -19,6 +19,7 @@ import attrs
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
 from hoodie.exception import HoodieCorruptedDataException
+from hoodie.storage.storage_path import check_inside
 
 __all__ = [
     "RESERVED_METADATA_KEYS",
@@ -90,7 +91,7 @@ class HoodieCommitMetadata:
             allow_empty: Whether no content means empty metadata, as it does in an inflight file.
 
         Raises:
-            HoodieCorruptedDataException: It is not JSON of that shape.
+            HoodieCorruptedDataException: It is not JSON of that shape, or names a path that leaves the table.
         """
         if not data and allow_empty:
             return cls()
@@ -114,7 +115,7 @@ class HoodieCommitMetadata:
             source: Where it comes from (a path), for the error message.
 
         Raises:
-            HoodieCorruptedDataException: It does not have that shape.
+            HoodieCorruptedDataException: It does not have that shape, or names a path that leaves the table.
         """
         try:
             return cls(**cls._fields_from_json(_object(value, "the top level")))
@@ -140,7 +141,7 @@ class HoodieCommitMetadata:
         partitions = _object(value.get("partitionToWriteStats"), "partitionToWriteStats")
         return {
             "partition_to_write_stats": {
-                partition: tuple(
+                _path(partition, "partition path"): tuple(
                     _stat_from_json(_object(stat, f"a stat of partition {partition!r}"), partition)
                     for stat in _array(stats, f"the stats of partition {partition!r}")
                 )
@@ -234,7 +235,9 @@ class HoodieReplaceCommitMetadata(HoodieCommitMetadata):
         return {
             **HoodieCommitMetadata._fields_from_json(value),
             "partition_to_replace_file_ids": {
-                partition: _strings(file_ids, f"the replaced file ids of partition {partition!r}")
+                _path(partition, "partition path"): _strings(
+                    file_ids, f"the replaced file ids of partition {partition!r}"
+                )
                 for partition, file_ids in replaced.items()
             },
         }
@@ -327,10 +330,11 @@ def _stat_to_json(stat: HoodieWriteStat) -> dict[str, Any]:
 def _stat_from_json(value: dict[str, Any], partition_path: str) -> HoodieWriteStat:
     runtime = value.get("runtimeStats")
     cdc_stats = value.get("cdcStats")
+    path = _string(value, "path")
     return HoodieWriteStat(
         file_id=_string(value, "fileId") or "",
-        partition_path=_string(value, "partitionPath") or partition_path,
-        path=_string(value, "path"),
+        partition_path=_path(_string(value, "partitionPath") or partition_path, "partition path"),
+        path=None if path is None else _path(path, "path"),
         prev_commit=_string(value, "prevCommit") or NULL_COMMIT,
         min_event_time=_integer(value, "minEventTime"),
         max_event_time=_integer(value, "maxEventTime"),
@@ -391,6 +395,14 @@ def _string(value: dict[str, Any], key: str) -> str | None:
     if item is not None and not isinstance(item, str):
         raise ValueError(f"{key} is {_describe(item)}, not a string")
     return item
+
+
+def _path(path: str, what: str) -> str:
+    """A path that stays below the base path: files are opened and deleted by it."""
+    try:
+        return check_inside(path)
+    except ValueError as error:
+        raise ValueError(f"it names the {what} {path!r}, which {error}: only data files of the table may be") from error
 
 
 def _integer(value: dict[str, Any], key: str) -> int | None:

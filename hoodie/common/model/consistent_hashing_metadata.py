@@ -133,7 +133,7 @@ class HoodieConsistentHashingMetadata:
                 seq_no=int(value.get("seqNo", 0)),
                 version=int(value.get("version", 0)),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise HoodieCorruptedDataException(
                 f"{source} is no metadata of consistent hashing: {error!r}; restore the file"
             ) from error

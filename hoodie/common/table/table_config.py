@@ -27,7 +27,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.storage.storage import HoodieStorage
-from hoodie.storage.storage_path import join
+from hoodie.storage.storage_path import check_inside, join
 
 __all__ = ["PROPERTIES_BACKUP_FILE_NAME", "PROPERTIES_FILE_NAME", "HoodieTableConfig"]
 
@@ -295,7 +295,11 @@ class HoodieTableConfig:
     @property
     def archive_folder(self) -> str:
         """``hoodie.archivelog.folder``, relative to ``.hoodie``; ``archived`` when absent."""
-        return self._text("hoodie.archivelog.folder") or "archived"
+        folder = self._text("hoodie.archivelog.folder") or "archived"
+        try:
+            return check_inside(folder)
+        except ValueError as error:
+            raise self._bad("hoodie.archivelog.folder", folder, f"a folder of '.hoodie': it {error}") from error
 
     @property
     def base_file_format(self) -> str:

@@ -17,7 +17,9 @@ __all__ = ["BINARY", "I32", "I64", "LIST", "STRUCT", "Field", "ListValue", "Stru
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 
 _DEEPEST = 64
-"""Structs within structs; a schema of Parquet is a flat list, so real footers stay far below."""
+"""Structs, lists and maps within each other; a schema of Parquet is a flat list, so real footers stay far below."""
+_LONGEST_VARINT_BITS = 70
+"""Ten bytes of seven bits hold every number of 64 bits."""
 
 
 class Field(NamedTuple):
@@ -72,8 +74,6 @@ class _Reader:
         self._at = 0
 
     def struct(self, depth: int) -> Struct:
-        if depth > _DEEPEST:
-            raise HoodieCorruptedDataException("a Thrift struct is nested too deep")
         fields: Struct = {}
         number = 0
         while header := self._byte():
@@ -83,6 +83,8 @@ class _Reader:
         return fields
 
     def _value(self, kind: int, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise HoodieCorruptedDataException("a Thrift struct is nested too deep")
         if kind in (I16, I32, I64):
             return _signed(self._varint())
         if kind == BINARY:
@@ -94,11 +96,12 @@ class _Reader:
             count, item_kind = header >> 4, header & 15
             if count == 15:
                 count = self._varint()
-            return ListValue(item_kind, [self._item(item_kind, depth) for _ in range(count)])
+            return ListValue(item_kind, [self._item(item_kind, depth + 1) for _ in range(count)])
         if kind == MAP:
             count = self._varint()
             kinds = self._byte() if count else 0
-            return [(kinds, self._item(kinds >> 4, depth), self._item(kinds & 15, depth)) for _ in range(count)]
+            inner = depth + 1
+            return [(kinds, self._item(kinds >> 4, inner), self._item(kinds & 15, inner)) for _ in range(count)]
         if kind == BYTE:
             return self._byte()
         if kind == DOUBLE:
@@ -124,12 +127,13 @@ class _Reader:
 
     def _varint(self) -> int:
         result = shift = 0
-        while True:
+        while shift < _LONGEST_VARINT_BITS:
             byte = self._byte()
             result |= (byte & 127) << shift
             if byte < 128:
                 return result
             shift += 7
+        raise HoodieCorruptedDataException("a Thrift struct holds a number of more than 64 bits")
 
 
 def _signed(number: int) -> int:

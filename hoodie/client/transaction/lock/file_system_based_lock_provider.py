@@ -103,7 +103,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
         try:
             known = json.loads(content)
             who = f"process {known['process']} on {known['host']}, thread {known['thread']}"
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             who = "a writer that is not hoodie"
         return f"{who}; {self._path} is {(self.clock.wall_ms() - status.modification_time_ms) / 1000:.0f} s old"
 

@@ -54,7 +54,7 @@ class StorageLockData:
         try:
             value = json.loads(content)
             found = cls(value["expired"], value["validUntil"], value["owner"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise HoodieCorruptedDataException(
                 f"the lock {path} cannot be read ({error}); when no writer is alive, delete it"
             ) from error

@@ -144,9 +144,9 @@ class WriteMarkers:
         when the instant is rolled back.
 
         Raises:
-            HoodieCorruptedDataException: A batch of markers, or the file that tells their type, is damaged.
-            HoodieIOException: A marker names something outside of the table, no data file, or a base file of
-                another instant; or storage failed.
+            HoodieCorruptedDataException: A batch of markers, or the file that tells their type, is damaged; or a marker
+                names something outside of the table, no data file, or a base file of another instant.
+            HoodieIOException: Storage failed.
         """
         markers = set()
         for status in self.storage.list_files(self.folder):
@@ -205,18 +205,20 @@ class WriteMarkers:
         if parsed is None:
             return None
         if relative_path.startswith("/"):
-            raise HoodieIOException(f"Marker {relative_path!r} in {source_path} is an absolute path")
+            raise HoodieCorruptedDataException(f"Marker {relative_path!r} in {source_path} is an absolute path")
         try:
             check_partition_path(partition_path)
         except HoodieIOException as error:
-            raise HoodieIOException(f"Marker {relative_path!r} in {source_path} is refused: {error}") from error
+            raise HoodieCorruptedDataException(
+                f"Marker {relative_path!r} in {source_path} is refused: {error}"
+            ) from error
         base_file = parse_base_file_name(parsed.file_name)
         io_type = IOType(parsed.io_type)
         if not is_data_file_name(parsed.file_name):
-            raise HoodieIOException(f"Marker {relative_path!r} in {source_path} does not name a data file")
+            raise HoodieCorruptedDataException(f"Marker {relative_path!r} in {source_path} does not name a data file")
         # An APPEND marker of Hudi 0.14 names the base file of the slice: an older instant's.
         if base_file is not None and io_type is not IOType.APPEND and base_file.instant_time != self.instant_time:
-            raise HoodieIOException(
+            raise HoodieCorruptedDataException(
                 f"Marker {relative_path!r} in {source_path} names a file of instant {base_file.instant_time}, not of "
                 f"{self.instant_time}"
             )

@@ -28,7 +28,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.clean_config import HoodieCleanConfig
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage.storage import HoodieStorage
-from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, scheme
+from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, resolve_inside, scheme
 from hoodie.table.action.clean.clean_planner import CleanPlanner, files_that_stay
 
 __all__ = ["CleanActionExecutor"]
@@ -115,6 +115,8 @@ class CleanActionExecutor:
         content = timeline.read_details(requested)
         plan: HoodieCleanerPlan = decode(content, HoodieCleanerPlan, timeline.path_of(requested))
         files = self._files_of(plan, timeline.path_of(requested))
+        for partition_path in plan.partitions_to_be_deleted:
+            resolve_inside(self._meta_client.base_path, partition_path, f"the plan {timeline.path_of(requested)}")
         if instant.state is State.REQUESTED:
             timeline.transition_requested_to_inflight(instant_time, Action.CLEAN, content)
         if is_left_behind:

@@ -21,7 +21,8 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.exception import HoodieRestoreException
+from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
+from hoodie.table.action.planned_instant import check_planned_instant
 from hoodie.table.table_state import missing_at
 
 __all__ = ["HoodieRestorePlan", "RestoreActionExecutor", "pending_restore"]
@@ -62,7 +63,7 @@ class HoodieRestorePlan:
         """The plan of a restore.
 
         Raises:
-            HoodieCorruptedDataException: Its file is damaged.
+            HoodieCorruptedDataException: Its file is damaged, or names what is no instant of the table.
             HoodieRestoreException: It does not say to which instant: an old writer's.
         """
         requested = HoodieInstant(restore_time, Action.RESTORE, State.REQUESTED)
@@ -72,8 +73,21 @@ class HoodieRestorePlan:
             raise HoodieRestoreException(
                 f"{path} does not say which instant is restored: finish the restore with the writer that planned it"
             )
-        instants = tuple((info["commitTime"], Action(info["action"])) for info in value["instantsToRollback"])
-        return cls(value["savepointToRestoreTimestamp"], instants)
+        restored_to = value["savepointToRestoreTimestamp"]
+        instants = tuple(
+            (info["commitTime"], check_planned_instant(info["commitTime"], info["action"], path))
+            for info in value["instantsToRollback"]
+        )
+        if not timeline.commits_timeline().filter_completed_instants().contains(restored_to):
+            raise HoodieCorruptedDataException(
+                f"the plan {path} restores to {restored_to!r}, which is no completed commit of the table: all files "
+                "that are newer would be deleted, and nothing was"
+            )
+        if any(instant_time <= restored_to for instant_time, _ in instants):
+            raise HoodieCorruptedDataException(
+                f"the plan {path} restores to {restored_to}, and undoes what is not newer; nothing was deleted"
+            )
+        return cls(restored_to, instants)
 
 
 def pending_restore(timeline: HoodieActiveTimeline) -> HoodieInstant | None:

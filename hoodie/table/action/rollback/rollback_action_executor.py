@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import time
 
+import attrs
+
 from hoodie.avro.timeline_metadata import (
     HoodieInstantInfo,
     HoodieRollbackMetadata,
@@ -27,7 +29,8 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
-from hoodie.storage.storage_path import join, normalise_path, relative_to
+from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
+from hoodie.table.action.planned_instant import check_planned_instant
 
 __all__ = ["RollbackActionExecutor"]
 
@@ -83,7 +86,9 @@ class RollbackActionExecutor:
                 stays, and the rollback is withdrawn.
 
         Raises:
-            HoodieRollbackException: The plan names files outside the table.
+            HoodieRollbackException: There is no such pending rollback, or it undoes what hoodie cannot.
+            HoodieCorruptedDataException: The plan is damaged, or names what is no data file of the table; nothing was
+                deleted.
             HoodieIOException: Storage failed; call again.
         """
         started = time.monotonic()
@@ -124,13 +129,21 @@ class RollbackActionExecutor:
         return metadata
 
     def _read_plan(self, rollback: HoodieInstant) -> HoodieRollbackPlan:
+        """The plan, with paths as storage takes them; all that it names is the table's."""
         requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
         timeline = self._meta_client.active_timeline
-        content = timeline.read_details(requested)
-        plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, timeline.path_of(requested))
+        content, source = timeline.read_details(requested), timeline.path_of(requested)
+        plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, source)
         if plan.instant_to_rollback is None:
-            raise HoodieCorruptedDataException(f"the plan of rollback {rollback.requested_time} names no instant")
-        return plan
+            raise HoodieCorruptedDataException(f"the plan {source} names no instant")
+        check_planned_instant(plan.instant_to_rollback.commit_time, plan.instant_to_rollback.action, source)
+        requests = tuple(
+            attrs.evolve(
+                request, files_to_be_deleted=tuple(self._inside(path, source) for path in request.files_to_be_deleted)
+            )
+            for request in plan.rollback_requests
+        )
+        return attrs.evolve(plan, rollback_requests=requests)
 
     def _delete_files(self, rollback_time: str, plan: HoodieRollbackPlan, started: float) -> HoodieRollbackMetadata:
         base_path = self._meta_client.base_path
@@ -141,8 +154,7 @@ class RollbackActionExecutor:
                     f"rollback {rollback_time} of {base_path} undoes log blocks, which hoodie does not do yet: "
                     "finish it with the writer that planned it"
                 )
-            for planned in request.files_to_be_deleted:
-                path = self._inside(planned, rollback_time)
+            for path in request.files_to_be_deleted:
                 self._storage.delete_file(path)
                 deleted.setdefault(request.partition_path, []).append(path)
         assert plan.instant_to_rollback is not None
@@ -158,19 +170,18 @@ class RollbackActionExecutor:
             instants_rollback=(plan.instant_to_rollback,),
         )
 
-    def _inside(self, planned: str, rollback_time: str) -> str:
+    def _inside(self, planned: str, source: str) -> str:
         """A planned path, which must lie below the table's folder."""
-        path = normalise_path(planned)
         try:
-            inner = relative_to(self._meta_client.base_path, path)
+            path = normalise_path(planned)
+            inner = check_inside(relative_to(self._meta_client.base_path, path))
         except ValueError:
-            inner = ".."
-        parts = inner.split("/")
-        if ".." in parts or parts[0] == ".hoodie" or parse_base_file_name(parts[-1]) is None:
-            raise HoodieRollbackException(
-                f"the plan of rollback {rollback_time} asks to delete {planned!r}, which is no data file of "
-                f"{self._meta_client.base_path}; nothing more was deleted: check "
-                f".hoodie/{rollback_time}.rollback.requested"
+            path, inner = planned, ""
+        if parse_base_file_name(file_name(inner)) is None:
+            raise HoodieCorruptedDataException(
+                f"the plan {source} asks to delete {planned!r}, which is no data file of "
+                f"{self._meta_client.base_path}; nothing was deleted. If the table was moved, or the plan is not to be "
+                "trusted, delete the rollback's .inflight file and then its .requested file: the next write plans anew"
             )
         return path
 

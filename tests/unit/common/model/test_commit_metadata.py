@@ -197,12 +197,13 @@ def test_an_empty_inflight_file_is_empty_metadata_where_that_is_allowed() -> Non
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
+paths = texts.filter(lambda text: not (set("/\0:") & set(text)) and text not in ("..", ".hoodie"))
 counts = st.integers(0, 2**63 - 1)
 stats = st.builds(
     HoodieWriteStat,
     file_id=texts,
     partition_path=st.just("x"),
-    path=texts,
+    path=paths,
     prev_commit=texts.filter(bool),
     num_writes=counts,
     total_write_bytes=counts,
@@ -215,11 +216,11 @@ stats = st.builds(
 @given(
     st.builds(
         HoodieReplaceCommitMetadata,
-        partition_to_write_stats=st.dictionaries(texts, st.lists(stats, max_size=3).map(tuple), max_size=3),
+        partition_to_write_stats=st.dictionaries(paths, st.lists(stats, max_size=3).map(tuple), max_size=3),
         extra_metadata=st.dictionaries(texts, texts, max_size=3),
         operation_type=st.sampled_from(WriteOperationType),
         compacted=st.booleans(),
-        partition_to_replace_file_ids=st.dictionaries(texts, st.lists(texts, max_size=3).map(tuple), max_size=3),
+        partition_to_replace_file_ids=st.dictionaries(paths, st.lists(texts, max_size=3).map(tuple), max_size=3),
     )
 )
 def test_what_is_written_is_read_back(metadata: HoodieReplaceCommitMetadata) -> None:
