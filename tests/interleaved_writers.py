@@ -1,0 +1,571 @@
+"""Seeded scenarios of writers, services and readers on one table, with a dict as the oracle: `run_seed`.
+
+What must hold:
+
+* The rows are those of the model after every step that changes the timeline: every commit's effect from the moment that
+  its completed file is made, nothing of other writes.
+* A write that was told to have failed is not there; one that was told to be committed is, once.
+* No key lives in two file groups.
+* Every reader sees the rows of one moment between its begin and its end; a reader that pinned an instant sees what was
+  committed up to that instant, for as long as the cleaner retains it.
+* When all have ended, and the dead ones' heartbeats and locks have expired, a client finds its way: nothing is pending,
+  no marker, heartbeat or lock is left, every file is explained, and writing goes on.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import hoodie
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.avro.clean_metadata import HoodieCleanerPlan
+from hoodie.avro.timeline_metadata import decode
+from hoodie.client.transaction.write_start import WriteStart
+from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.common.table.timeline.archived_timeline import read_archive_file
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieEarlyConflictDetectionException,
+    HoodieException,
+    HoodieHeartbeatException,
+    HoodieIOException,
+    HoodieLockException,
+    HoodieWriteConflictException,
+)
+from tests.interleaving import BEGINNING_MS, Process, Task, World
+from tests.table_invariants import check_table
+
+__all__ = ["Scenario", "make_template", "run_seed"]
+
+Place = tuple[str, str]
+"""Partition path and key."""
+Rows = dict[Place, int]
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("v", pa.int64())])
+PARTITIONS = ("x", "y", "z")
+INTERVAL_MS = 2000
+MINUTE_MS = 60_000
+COMPLETED = re.compile(r"/\.hoodie/(\d{17})\.(commit|replacecommit|clean|rollback)$")
+COMMON = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.filesystem.expire": 1,
+    "hoodie.write.lock.wait_time_ms": 30 * MINUTE_MS,
+    "hoodie.client.heartbeat.interval_in_ms": INTERVAL_MS,
+    "hoodie.index.bloom.num_entries": 10,
+    "hoodie.bloom.index.filter.type": "SIMPLE",
+    "hoodie.index.type": "SIMPLE",
+}
+
+
+@attrs.define
+class Operation:
+    """One write, as its caller sees it and as the model applies it."""
+
+    kind: str
+    rows: Rows
+    """What is added or changed."""
+    keys: tuple[Place, ...] = ()
+    """What is deleted."""
+    partitions: tuple[str, ...] = ()
+    """What is replaced."""
+    by_hand: bool = False
+    """Whether the instant is started before, and committed after, the write."""
+    snapshot: frozenset[str] = frozenset()
+    """The instants that were completed when the write began to look at the table."""
+    committed_at: str | None = None
+
+    def apply(self, rows: dict[Place, tuple[int, str]], instant_time: str) -> None:
+        """Change rows, of which each carries the instant that wrote it last."""
+        for place in self.keys:
+            if place in rows and rows[place][1] in self.snapshot:
+                del rows[place]
+        for place in [place for place in rows if place[0] in self.partitions]:
+            if rows[place][1] in self.snapshot:
+                del rows[place]
+        for place, value in self.rows.items():
+            rows[place] = (value, instant_time)
+
+
+def _as_model(rows: dict[Place, tuple[int, str]]) -> Rows:
+    return {place: value for place, (value, _) in rows.items()}
+
+
+class Model:
+    """What the table must hold, by the commits that were completed, in the order in which they were."""
+
+    def __init__(self) -> None:
+        self.operations: dict[str, Operation] = {}
+        self.rows: dict[Place, tuple[int, str]] = {}
+        self.versions: list[Rows] = [{}]
+        self.archived: set[str] = set()
+
+    def copy(self) -> Model:
+        copy = Model()
+        copy.operations, copy.rows = dict(self.operations), dict(self.rows)
+        copy.versions, copy.archived = list(self.versions), set(self.archived)
+        return copy
+
+    def complete(self, instant_time: str, operation: Operation) -> None:
+        assert instant_time not in self.operations
+        assert operation.committed_at is None, f"{operation} was committed twice"
+        operation.committed_at = instant_time
+        self.operations[instant_time] = operation
+        operation.apply(self.rows, instant_time)
+        self.versions.append(_as_model(self.rows))
+
+    def as_of(self, instant_time: str) -> Rows:
+        """Of the instants up to one, in the order of their times."""
+        rows: dict[Place, tuple[int, str]] = {}
+        for time in sorted(self.operations):
+            if time <= instant_time:
+                self.operations[time].apply(rows, time)
+        return _as_model(rows)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def new_client(base_path: str, properties: dict[str, Any]) -> HoodieLocalWriteClient:
+    config = HoodieWriteConfig.from_properties(base_path, {**COMMON, **properties})
+    return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+
+
+def to_table(rows: Rows) -> pa.Table:
+    return pa.Table.from_pylist([{"id": key, "region": path, "v": value} for (path, key), value in rows.items()], SCHEMA)
+
+
+def rows_of(table: pa.Table) -> list[tuple[Place, int]]:
+    return [((row["region"], row["id"]), row["v"]) for row in table.to_pylist()]
+
+
+def read_all(base_path: str) -> Rows:
+    """As a user reads the table; a key that lives twice is an error."""
+    table = hoodie.read_table(base_path, columns=SCHEMA.names)
+    rows = dict(rows_of(table))
+    assert len(rows) == table.num_rows, f"keys that live twice: {table.to_pylist()}"
+    return rows
+
+
+def write(client: HoodieLocalWriteClient, operation: Operation) -> None:
+    """Carry an operation out as a user would."""
+    instant_time = client.start_commit(operation.kind) if operation.by_hand else None
+    match operation.kind:
+        case "delete":
+            keys = [HoodieKey(key, path) for path, key in operation.keys]
+            result = client.delete(keys, instant_time)
+        case "delete_partition":
+            result = client.delete_partitions(operation.partitions, instant_time)
+        case kind:
+            result = getattr(client, kind)(to_table(operation.rows), instant_time)
+    if instant_time is not None:
+        assert client.commit(instant_time, result)
+
+
+@attrs.frozen
+class Template:
+    """A table with some commits, to be copied, and what is known of it."""
+
+    folder: Path
+    model: Model
+    now_ms: float
+
+
+def make_template(folder: Path) -> Template:
+    """A table of six commits, one of which replaced a partition."""
+    base_path = str(folder)
+    HoodieTableMetaClient.init_table(base_path, table_name="t", record_key_fields=["id"], partition_fields=["region"])
+    model = Model()
+    world = World(0, base_path)
+    oracle = Oracle(world, base_path, model, retained=10)
+    operations = [
+        Operation("upsert", {("x", "k0"): 1, ("x", "k1"): 1, ("y", "k0"): 1}),
+        Operation("upsert", {("x", "k0"): 2, ("y", "k1"): 2}),
+        Operation("insert_overwrite", {("y", "k0"): 3, ("y", "k2"): 3}, partitions=("y",)),
+        Operation("upsert", {("x", "k2"): 4}),
+        Operation("upsert", {("x", "k0"): 5, ("y", "k2"): 5}),
+        Operation("delete", {}, keys=(("x", "k1"),)),
+    ]
+
+    def work() -> None:
+        off = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+        with new_client(base_path, {**off, "hoodie.write.lock.provider": "FileSystemBasedLockProvider"}) as client:
+            for operation in operations:
+                oracle.writing[process] = operation
+                write(client, operation)
+
+    process = Process("template")
+    with oracle.watching():
+        world.run({process: work})
+    return Template(folder, model, world.now_ms + 1000)
+
+
+# --- the oracle -------------------------------------------------------------------------------------------------------
+
+
+class Oracle:
+    """Follows every call to the storage, and compares the table with the model wherever its timeline changes."""
+
+    def __init__(self, world: World, base_path: str, model: Model, retained: int) -> None:
+        self.world = world
+        self.base_path = base_path
+        self.model = model
+        self.retained = retained
+        self.writing: dict[Process, Operation] = {}
+        self.earliest = ""
+        """The newest of the instants that cleans were to retain: older ones need not be readable."""
+        self.steps: Counter[str] = Counter()
+        self._files: dict[str, list[tuple[Place, int]]] = {}
+        world.on_applied = self.on_applied
+
+    def watching(self) -> Any:
+        """While it is open, the oracle learns what each write has seen of the table."""
+        oracle = self
+        original = WriteStart.of.__func__  # type: ignore[attr-defined]
+
+        def of(cls: type[WriteStart], *args: Any, **given: Any) -> WriteStart:
+            start: WriteStart = original(cls, *args, **given)
+            task = oracle.world.task
+            if task is not None and task.process in oracle.writing:
+                oracle.writing[task.process].snapshot = start.completed | frozenset(oracle.model.archived)
+            return start
+
+        return _Patched(WriteStart, "of", classmethod(of))
+
+    def on_applied(self, task: Task, name: str, path: str, result: Any) -> None:
+        self._follow_locks(task.process, name, path, result)
+        if name == "create" and result and path.endswith(".clean.requested"):
+            self._learn_plan(path)
+        found = COMPLETED.search(path)
+        if found is None or not ((name == "create" and result) or (name == "delete" and result)):
+            return
+        instant_time, action = found[1], found[2]
+        is_write = action in ("commit", "replacecommit")
+        if is_write and name == "create":
+            self.model.complete(instant_time, self.writing[task.process])
+        elif is_write:
+            self.model.archived.add(instant_time)
+        self.steps[f"{action} {'completed' if name == 'create' else 'archived'}"] += 1
+        self.check(f"{action} {instant_time} {name}d by {task.name}", is_thorough=action == "clean")
+
+    def check(self, what: str, is_thorough: bool = False) -> None:
+        """The newest rows, and with `is_thorough` those of every instant that is retained."""
+        table = HoodieTableMetaClient.load(self.base_path)
+        view = table.view()
+        found = self._rows(file.path for path in view.list_partitions() for file in view.latest_base_files(path))
+        assert found == self.model.versions[-1], what
+        if is_thorough:
+            completed = table.active_timeline.commits_timeline().filter_completed_instants()
+            for instant in completed:
+                if instant.requested_time >= self.earliest:
+                    assert self.read_at(table, instant.requested_time) == self.model.as_of(instant.requested_time), (
+                        f"as of {instant.requested_time}, {what}"
+                    )
+
+    def read_at(self, table: HoodieTableMetaClient, instant_time: str) -> Rows:
+        """What is read by who pinned an instant."""
+        view = table.view()
+        return self._rows(
+            file.path
+            for path in view.list_partitions()
+            for file in view.latest_base_files_before_or_on(path, instant_time)
+        )
+
+    def _rows(self, paths: Iterable[str]) -> Rows:
+        """What is in files, each of which is read once: nobody changes them."""
+        rows: Rows = {}
+        for path in sorted(paths):
+            if path not in self._files:
+                self._files[path] = rows_of(pq.read_table(path, columns=SCHEMA.names))
+            elif not Path(path).exists():
+                raise FileNotFoundError(path)
+            for place, value in self._files[path]:
+                assert place not in rows, f"{place} lives twice"
+                rows[place] = value
+        return rows
+
+    def _learn_plan(self, path: str) -> None:
+        plan: HoodieCleanerPlan = decode(Path(path).read_bytes(), HoodieCleanerPlan, path)
+        if plan.earliest_instant_to_retain is not None:
+            earliest = plan.earliest_instant_to_retain.timestamp
+            later = [time for time in self.model.operations if time >= earliest]
+            assert len(later) >= self.retained, f"the clean {path} retains {later} only"
+            self.earliest = max(self.earliest, earliest)
+
+    def _follow_locks(self, process: Process, name: str, path: str, result: Any) -> None:
+        """Who holds the lock must not stand still: its lease might end, and another one take the lock."""
+        if path.endswith("/.hoodie/lock"):
+            if name == "create" and result:
+                process.held_locks.add(path)
+            elif name == "delete":
+                process.held_locks.discard(path)
+        elif path.endswith("/table_lock.json") and name == "put" and result is not None:
+            if b'"expired":true' in Path(path).read_bytes():
+                process.held_locks.discard(path)
+            else:
+                process.held_locks.add(path)
+
+
+class _Patched:
+    """An attribute that is another one for a while."""
+
+    def __init__(self, owner: Any, name: str, value: Any) -> None:
+        self._owner, self._name, self._value = owner, name, value
+
+    def __enter__(self) -> None:
+        self._before = self._owner.__dict__[self._name]
+        setattr(self._owner, self._name, self._value)
+
+    def __exit__(self, *error: object) -> None:
+        setattr(self._owner, self._name, self._before)
+
+
+# --- scenarios --------------------------------------------------------------------------------------------------------
+
+
+class Scenario:
+    """All that a seed decides, and its run.
+
+    Attributes:
+        outcomes: How often what ended how.
+        world: Its trace tells what happened.
+    """
+
+    def __init__(self, seed: int, template: Template, folder: Path) -> None:
+        self.seed = seed
+        self.base_path = str(folder)
+        shutil.copytree(template.folder, folder)
+        self.random = random.Random(seed)
+        self.world = World(
+            seed,
+            self.base_path,
+            switching=self.random.choice([0.02, 0.1, 0.3, 1.0]),
+            step_ms=self.random.choice([1, 10, 60]),
+            now_ms=template.now_ms,
+        )
+        self.outcomes: Counter[str] = Counter()
+        self.has_suspensions = self.random.random() < 0.2
+        self.own_keys = self.random.random() < 0.3
+        self.retained = self.random.choice([1, 1, 2, 3])
+        self.model = template.model.copy()
+        self.oracle = Oracle(self.world, self.base_path, self.model, self.retained)
+        provider = self.random.choice(["FileSystemBasedLockProvider"] * 3 + ["StorageBasedLockProvider"])
+        archiving = {"hoodie.keep.min.commits": self.retained + 2, "hoodie.keep.max.commits": self.retained + 3}
+        self.properties = {
+            **archiving,
+            "hoodie.cleaner.commits.retained": self.retained,
+            "hoodie.write.lock.provider": provider,
+            "hoodie.write.lock.storage.validity.timeout.secs": 60,
+            "hoodie.write.concurrency.unique.keys": not self.own_keys,
+            "hoodie.parquet.small.file.limit": self.random.choice([0, 104857600]),
+            "hoodie.index.type": self.random.choice(["SIMPLE", "BLOOM"]),
+            "hoodie.write.concurrency.early.conflict.detection.enable": self.random.random() < 0.2,
+            "hoodie.archive.merge.enable": self.random.random() < 0.2,
+            "hoodie.archive.merge.files.batch.size": 2,
+        }
+        self._value = 100
+        self._work: dict[Process, Callable[[], Any]] = {}
+        writers = self.random.choice([2, 2, 3])
+        for number in range(writers):
+            self._add(f"writer{number}", 0.3, 300, lambda process, number=number: self._write(process, number))
+        for name, probability, work in (
+            ("cleaner", 0.4, self._clean),
+            ("archiver", 0.4, self._archive),
+            ("reader", 0.4, self._read),
+            ("pinned", 0.3, self._read_pinned),
+        ):
+            if self.random.random() < probability:
+                self._add(name, 0.2 if work in (self._clean, self._archive) else 0, 120, work)
+
+    def run(self) -> None:
+        """Let all work to their end, then let one more client find its way."""
+        with self.oracle.watching():
+            self.world.run({process: work for process, work in self._work.items()})
+            # The heartbeats and locks of the dead end.
+            self.world.now_ms += 10 * MINUTE_MS
+            self.world.note("--- all have ended")
+            self.world.run({(process := Process("last")): lambda: self._recover(process)})
+        self._check_end()
+
+    # --- who works ----------------------------------------------------------------------------------------------
+
+    def _add(self, name: str, dying: float, calls: int, work: Callable[[Process], None]) -> None:
+        process = Process(name)
+        if self.random.random() < dying:
+            process.dies_at, process.dies_after = self.random.randint(1, calls), self.random.random() < 0.5
+        if self.has_suspensions and self.random.random() < 0.5:
+            length = self.random.choice([0.5, 1.5, 3]) * 2 * INTERVAL_MS
+            process.suspended[self.random.randint(1, calls)] = length
+        self._work[process] = lambda: work(process)
+
+    def _write(self, process: Process, number: int) -> None:
+        rng = random.Random(f"{self.seed} {number}")
+        properties: dict[str, Any] = {**self.properties, "hoodie.write.lock.wait.retry": rng.random() < 0.3}
+        services = rng.choice(["off", "off", "inline", "beside"])
+        properties["hoodie.clean.automatic"] = properties["hoodie.archive.automatic"] = services != "off"
+        properties["hoodie.clean.async"] = properties["hoodie.archive.async"] = services == "beside"
+        with new_client(self.base_path, properties) as client, new_client(
+            self.base_path,
+            {**properties, "hoodie.auto.commit": "false", "hoodie.write.lock.wait.retry": "false"},
+        ) as by_hand:
+            for _ in range(rng.choice([1, 2, 2, 3])):
+                operation = self._operation(rng, number)
+                self.oracle.writing[process] = operation
+                try:
+                    write(by_hand if operation.by_hand else client, operation)
+                except HoodieException as error:
+                    self._judge(process, operation, error)
+                else:
+                    assert operation.committed_at is not None, f"{operation} was told to be committed"
+                    self.outcomes[f"{operation.kind} committed"] += 1
+                self.world.sleep(rng.choice([0, 0, 100, 3000]))
+
+    def _operation(self, rng: random.Random, writer: int) -> Operation:
+        self._value += 1
+        value = self._value
+        kind = rng.choice(["upsert"] * 5 + ["insert", "insert", "delete", "insert_overwrite", "delete_partition"])
+        names = [f"w{writer}-{i}" for i in range(3)] if self.own_keys else [f"k{i}" for i in range(5)]
+        partitions = rng.sample(PARTITIONS, rng.choice([1, 1, 2]))
+        places = [(path, rng.choice(names)) for path in partitions]
+        by_hand = rng.random() < 0.25
+        match kind:
+            case "upsert":
+                rows = {place: value for place in places}
+                if self.own_keys and rng.random() < 0.5:
+                    # Keys of others are updated, where nobody deletes them.
+                    rows = {**rows, ("x", "k2"): value}
+                return Operation(kind, rows, by_hand=by_hand)
+            case "insert":
+                return Operation(kind, {(path, f"new{value}"): value for path in partitions}, by_hand=by_hand)
+            case "delete":
+                return Operation(kind, {}, keys=tuple(places), by_hand=by_hand)
+            case "insert_overwrite":
+                path = partitions[0] if not self.own_keys else "z"
+                return Operation(kind, {(path, f"new{value}"): value}, partitions=(path,), by_hand=by_hand)
+        return Operation(kind, {}, partitions=("z",) if self.own_keys else (partitions[0],), by_hand=by_hand)
+
+    def _judge(self, process: Process, operation: Operation, error: HoodieException) -> None:
+        """Whether a write may fail so, and that it did."""
+        assert operation.committed_at is None, f"{operation} is committed, but its writer was told: {error}"
+        expected: tuple[type[HoodieException], ...] = (
+            HoodieWriteConflictException,
+            HoodieEarlyConflictDetectionException,
+            HoodieHeartbeatException,
+        )
+        self.outcomes[f"{operation.kind} {type(error).__name__}"] += 1
+        if not isinstance(error, expected):
+            self.outcomes[f"odd: {type(error).__name__}: {_generic(error)}"] += 1
+
+    def _clean(self, process: Process) -> None:
+        with new_client(self.base_path, self.properties) as client:
+            for _ in range(3):
+                self._serve("clean", client.clean)
+
+    def _archive(self, process: Process) -> None:
+        with new_client(self.base_path, self.properties) as client:
+            for _ in range(3):
+                self._serve("archive", client.archive)
+
+    def _serve(self, name: str, service: Callable[[], Any]) -> None:
+        try:
+            done = service()
+        except HoodieException as error:
+            self.outcomes[f"odd: {name} {type(error).__name__}: {_generic(error)}"] += 1
+        else:
+            self.outcomes[f"{name} {'did something' if done else 'had nothing to do'}"] += 1
+        self.world.sleep(self.random.choice([0, 50, 1000]))
+
+    def _read(self, process: Process) -> None:
+        for _ in range(4):
+            first = len(self.model.versions) - 1
+            try:
+                found = read_all(self.base_path)
+            except (HoodieException, FileNotFoundError) as error:
+                assert self._may_miss_files(first), f"a reader failed: {error!r}"
+                self.outcomes["read files that were cleaned"] += 1
+            else:
+                assert found in self.model.versions[first:], f"{found} was never there"
+                self.outcomes["read"] += 1
+            self.world.sleep(self.random.choice([0, 10, 200]))
+
+    def _may_miss_files(self, first: int) -> bool:
+        """Whether what was the newest version is no longer retained."""
+        since = list(self.model.operations)[first:]
+        return len(since) >= self.retained or any(time < self.oracle.earliest for time in since)
+
+    def _read_pinned(self, process: Process) -> None:
+        pinned = max(self.model.operations)
+        for _ in range(4):
+            before = self.model.as_of(pinned)
+            try:
+                found = self.oracle.read_at(HoodieTableMetaClient.load(self.base_path), pinned)
+            except (HoodieException, FileNotFoundError):
+                if pinned >= self.oracle.earliest:
+                    raise
+                self.outcomes["pinned instant was cleaned"] += 1
+                return
+            assert pinned < self.oracle.earliest or found in (before, self.model.as_of(pinned)), f"as of {pinned}"
+            self.outcomes["read a pinned instant"] += 1
+            self.world.sleep(self.random.choice([10, 200, 1000]))
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _recover(self, process: Process) -> None:
+        last = Operation("upsert", {("x", "last"): 1})
+        self.oracle.writing[process] = last
+        with new_client(self.base_path, self.properties) as client:
+            client.rollback_failed_writes()
+            client.clean()
+            client.archive()
+            write(client, last)
+
+    def _check_end(self) -> None:
+        base_path = Path(self.base_path)
+        rows = self.model.versions[-1]
+        check_table(base_path, None, was_cleaned=True)
+        assert read_all(self.base_path) == rows
+        table = HoodieTableMetaClient.load(self.base_path)
+        assert not list(table.active_timeline.filter_pending())
+        for name in (".temp", ".heartbeat"):
+            left = [path.name for path in (base_path / ".hoodie" / name).iterdir()]
+            assert not left, f"left in {name}: {left}"
+        assert not list((base_path / ".hoodie").glob("lock*"))
+        archive = base_path / ".hoodie" / "archived"
+        entries = Counter(
+            state for path in sorted(archive.glob(".commits_.*")) for state, _ in read_archive_file(table.storage, str(path))
+        )
+        doubled = {str(state): count for state, count in entries.items() if count > 1}
+        assert not doubled, f"twice in the archive: {doubled}"
+        archived = {instant.requested_time for instant in table.archived_timeline}
+        active = {instant.requested_time for instant in table.active_timeline.commits_timeline()}
+        assert set(self.model.operations) == {
+            time for time in archived | active if time in self.model.operations
+        }, "commits are in no timeline"
+
+
+def _generic(error: BaseException) -> str:
+    text = re.sub(r"\d{17}", "<t>", str(error))
+    return re.sub(r"/\S*/", "/", text)[:220]
+
+
+def run_seed(seed: int, template: Template, folder: Path) -> Scenario:
+    """Run the scenario of a seed in a new folder; an error says which seed, and prints the calls."""
+    scenario = Scenario(seed, template, folder)
+    try:
+        scenario.run()
+    except BaseException as error:
+        error.add_note(f"seed {seed}")
+        print(f"--- seed {seed}: the last calls")
+        print("\n".join(scenario.world.trace[-400:]))
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return scenario
