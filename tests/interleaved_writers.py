@@ -34,15 +34,12 @@ from hoodie.client.transaction.write_start import WriteStart
 from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.table.timeline.archived_timeline import read_archive_file
 from hoodie.exception import (
-    HoodieCommitException,
     HoodieEarlyConflictDetectionException,
     HoodieException,
     HoodieHeartbeatException,
-    HoodieIOException,
-    HoodieLockException,
     HoodieWriteConflictException,
 )
-from tests.interleaving import BEGINNING_MS, Process, Task, World
+from tests.interleaving import Process, Task, World
 from tests.table_invariants import check_table
 
 __all__ = ["Scenario", "make_template", "run_seed"]
@@ -140,7 +137,9 @@ def new_client(base_path: str, properties: dict[str, Any]) -> HoodieLocalWriteCl
 
 
 def to_table(rows: Rows) -> pa.Table:
-    return pa.Table.from_pylist([{"id": key, "region": path, "v": value} for (path, key), value in rows.items()], SCHEMA)
+    return pa.Table.from_pylist(
+        [{"id": key, "region": path, "v": value} for (path, key), value in rows.items()], SCHEMA
+    )
 
 
 def rows_of(table: pa.Table) -> list[tuple[Place, int]]:
@@ -412,10 +411,13 @@ class Scenario:
         services = rng.choice(["off", "off", "inline", "beside"])
         properties["hoodie.clean.automatic"] = properties["hoodie.archive.automatic"] = services != "off"
         properties["hoodie.clean.async"] = properties["hoodie.archive.async"] = services == "beside"
-        with new_client(self.base_path, properties) as client, new_client(
-            self.base_path,
-            {**properties, "hoodie.auto.commit": "false", "hoodie.write.lock.wait.retry": "false"},
-        ) as by_hand:
+        with (
+            new_client(self.base_path, properties) as client,
+            new_client(
+                self.base_path,
+                {**properties, "hoodie.auto.commit": "false", "hoodie.write.lock.wait.retry": "false"},
+            ) as by_hand,
+        ):
             for _ in range(rng.choice([1, 2, 2, 3])):
                 operation = self._operation(rng, number)
                 self.oracle.writing[process] = operation
@@ -540,15 +542,17 @@ class Scenario:
         assert not list((base_path / ".hoodie").glob("lock*"))
         archive = base_path / ".hoodie" / "archived"
         entries = Counter(
-            state for path in sorted(archive.glob(".commits_.*")) for state, _ in read_archive_file(table.storage, str(path))
+            state
+            for path in sorted(archive.glob(".commits_.*"))
+            for state, _ in read_archive_file(table.storage, str(path))
         )
         doubled = {str(state): count for state, count in entries.items() if count > 1}
         assert not doubled, f"twice in the archive: {doubled}"
         archived = {instant.requested_time for instant in table.archived_timeline}
         active = {instant.requested_time for instant in table.active_timeline.commits_timeline()}
-        assert set(self.model.operations) == {
-            time for time in archived | active if time in self.model.operations
-        }, "commits are in no timeline"
+        assert set(self.model.operations) == {time for time in archived | active if time in self.model.operations}, (
+            "commits are in no timeline"
+        )
 
 
 def _generic(error: BaseException) -> str:

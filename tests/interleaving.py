@@ -115,6 +115,7 @@ class World:
         self.trace: list[str] = []
         self.on_applied: Callable[[Task, str, str, Any], None] = lambda task, name, path, result: None
         self.random = random.Random(f"of the product {seed}")
+        self.attempts = itertools.count()
         self._random = random.Random(f"of the turns {seed}")
         self._switching = switching
         self._step_ms = step_ms
@@ -443,6 +444,13 @@ class _Datetime(datetime.datetime):
         return datetime.datetime.fromtimestamp(_now_ms() / 1000, tz)
 
 
+class _Attempts:
+    """Numbers of the attempts of tasks, which begin anew in every world."""
+
+    def __next__(self) -> int:
+        return next(_world().attempts)
+
+
 class _InlineExecutor:
     """What `BoundedInMemoryExecutor` does, in one thread."""
 
@@ -480,7 +488,7 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(active_timeline, "datetime", _Datetime)
         patch.setattr(merge_handle, "BoundedInMemoryExecutor", _InlineExecutor)
         patch.setattr(table_metadata, "_map_concurrently", map)
-        patch.setattr(local_engine_context, "_ATTEMPTS", itertools.count())
+        patch.setattr(local_engine_context, "_ATTEMPTS", _Attempts())
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setitem(fsspec_storage._STORAGES, "file", InterleavedStorage)
         yield

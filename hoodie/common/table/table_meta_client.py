@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+import attrs
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.record_merger import HoodieRecordMerger
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
@@ -410,6 +412,7 @@ def _load_active_timeline(
         timeline_layout(table_config.timeline_layout_version),
         timezone=table_config.timeline_timezone,
         newest_archived_time=_NewestArchivedTime(storage, meta_path, table_config.archive_folder),
+        read_archived=_ArchivedCommits(storage, meta_path, table_config.archive_folder),
     )
 
 
@@ -438,3 +441,17 @@ class _NewestArchivedTime:
             self._newest = archived.last_instant.requested_time if archived.last_instant is not None else None
             self._listing = listing
         return self._newest
+
+
+@attrs.frozen
+class _ArchivedCommits:
+    """What archived commits wrote."""
+
+    storage: HoodieStorage
+    meta_path: str
+    archive_folder: str
+
+    def __call__(self, instant: HoodieInstant) -> HoodieCommitMetadata | None:
+        archived = HoodieArchivedTimeline.load(self.storage, self.meta_path, self.archive_folder)
+        found = archived.find(instant.requested_time, instant.action)
+        return None if found is None or not found.is_completed else archived.read_commit_metadata(found)

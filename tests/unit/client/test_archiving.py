@@ -19,7 +19,7 @@ from hoodie.common.table.log.log_file_reader import read_log_blocks
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline, read_archive_file
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.exception import HoodieCorruptedDataException
+from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from tests.unit.client.services_table import SCHEMA, ServicesTable
@@ -169,6 +169,30 @@ def test_a_replace_commit_stays_until_the_files_that_it_hides_are_gone(table: Se
     assert entry is not None
     metadata = table.load().archived_timeline.read_commit_metadata(entry)
     assert set(metadata.partition_to_replace_file_ids) == {"y"}  # type: ignore[attr-defined]
+
+
+def test_a_reader_goes_on_when_what_it_listed_is_archived(table: ServicesTable) -> None:
+    kept = table.upsert("a", region="z")
+    table.upsert("b", region="y")
+    replaced = table.replace(["y"])
+    reader = table.load()
+    instant = reader.active_timeline.find(replaced)
+    assert instant is not None
+    metadata = reader.active_timeline.read_commit_metadata(instant)
+    for _ in range(6):
+        table.upsert("a")
+    with table.client(**KEEP) as client:
+        client.clean()
+    archive(table)
+    assert replaced not in active(table)
+    assert reader.active_timeline.read_commit_metadata(instant) == metadata
+    assert [file.instant_time for file in reader.view().latest_base_files("z")] == [kept]
+    assert reader.view().latest_base_files("y") == []
+    pending = HoodieInstant(replaced, Action.REPLACE_COMMIT, State.INFLIGHT)
+    with pytest.raises(HoodieIOException, match="was archived or rolled back"):
+        reader.active_timeline.read_commit_metadata(pending)
+    with pytest.raises(HoodieIOException, match="was archived or rolled back"):
+        reader.active_timeline.read_commit_metadata(attrs.evolve(instant, requested_time="20200101000000000"))
 
 
 def test_cleans_and_rollbacks_are_counted_apart(table: ServicesTable) -> None:

@@ -22,6 +22,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
+from tests.hooked_storage import hooked
 from tests.unit.client.services_table import SCHEMA, ServicesTable
 
 VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}
@@ -168,6 +169,23 @@ def test_a_pending_write_holds_what_it_began_with(table: ServicesTable) -> None:
 
 
 # --- what it writes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_replacement_that_was_given_up_meanwhile_does_not_stop_a_clean(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        table.upsert("a")
+    timeline = table.load().active_timeline
+    given_up = timeline.create_new_instant_time(Action.REPLACE_COMMIT)
+
+    def meanwhile(name: str, path: str) -> None:
+        if name == "read" and path == f"{table.base_path}/.hoodie/{given_up}.replacecommit.requested":
+            timeline.delete_pending(given_up, Action.REPLACE_COMMIT)
+
+    with hooked(monkeypatch, meanwhile), table.client(hoodie__cleaner__commits__retained=1) as client:
+        assert client.clean() is not None
+    assert timeline.reload().find(given_up) is None
 
 
 def test_plan_and_metadata_have_the_values_of_hudi(table: ServicesTable) -> None:

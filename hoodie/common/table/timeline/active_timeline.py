@@ -52,6 +52,10 @@ def _no_archive() -> str | None:
     return None
 
 
+def _not_archived(instant: HoodieInstant) -> HoodieCommitMetadata | None:
+    return None
+
+
 def _agreed(instant_time: str) -> bool:
     return True
 
@@ -75,6 +79,8 @@ class HoodieActiveTimeline(HoodieTimeline):
         clock: The present, as an aware datetime.
         newest_archived_time: Gives the greatest instant time of the archived timeline, None of an empty one. Called for
             every new instant.
+        read_archived: Gives the metadata of a completed commit that is archived, None of another one. Called when its
+            file is gone.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieActiveTimeline.
     """
@@ -85,6 +91,9 @@ class HoodieActiveTimeline(HoodieTimeline):
     timezone: str = attrs.field(kw_only=True, default="UTC")
     clock: Callable[[], datetime] = attrs.field(kw_only=True, default=_utc_now)
     newest_archived_time: Callable[[], str | None] = attrs.field(kw_only=True, default=_no_archive)
+    read_archived: Callable[[HoodieInstant], HoodieCommitMetadata | None] = attrs.field(
+        kw_only=True, default=_not_archived
+    )
 
     @classmethod
     def load(
@@ -95,6 +104,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         *,
         timezone: str = "UTC",
         newest_archived_time: Callable[[], str | None] = _no_archive,
+        read_archived: Callable[[HoodieInstant], HoodieCommitMetadata | None] = _not_archived,
         clock: Callable[[], datetime] = _utc_now,
     ) -> HoodieActiveTimeline:
         """List the timeline: each instant once, in the highest state of its files.
@@ -105,6 +115,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             layout: The table's timeline layout.
             timezone: The table's ``hoodie.table.timeline.timezone``.
             newest_archived_time: Gives the greatest archived instant time; called when an instant is made.
+            read_archived: Gives the metadata of an archived commit; called when a commit's file is gone.
             clock: The present; for tests.
 
         Raises:
@@ -118,6 +129,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             timezone=timezone,
             clock=clock,
             newest_archived_time=newest_archived_time,
+            read_archived=read_archived,
         )
 
     def reload(self) -> HoodieActiveTimeline:
@@ -132,6 +144,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             self.layout,
             timezone=self.timezone,
             newest_archived_time=self.newest_archived_time,
+            read_archived=self.read_archived,
             clock=self.clock,
         )
 
@@ -378,6 +391,9 @@ class HoodieActiveTimeline(HoodieTimeline):
     def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
         """What a commit, deltacommit or replacecommit wrote; of an inflight one, its workload profile.
 
+        A completed one that was archived since the timeline was loaded is read in the archive, which does not keep
+        everything: see `HoodieArchivedTimeline.read_commit_metadata`.
+
         Args:
             instant: Of these actions, COMPLETED or INFLIGHT.
 
@@ -391,7 +407,14 @@ class HoodieActiveTimeline(HoodieTimeline):
         """
         if instant.action.completed_action not in COMMIT_ACTIONS or instant.is_requested:
             raise ValueError(f"{instant} holds no commit metadata")
-        data = self.read_details(instant)
+        try:
+            data = self.read_details(instant)
+        except HoodieIOException as error:
+            is_gone = instant.is_completed and isinstance(error.__cause__, FileNotFoundError)
+            archived = self.read_archived(instant) if is_gone else None
+            if archived is None:
+                raise
+            return archived
         path = self.path_of(instant)
         if not data and instant.is_pending:
             return HoodieCommitMetadata()

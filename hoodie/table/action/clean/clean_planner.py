@@ -14,12 +14,13 @@ from typing import Any
 import attrs
 
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
-from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, decode, decode_record
+from hoodie.avro.timeline_metadata import decode, decode_record
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT
+from hoodie.common.table.clustering_plans import requested_replacement
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -295,14 +296,8 @@ def files_that_stay(planner: CleanPlanner, partition_path: str, files: Iterable[
 
 def _clustered_files(timeline: HoodieActiveTimeline, pending: HoodieTimeline) -> Iterable[str]:
     """Names of the files that pending clusterings read."""
-    for instant in pending.filter_actions(Action.REPLACE_COMMIT, Action.CLUSTERING):
-        requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
-        content = timeline.read_details(requested)
-        if not content:
-            continue
-        metadata: HoodieRequestedReplaceMetadata = decode(
-            content, HoodieRequestedReplaceMetadata, timeline.path_of(requested)
-        )
+    for instant in pending.filter_actions(Action.REPLACE_COMMIT):
+        metadata = requested_replacement(timeline, instant)
         for group in (metadata.clustering_plan or {}).get("inputGroups") or ():
             for file_slice in group["slices"] or ():
                 for path in (file_slice["dataFilePath"], *(file_slice["deltaFilePaths"] or ())):

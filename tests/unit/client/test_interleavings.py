@@ -1,0 +1,69 @@
+"""Writers, services and readers interleaved by seeds, at the granularity of calls to the storage."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interleaved_writers import Template, make_template, run_seed
+from tests.interleaving import virtual
+
+SEEDS = 300
+CHUNK = 30
+SOAK_SEEDS = 10_000
+SHOWN_FAILURES = 5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quiet() -> Iterator[None]:
+    """Losing writers say so, thousands of times."""
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Template]:
+    """A table to begin with; while it is there, time and threads are those of the worlds."""
+    with virtual(monkeypatch):
+        yield make_template(tmp_path / "template")
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_no_order_of_calls_loses_or_doubles_a_row(first: int, template: Template, tmp_path: Path) -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in range(first, first + CHUNK):
+        outcomes += run_seed(seed, template, tmp_path / "t").outcomes
+    print(f"seeds {first} to {first + CHUNK - 1}: {dict(sorted(outcomes.items()))}")
+    # Nothing is shown where nobody commits, or nobody is in another's way.
+    assert outcomes["upsert committed"] >= CHUNK / 2
+    assert sum(count for name, count in outcomes.items() if name.endswith("HoodieWriteConflictException")) > 0
+    assert outcomes["read"] > 0
+
+
+@pytest.mark.soak
+def test_ten_thousand_orders_of_calls(template: Template, tmp_path: Path) -> None:
+    failed: list[tuple[int, BaseException]] = []
+    outcomes: Counter[str] = Counter()
+    for seed in range(SEEDS, SEEDS + SOAK_SEEDS):
+        try:
+            outcomes += run_seed(seed, template, tmp_path / "t").outcomes
+        except Exception as error:
+            failed.append((seed, error))
+            print(f"seed {seed}: {error!r}")
+            if len(failed) == SHOWN_FAILURES:
+                break
+    print(dict(sorted(outcomes.items())))
+    if failed:
+        raise AssertionError(f"seeds that failed: {[seed for seed, _ in failed]}") from failed[0][1]
+
+
+def test_a_seed_gives_the_same_calls_every_time(template: Template, tmp_path: Path) -> None:
+    traces = [run_seed(seed, template, tmp_path / "t").world.trace for seed in (7, 8, 7)]
+    assert traces[0] == traces[2]
+    assert traces[0] != traces[1]
+    assert len({line.split(" ")[0].split("/")[0] for line in traces[0]}) > 2, "nobody was interleaved"
