@@ -163,7 +163,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._metrics.operation("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"):
-                meta_client = self._prepare_table()
+                meta_client = self._prepare_table(operation)
                 with self._metrics.step("create the instant"):
                     instant_time = self._create_instant(meta_client, self._action_of(operation))
         self._open_instants[instant_time] = self._action_of(operation)
@@ -184,7 +184,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._metrics.operation("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"):
-                meta_client = self._prepare_table()
+                meta_client = self._prepare_table(operation)
                 with self._metrics.step("create the instant"):
                     created = False
                     try:
@@ -226,11 +226,11 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             return True
         return self._heartbeats.start(meta_client, instant_time)
 
-    def _prepare_table(self) -> HoodieTableMetaClient:
+    def _prepare_table(self, operation: WriteOperationType | str | None = None) -> HoodieTableMetaClient:
         """The table, checked and cleared of failed writes."""
         meta_client = load_table(self._config)
         keys = meta_client.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
-        check_layout(self._index, meta_client, keys)
+        check_layout(self._index, meta_client, keys, _replaces_all(operation))
         with self._metrics.step("roll back failed writes"):
             rolled_back = self._rollback_service(meta_client).prepare_write()
             for instant_time in rolled_back:
@@ -466,7 +466,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
                 if not started_here:
                     # A client with another index may have started it, or another writer committed since.
-                    check_layout(self._index, meta_client, table.record_key_fields)
+                    check_layout(self._index, meta_client, table.record_key_fields, _replaces_all(operation))
             if operation is WriteOperationType.DELETE_PARTITION:
                 schemas = WriteInput(table).table_schemas()
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
@@ -634,3 +634,8 @@ def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:
             raise exception.HoodieConfigException(
                 f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and {own} are the table's own"
             )
+
+
+def _replaces_all(operation: WriteOperationType | str | None) -> bool:
+    """Whether no file group outlives the operation, so that the new ones may be laid out in another way."""
+    return str(operation).upper() == WriteOperationType.INSERT_OVERWRITE_TABLE.value.upper()

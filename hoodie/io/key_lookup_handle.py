@@ -5,6 +5,8 @@ Hudi: org.apache.hudi.io.HoodieKeyLookupHandle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 import numpy as np
 import pyarrow as pa
@@ -47,11 +49,12 @@ class HoodieKeyLookupHandle:
         self._storage = storage
         self._path = path
 
-    def lookup(self, keys: pa.Array) -> KeyMatches:
+    def lookup(self, keys: pa.Array, check: Callable[[pa.ChunkedArray], object] | None = None) -> KeyMatches:
         """Rows whose key is among ``keys``.
 
         Args:
             keys: Distinct record keys (string).
+            check: Called with all record keys of the file; what it raises goes to the caller.
 
         Raises:
             HoodieIOException: The file is missing.
@@ -60,6 +63,8 @@ class HoodieKeyLookupHandle:
         with HoodieParquetReader(self._storage, self._path) as reader:
             stored = reader.read_record_keys()
             row_groups = reader.num_row_groups
+        if check is not None:
+            check(stored)
         found = pc.index_in(stored, value_set=keys)
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()

@@ -3,40 +3,39 @@
 A table of version 6 says nowhere that it has buckets, nor how many. Two things tell: hoodie stores the layout in the
 extra metadata of each commit that it makes with a bucket index (`HoodieIndex.commit_metadata`), and the ids of file
 groups begin with the number of their bucket. Where real Hudi wrote last, some keys of its files are hashed: each must
-be in its bucket.
+be in its bucket. Partitions that the newest commit did not touch are looked at when they are written, see
+`misplaced_keys`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
-
-from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.index_config import BucketKeyRule
 from hoodie.exception import HoodieConfigException, HoodieIndexException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, are_bucket_ids, bucket_of_file_id
+from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys
 from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
 from hoodie.index.index import HoodieIndex
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage_path import join
 
 __all__ = ["check_layout"]
 
 SAMPLED_FILES = 4
-SAMPLED_KEYS = 1000
-ENOUGH_KEYS = 64
-"""Keys after which no further file is opened: none of another layout has all of them in the right bucket."""
 _TYPE = "hoodie.index.type"
 _BUCKETS = "hoodie.bucket.index.num.buckets"
 _FIELDS = "hoodie.bucket.index.hash.field"
 _RULE = "hoodie.bucket.index.key.rule"
-_WAY_OUT = "Give the index options that the table was written with, or copy the table to a new one; nothing was written"
 
 
-def check_layout(index: HoodieIndex, meta_client: HoodieTableMetaClient, record_key_fields: Sequence[str]) -> None:
+def check_layout(
+    index: HoodieIndex,
+    meta_client: HoodieTableMetaClient,
+    record_key_fields: Sequence[str],
+    replaces_all: bool = False,
+) -> None:
     """Refuse an index for which keys of the table would get a second place.
 
     Costs a look at the newest commit that wrote files, and at most `SAMPLED_FILES` of them where real Hudi wrote them.
@@ -45,6 +44,7 @@ def check_layout(index: HoodieIndex, meta_client: HoodieTableMetaClient, record_
         index: Of the writer.
         meta_client: The table.
         record_key_fields: The table's.
+        replaces_all: Whether no file group of now is left after the write.
 
     Raises:
         HoodieIndexException: The table has buckets and the index none, or the other way round, or other buckets.
@@ -53,6 +53,8 @@ def check_layout(index: HoodieIndex, meta_client: HoodieTableMetaClient, record_
     identifier = index.identifier(record_key_fields) if isinstance(index, HoodieSimpleBucketIndex) else None
     if identifier is not None:
         _check_hash_fields(identifier)
+    if replaces_all:
+        return
     stats, stored = _newest_files(meta_client)
     if not stats:
         return
@@ -65,7 +67,7 @@ def check_layout(index: HoodieIndex, meta_client: HoodieTableMetaClient, record_
             raise HoodieIndexException(
                 f"{table} was written with hoodie.index.type=BUCKET{buckets}, and this writer has another index: "
                 "its new records would be in file groups where a writer of buckets never looks, and be stored twice. "
-                f"{_WAY_OUT}"
+                f"{WAY_OUT}"
             )
         return
     _check_file_ids(stats, identifier, table)
@@ -126,12 +128,12 @@ def _check_file_ids(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifi
         if bucket is None:
             raise HoodieIndexException(
                 f"{table} was not written with hoodie.index.type=BUCKET: the file id {stat.file_id} is of no bucket. "
-                f"Its keys would be stored a second time. {_WAY_OUT}"
+                f"Its keys would be stored a second time. {WAY_OUT}"
             )
         if bucket >= identifier.num_buckets:
             raise HoodieIndexException(
                 f"{table} has more buckets than {_BUCKETS}={identifier.num_buckets}: the file id {stat.file_id} is "
-                f"that of bucket {bucket}. Its keys would be stored a second time. {_WAY_OUT}"
+                f"that of bucket {bucket}. Its keys would be stored a second time. {WAY_OUT}"
             )
 
 
@@ -152,7 +154,7 @@ def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier
     if differ:
         lines = "; ".join(f"{name} is {theirs} there and {ours} here" for name, (theirs, ours) in differ.items())
         raise HoodieIndexException(
-            f"{table} has other buckets than this writer: {lines}. Its keys would be stored a second time. {_WAY_OUT}"
+            f"{table} has other buckets than this writer: {lines}. Its keys would be stored a second time. {WAY_OUT}"
         )
 
 
@@ -160,25 +162,8 @@ def _check_keys(
     stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, meta_client: HoodieTableMetaClient
 ) -> None:
     """Hash keys of a few files: each must be in its bucket."""
-    seen = 0
-    schema = pa.schema([(RECORD_KEY_META, pa.string())])
     files = [stat for stat in stats if stat.num_writes and str(stat.path).endswith(".parquet")]
     # Those with the most rows say most.
-    for stat in sorted(files, key=lambda stat: -stat.num_writes)[:SAMPLED_FILES]:
-        path = join(meta_client.base_path, str(stat.path))
-        with HoodieParquetReader(meta_client.storage, path) as reader:
-            batches = reader.iter_batches([RECORD_KEY_META], schema, batch_rows=SAMPLED_KEYS)
-            keys = next(batches, pa.RecordBatch.from_pylist([], schema=schema)).column(0).drop_null()
-        buckets = identifier.bucket_ids(keys)
-        wrong = buckets != bucket_of_file_id(str(stat.file_id))
-        if wrong.any():
-            first = int(wrong.argmax())
-            raise HoodieIndexException(
-                f"the table at {meta_client.base_path} has other buckets than this writer: the key "
-                f"'{keys[first].as_py()}' is in {path}, but with {_BUCKETS}={identifier.num_buckets}, "
-                f"{_FIELDS}={','.join(identifier.hash_fields)} and {_RULE}={identifier.rule.value} it belongs to "
-                f"bucket {buckets[first]}. It would be stored a second time. {_WAY_OUT}"
-            )
-        seen += len(keys)
-        if seen >= ENOUGH_KEYS:
-            return
+    sampled = sorted(files, key=lambda stat: -stat.num_writes)[:SAMPLED_FILES]
+    paths = [(join(meta_client.base_path, str(stat.path)), str(stat.file_id)) for stat in sampled]
+    CheckSampledKeys(meta_client.storage, identifier)(None, paths)

@@ -22,13 +22,18 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_status import WriteStatus
+from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieIndexException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id, new_bucket_file_ids
+from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys
 from hoodie.index.index import HoodieIndex, IndexedTable, Locations, keys_by_partition_path, tag_with_locations
 from hoodie.index.index_report import Decision
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 
 __all__ = ["BucketLocations", "HoodieSimpleBucketIndex"]
+
+SAMPLED_BY_DRIVER = 4
+"""Partitions of which keys are read without the engine's tasks."""
 
 
 class HoodieSimpleBucketIndex(HoodieIndex):
@@ -39,6 +44,10 @@ class HoodieSimpleBucketIndex(HoodieIndex):
 
     Hudi: org.apache.hudi.index.bucket.HoodieSimpleBucketIndex.
     """
+
+    def __init__(self, config: HoodieWriteConfig) -> None:
+        super().__init__(config)
+        self._sampled: set[tuple[str, str]] = set()
 
     @property
     def is_global(self) -> bool:
@@ -59,11 +68,11 @@ class HoodieSimpleBucketIndex(HoodieIndex):
         }
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
-        locations = self.locations(table)
+        locations = self.locations(table, context)
         return HoodieSimpleIndex(self._config).find_locations(keys, context, table) if table.exact else locations
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        locations = self.locations(table)
+        locations = self.locations(table, context)
         if table.exact:
             return HoodieSimpleIndex(self._config).tag_location(records, context, table)
         return tag_with_locations(records, context.share(locations))
@@ -78,19 +87,37 @@ class HoodieSimpleBucketIndex(HoodieIndex):
         hash_fields = index.bucket_hash_fields or tuple(key_fields)
         return BucketIdentifier(index.bucket_num_buckets, tuple(key_fields), hash_fields, index.bucket_key_rule)
 
-    def locations(self, table: IndexedTable) -> BucketLocations:
+    def locations(self, table: IndexedTable, context: HoodieEngineContext) -> BucketLocations:
         """The file groups of all buckets; see `BucketLocations`.
 
         Args:
             table: The table's files.
+            context: The engine.
 
         Raises:
-            HoodieIndexException: The files are not those of buckets, of more buckets, or a bucket has two of them.
+            HoodieIndexException: The files are not those of buckets, of another number of buckets, or a bucket has two
+                of them.
         """
         identifier = self.identifier(table.record_key_fields)
         groups = {path: _bucket_files(path, files, identifier) for path, files in table.base_files.items() if files}
+        self._check_keys(table, identifier, context)
         table.work.note_all(table.files, Decision.HASH)
         return BucketLocations(identifier, groups, uuid.uuid4().hex)
+
+    def _check_keys(self, table: IndexedTable, identifier: BucketIdentifier, context: HoodieEngineContext) -> None:
+        """Hash keys of each partition that this client did not look at before: they must be in their buckets."""
+        unknown = {}
+        for partition_path, files in table.base_files.items():
+            if files and not any((partition_path, base_file.file_id) in self._sampled for base_file in files):
+                unknown[partition_path] = [(base_file.path, base_file.file_id) for base_file in files]
+        check = CheckSampledKeys(table.storage, identifier)
+        if len(unknown) <= SAMPLED_BY_DRIVER:
+            for paths in unknown.values():
+                check(None, paths)
+        else:
+            context.run_tasks(list(unknown.values()), check)
+        for partition_path, paths in unknown.items():
+            self._sampled.update((partition_path, file_id) for _, file_id in paths)
 
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
@@ -186,8 +213,7 @@ def _bucket_files(partition_path: str, files: Sequence[HoodieBaseFile], identifi
             raise HoodieIndexException(
                 f"cannot write partition '{partition_path}' with hoodie.index.type=BUCKET and "
                 f"hoodie.bucket.index.num.buckets={identifier.num_buckets}: {base_file.path} is there, and its id "
-                f"{more}. Keys would be stored a second time; nothing was written. Use the index and the number of "
-                "buckets that the table was written with, or copy the table to a new one"
+                f"{more}. Keys would be stored a second time. {WAY_OUT}"
             )
         other = by_bucket.setdefault(bucket, base_file)
         if other is not base_file:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
@@ -26,8 +27,11 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
 from hoodie.common.table.marker.early_conflict_detection import find_rival
-from hoodie.exception import HoodieException
+from hoodie.config.index_config import IndexType
+from hoodie.exception import HoodieException, HoodieIndexException
 from hoodie.execution.insert_handler import CopyOnWriteInsertHandler
+from hoodie.index.bucket.misplaced_keys import MisplacedKeyCheck
+from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
@@ -102,24 +106,19 @@ class CopyOnWriteBucketHandler:
                 )
             ]
         handle_class = HoodieMergeHandle
-        if self.context.operation in _INSERTS:
-            # Files of virtual keys hold no keys to find.
-            if self.context.config.write.merge_allow_duplicate_on_inserts or self.context.has_virtual_keys:
-                handle_class = HoodieConcatHandle
-            else:
-                incoming = self._find_positions(bucket, incoming)
-        elif self.context.operation is WriteOperationType.UPSERT_PREPPED:
-            said = incoming[CURRENT_ROW_POSITION if self.context.places_records else CURRENT_FILE_ID].is_valid()
-            incoming = self._find_positions(bucket, incoming.append_column(_SAID, said))
-            failure = _not_there(bucket, incoming)
-            if failure is not None:
-                return [failure]
-        elif self.context.places_records:
-            incoming = self._find_positions(bucket, incoming)
-        elif self.context.config.index.has_class_of_user:
-            failure = self._misplaced(bucket, incoming)
-            if failure is not None:
-                return [failure]
+        # Files of virtual keys hold no keys to find.
+        if self.context.operation in _INSERTS and (
+            self.context.config.write.merge_allow_duplicate_on_inserts or self.context.has_virtual_keys
+        ):
+            handle_class = HoodieConcatHandle
+        else:
+            try:
+                placed = self._placed(bucket, incoming)
+            except HoodieIndexException as error:
+                return [TaskFailure("HoodieIndexException", str(error), incoming.num_rows)]
+            if isinstance(placed, TaskFailure):
+                return [placed]
+            incoming = placed
         rows = RowCounter()
         with handle_class(self.context, bucket.partition_path, bucket.base_file, task, rows) as handle:
             overflow = handle.write(incoming)
@@ -128,6 +127,22 @@ class CopyOnWriteBucketHandler:
             with CopyOnWriteInsertHandler(self.context, task, row_counter=rows) as handler:
                 statuses += handler.consume(iter(overflow.to_batches()))
         return statuses
+
+    def _placed(self, bucket: BucketInfo, incoming: pa.Table) -> pa.Table | TaskFailure:
+        """Rows with the positions of their keys, found now where nobody knows them; or a refusal.
+
+        Raises:
+            HoodieIndexException: The file has keys of other buckets.
+        """
+        if self.context.operation is WriteOperationType.UPSERT_PREPPED:
+            said = incoming[CURRENT_ROW_POSITION if self.context.places_records else CURRENT_FILE_ID].is_valid()
+            incoming = self._find_positions(bucket, incoming.append_column(_SAID, said))
+            return _not_there(bucket, incoming) or incoming
+        if self.context.operation in _INSERTS or self.context.places_records:
+            return self._find_positions(bucket, incoming)
+        if self.context.config.index.has_class_of_user:
+            return self._misplaced(bucket, incoming) or incoming
+        return incoming
 
     def _find_rival(self, bucket: BucketInfo) -> str | None:
         """The instant of another writer that is at work on the file group, where that is looked for."""
@@ -165,13 +180,24 @@ class CopyOnWriteBucketHandler:
             count,
         )
 
+    def _bucket_check(self, base_file: HoodieBaseFile) -> MisplacedKeyCheck | None:
+        """Refuses a file with keys of other buckets, where a bucket index places records."""
+        index = self.context.config.index
+        if not self.context.places_records or index.has_class_of_user or index.index_type is not IndexType.BUCKET:
+            return None
+        key_fields = self.context.table_config.record_key_fields or self.context.config.table.record_key_fields or ()
+        identifier = HoodieSimpleBucketIndex(self.context.config).identifier(key_fields)
+        return MisplacedKeyCheck(identifier, base_file.path, base_file.file_id)
+
     def _find_positions(self, bucket: BucketInfo, incoming: pa.Table) -> pa.Table:
         """Rows with the positions of their keys in the file; a key that stands there twice makes two rows."""
         assert bucket.base_file is not None
         incoming = incoming.select([name for name in incoming.column_names if name != CURRENT_ROW_POSITION])
         record_keys = incoming[RECORD_KEY].combine_chunks()
         keys = record_keys.unique()
-        matches = HoodieKeyLookupHandle(self.context.storage, bucket.base_file.path).lookup(keys)
+        matches = HoodieKeyLookupHandle(self.context.storage, bucket.base_file.path).lookup(
+            keys, self._bucket_check(bucket.base_file)
+        )
         position = reserved_field(CURRENT_ROW_POSITION)
         places = np.full(len(keys), -1, dtype=np.int64)
         places[matches.key_indices] = matches.row_positions

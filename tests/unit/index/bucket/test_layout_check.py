@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.fs.file_names import new_file_id_prefix
 from hoodie.exception import HoodieConfigException, HoodieIndexException
 from hoodie.index.index_factory import create_index
-from tests.unit.index.bucket.test_simple_bucket_index import BUCKETS, config_of, make_table, read, rows_of, write
+from tests.unit.index.bucket.test_simple_bucket_index import (
+    BUCKETS,
+    assert_in_their_buckets,
+    config_of,
+    make_table,
+    read,
+    rows_of,
+    write,
+)
 
+PAGE = Path(hoodie.__file__).parent.parent / "docs" / "indexes.md"
 RECORDS = {(f"k{number}", "north"): number for number in range(50)}
 COUNT = "hoodie__bucket__index__num__buckets"
 SIMPLE = {"hoodie__index__type": "SIMPLE"}
@@ -134,6 +145,37 @@ def test_empty_commits_that_pushed_the_last_files_into_the_archive_do_not_hide_t
     assert len(read(str(tmp_path))) == len(RECORDS)
 
 
+def test_a_table_is_laid_out_in_other_buckets_by_the_lines_of_the_page(tmp_path: Path) -> None:
+    write(make_table(tmp_path), "upsert", RECORDS)
+    forget_layout(tmp_path)
+    found = re.search(r"<!-- tested: buckets\.py -->\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found is not None
+    exec(found[1], {**vars(hoodie), "hoodie": hoodie, "path": str(tmp_path)})
+    assert_in_their_buckets(str(tmp_path), 16)
+    assert len(read(str(tmp_path))) == len(RECORDS)
+    write(str(tmp_path), "upsert", RECORDS, **{COUNT: 16})
+    assert_refused(tmp_path, "has more buckets than", **{COUNT: BUCKETS})
+    assert_refused(tmp_path, "was written with hoodie.index.type=BUCKET", **SIMPLE)
+
+
+@pytest.mark.parametrize(("old", "new"), [({}, SIMPLE), (SIMPLE, {})])
+def test_all_rows_can_be_written_anew_with_another_index(
+    tmp_path: Path, old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    write(make_table(tmp_path), "upsert", RECORDS, **old)
+    with HoodieLocalWriteClient(config_of(str(tmp_path), {k.replace("__", "."): v for k, v in new.items()})) as client:
+        instant_time = client.start_commit("insert_overwrite_table")
+        client.insert_overwrite_table(rows_of(RECORDS), instant_time)
+    write(str(tmp_path), "upsert", RECORDS, **new)
+    assert len(read(str(tmp_path))) == len(RECORDS)
+    assert_refused(tmp_path, "insert_overwrite_table, which takes any index", **old)
+
+
+def test_partitions_are_not_overwritten_with_another_number_of_buckets(tmp_path: Path) -> None:
+    write(make_table(tmp_path), "upsert", RECORDS)
+    assert_refused(tmp_path, "has other buckets than", "insert_overwrite", **{COUNT: 2 * BUCKETS})
+
+
 def test_ids_of_other_indexes_never_look_like_those_of_buckets() -> None:
     assert not any(new_file_id_prefix()[:8].isdigit() for _ in range(500))
 
@@ -153,7 +195,7 @@ def test_an_instant_that_another_client_started_is_refused_as_well(tmp_path: Pat
         HoodieLocalWriteClient(config_of(base_path, names)) as other,
     ):
         instant_time = owner.start_commit()
-        with pytest.raises(HoodieIndexException, match="nothing was written"):
+        with pytest.raises(HoodieIndexException, match="nothing was committed"):
             other.upsert(rows_of({("new", "north"): 1, **RECORDS}), instant_time)
         owner.upsert(rows_of(RECORDS), instant_time)
     assert len(read(base_path)) == len(RECORDS)

@@ -1,0 +1,129 @@
+"""Notice stored keys that are in another bucket than the writer's number of buckets puts them in.
+
+Real Hudi does not compare the number of buckets that a writer gives with that of the table: each partition, and even
+each file, may be of another one. Numbers of file groups tell only some of these; the keys in them tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.common.model.record_columns import RECORD_KEY_META
+from hoodie.config.index_config import BucketKeyRule
+from hoodie.exception import HoodieIndexException, HoodieKeyException
+from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["WAY_OUT", "CheckSampledKeys", "MisplacedKeyCheck"]
+
+SAMPLED_KEYS = 1000
+"""Keys of a file that are hashed at most."""
+ENOUGH_KEYS = 64
+"""Keys after which no further file is opened: none of another layout has all of them in the right bucket."""
+SAMPLED_FILES = 16
+"""Files that are opened at most, where they have few keys."""
+WAY_OUT = (
+    "Give the index options that the table was written with, or write all its rows anew, to another table or by "
+    "insert_overwrite_table, which takes any index; nothing was committed"
+)
+
+
+@attrs.frozen
+class MisplacedKeyCheck:
+    """Refuses keys of a file that belong to another bucket; crosses to tasks.
+
+    Attributes:
+        identifier: The writer's buckets.
+        path: Full path of the base file.
+        file_id: Its file group.
+    """
+
+    identifier: BucketIdentifier
+    path: str
+    file_id: str
+
+    def __call__(self, stored: pa.Array | pa.ChunkedArray) -> int:
+        """Hash keys, spread evenly over all that are given where these are many.
+
+        Args:
+            stored: Record keys of the file (string); nulls are passed over.
+
+        Returns:
+            How many were hashed.
+
+        Raises:
+            HoodieIndexException: A key is in the wrong bucket.
+        """
+        if len(stored) > SAMPLED_KEYS:
+            stored = stored.take(pa.array(np.linspace(0, len(stored) - 1, SAMPLED_KEYS).astype(np.int64)))
+        keys = stored.combine_chunks() if isinstance(stored, pa.ChunkedArray) else stored
+        keys = keys.drop_null()
+        wrong = self._misplaced(keys)
+        if len(wrong):
+            identifier = self.identifier
+            key = wrong[0].as_py()
+            raise HoodieIndexException(
+                f"the table has other buckets than this writer: the key '{key}' is in {self.path}, but with "
+                f"hoodie.bucket.index.num.buckets={identifier.num_buckets}, hoodie.bucket.index.hash.field="
+                f"{','.join(identifier.hash_fields)} and hoodie.bucket.index.key.rule={identifier.rule.value} it is "
+                f"not of bucket {bucket_of_file_id(self.file_id)}. It would be stored a second time. {WAY_OUT}"
+            )
+        return len(keys)
+
+    def _misplaced(self, keys: pa.Array) -> pa.Array:
+        """The keys of other buckets; a key of which releases of Hudi think differently may be where any puts it."""
+        rules = [self.identifier.rule]
+        if rules == [BucketKeyRule.REFUSE]:
+            rules = [BucketKeyRule.HUDI_0_15, BucketKeyRule.HUDI_1_X]
+        for rule in rules:
+            if not len(keys):
+                break
+            try:
+                buckets = attrs.evolve(self.identifier, rule=rule).bucket_ids(keys)
+            except HoodieKeyException:
+                # Keys that the rule cannot take apart: it did not put them here.
+                continue
+            keys = keys.filter(pa.array(buckets != bucket_of_file_id(self.file_id)))
+        return keys
+
+
+@attrs.frozen
+class CheckSampledKeys:
+    """Task: refuse a partition whose files have keys of other buckets.
+
+    The files of the lowest buckets are asked: where a partition has fewer buckets than the writer, these hold keys of
+    the others.
+
+    Attributes:
+        storage: Where the files are.
+        identifier: The writer's buckets.
+    """
+
+    storage: HoodieStorage
+    identifier: BucketIdentifier
+
+    def __call__(self, task: TaskIdentity | None, files: Sequence[tuple[str, str]]) -> None:
+        """Read keys of a few files.
+
+        Args:
+            task: Who does it.
+            files: (full path, file id) of base files of buckets.
+
+        Raises:
+            HoodieIndexException: A key is in the wrong bucket.
+        """
+        seen = 0
+        schema = pa.schema([(RECORD_KEY_META, pa.string())])
+        for path, file_id in sorted(files, key=lambda file: file[1])[:SAMPLED_FILES]:
+            check = MisplacedKeyCheck(self.identifier, path, file_id)
+            with HoodieParquetReader(self.storage, path) as reader:
+                batch = next(reader.iter_batches([RECORD_KEY_META], schema, batch_rows=SAMPLED_KEYS), None)
+            seen += check(batch.column(0)) if batch is not None else 0
+            if seen >= ENOUGH_KEYS:
+                return
