@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Timing", "describe_machine", "steps_of", "timed", "trip_updates", "trips", "write_json"]
+__all__ = ["Timing", "cpu_seconds", "describe_machine", "steps_of", "timed", "trip_updates", "trips", "write_json"]
 
 CITIES = np.array(["americas/brazil/sao_paulo", "americas/united_states/san_francisco", "asia/india/chennai"])
 
@@ -29,12 +29,21 @@ class Timing:
         name: What was timed.
         seconds: Of each run.
         steps: Of each run its steps, as `steps_of` gives them.
+        cpu: Of each run the CPU seconds of all its processes, where they are measured: what other work on the machine
+            does not change much.
     """
 
-    def __init__(self, name: str, seconds: list[float], steps: list[list[dict[str, Any]]] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        seconds: list[float],
+        steps: list[list[dict[str, Any]]] | None = None,
+        cpu: list[float] | None = None,
+    ) -> None:
         self.name = name
         self.seconds = seconds
         self.steps = steps if steps is not None else []
+        self.cpu = cpu if cpu is not None else []
 
     @property
     def median(self) -> float:
@@ -44,7 +53,8 @@ class Timing:
     def line(self, other: Timing | None = None) -> str:
         """Median, spread, and the ratio to another timing of the same run."""
         ratio = f"   {self.median / other.median:5.2f} x {other.name}" if other is not None else ""
-        return f"{self.name:<34} {self.median:7.2f} s   ({min(self.seconds):.2f} - {max(self.seconds):.2f}){ratio}"
+        cpu = f"   {statistics.median(self.cpu):7.1f} CPU s" if self.cpu else ""
+        return f"{self.name:<34} {self.median:7.2f} s   ({min(self.seconds):.2f} - {max(self.seconds):.2f}){cpu}{ratio}"
 
     @property
     def profile(self) -> list[dict[str, Any]]:
@@ -89,6 +99,7 @@ class Timing:
             "name": self.name,
             "median_seconds": round(self.median, 4),
             "seconds": [round(value, 4) for value in self.seconds],
+            "cpu_seconds": [round(value, 2) for value in self.cpu],
             "profile": self.profile,
         }
 
@@ -110,6 +121,19 @@ def steps_of(result: object) -> list[dict[str, Any]]:
         {"name": step.name, "title": step.title, "depth": step.depth, "seconds": step.seconds}
         for step in getattr(result, "steps", ())
     ]
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process's session: its JVM and the workers, those that have ended included (Linux)."""
+    session, ticks = os.getsid(0), 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            values = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(values[3]) == session:
+            ticks += sum(map(int, values[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def timed(name: str, runs: int, prepare: Callable[[], object], run: Callable[[], object]) -> Timing:

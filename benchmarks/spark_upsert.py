@@ -15,6 +15,7 @@ import argparse
 import glob
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Timing, copy, describe_machine, fresh, steps_of, trip_updates, trips, write_json
+from benchmarks.measure import (
+    Timing,
+    copy,
+    cpu_seconds,
+    describe_machine,
+    fresh,
+    steps_of,
+    trip_updates,
+    trips,
+    write_json,
+)
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 INDEXES = ("SIMPLE", "BLOOM", "BUCKET")
@@ -147,9 +158,9 @@ def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], b
         options = {"hoodie.index.type": index}
         if index == "BUCKET":
             options["hoodie.bucket.index.num.buckets"] = str(buckets)
-        started = time.perf_counter()
+        started, used = time.perf_counter(), cpu_seconds()
         result = engine.write(operation, frames[kind], path, options)
-        return time.perf_counter() - started, result
+        return time.perf_counter() - started, cpu_seconds() - used, result
 
     def show(*values: object) -> None:
         print(json.dumps([name, *values]), flush=True)
@@ -163,16 +174,16 @@ def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], b
             write("upsert", "one", f"{work}/warm", index)
         for number in range(runs):
             engine.prepare(fresh(base))
-            seconds, result = write("bulk_insert", "base", base, layout[0])
-            show(insert, number, seconds, steps_of(result))
+            *spent, result = write("bulk_insert", "base", base, layout[0])
+            show(insert, number, *spent, steps_of(result))
             for index in layout if engine.upserts else ():
                 copy(base, path)
                 for operation in engine.upserts:
-                    seconds, result = write(operation, "one" if operation == "one row" else "upsert", path, index)
-                    show(f"{operation} ({index})", number, seconds, steps_of(result))
+                    *spent, result = write(operation, "one" if operation == "one row" else "upsert", path, index)
+                    show(f"{operation} ({index})", number, *spent, steps_of(result))
         if engine.upserts:
             count = engine.spark.read.parquet(*glob.glob(f"{base}/*/*/*/*.parquet")).count()
-            show(f"rows of {insert}", 0, count, [])
+            show(f"rows of {insert}", 0, count, 0.0, [])
 
 
 def layouts_of(indexes: list[str]) -> list[list[str]]:
@@ -208,22 +219,26 @@ def main() -> None:
             command = [sys.executable, "-m", "benchmarks.spark_upsert", "--runs", str(arguments.runs)]
             command += ["--index", arguments.index, "--buckets", str(arguments.buckets)]
             command += ["--child", name, f"{folder}/data", folder]
-            child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, start_new_session=True)
             for line in child.stdout.splitlines():
                 if not line.startswith("["):
                     continue
-                engine, operation, _, seconds, its_steps = json.loads(line)
+                engine, operation, _, seconds, cpu, its_steps = json.loads(line)
                 if operation.startswith("rows"):
                     if seconds != arguments.rows:
                         raise SystemExit(f"{engine}, {operation}: {seconds:,} rows are stored, not {arguments.rows:,}")
                     continue
                 timing = found.setdefault((engine, operation), Timing(f"{engine} {operation}", []))
                 timing.seconds.append(seconds)
+                timing.cpu.append(cpu)
                 timing.steps.append(its_steps)
     for (engine, operation), timing in found.items():
         floor = found.get(("parquet", operation.split(" (")[0]))
         peer = found.get(("hudi", operation))
-        faster = f"   {peer.median / timing.median:5.2f} times faster than hudi" if peer else ""
+        faster = ""
+        if peer:
+            less = statistics.median(peer.cpu) / statistics.median(timing.cpu)
+            faster = f"   {peer.median / timing.median:5.2f} times faster than hudi, {less:.2f} times less CPU"
         print(timing.line(floor) + faster if engine == "hoodie" else timing.line())
         if arguments.profile and timing.profile:
             print(*timing.profile_lines(), sep="\n")
