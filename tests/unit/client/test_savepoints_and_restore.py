@@ -234,6 +234,24 @@ def test_a_restore_to_a_savepoint_needs_one(base_path: Path) -> None:
     assert [made.instant_time for made in savepoints(timeline_of(base_path))] == [history[1][0]]
 
 
+def test_rows_of_archived_commits_are_there_when_a_savepoint_is_all_that_is_left(base_path: Path) -> None:
+    keep = {"keep_min_commits": 2, "keep_max_commits": 3, "cleaner_commits_retained": 1}
+    client = new_client(base_path, **keep, clean_automatic=False, archive_automatic=False)
+    for ts, region in enumerate("pqrstu", 1):
+        client.upsert(rows((region, region, ts)))
+    expected = read(base_path)
+    made = client.savepoint()
+    for ts in (10, 11, 12):
+        client.upsert(rows(("u", "u", ts)))
+    client.clean()
+    assert client.archive()
+    client.restore_to_savepoint(made.instant_time)
+    assert len(timeline_of(base_path).commits_timeline()) == 1
+    assert read(base_path) == expected
+    client.upsert(rows(("p", "p", 20), ("u", "u", 20)))
+    assert read(base_path) == [("p", "p", 20), *expected[1:-1], ("u", "u", 20)]
+
+
 def test_a_younger_savepoint_is_in_the_way(base_path: Path) -> None:
     history = write_history(base_path)
     client = new_client(base_path)

@@ -124,6 +124,7 @@ class HoodieTimeline:
         """Whether an instant is here, or so old that it was archived: of a completed timeline, whether it is committed.
 
         Commits that a savepoint holds back from the archive do not count as the start: younger ones may be archived.
+        Where savepoints hold all, as after a restore to one, the last of them is the start.
 
         Args:
             requested_time: An instant time.
@@ -171,5 +172,5 @@ class HoodieTimeline:
 
     @cached_property
     def _start(self) -> str | None:
-        times = (instant.requested_time for instant in self.instants)
-        return next((time for time in times if time not in self.savepoint_times), None)
+        times = [instant.requested_time for instant in self.instants]
+        return next((time for time in times if time not in self.savepoint_times), times[-1] if times else None)

@@ -53,7 +53,8 @@ class VisibleInstants:
             their base files do not.
         start: The first of `completed` and `pending_compactions` that no savepoint holds; instants before it have been
             archived, and only completed ones are. (Archival may go past a savepointed commit, so the first instant of
-            all is not the start.) None when there is none.
+            all is not the start.) The last of all where savepoints hold all, as after a restore to one; None when there
+            is none.
     """
 
     completed: frozenset[str]
@@ -75,11 +76,12 @@ class VisibleInstants:
                 pending_compactions.add(instant.requested_time)
             elif instant.action in _WRITE_ACTIONS or instant.action in _COMPACTION_ACTIONS:
                 (completed if instant.state is State.COMPLETED else pending).add(instant.requested_time)
+        writes = completed | pending_compactions
         return cls(
             frozenset(completed),
             frozenset(pending - completed),
             frozenset(pending_compactions - completed),
-            min((completed | pending_compactions) - savepoints, default=None),
+            min(writes - savepoints, default=max(writes, default=None)),
         )
 
     def is_committed(self, instant_time: str) -> bool:
