@@ -74,8 +74,8 @@ class RollbackService:
         Raises:
             HoodieHeartbeatException: EAGER, and the heartbeat of a pending instant is fresh: its writer is alive.
             HoodieCommitException: A restore is pending.
-            HoodieRollbackException: EAGER, and a pending instant has completed ones after it: its completed file may be
-                lost.
+            HoodieRollbackException: A pending instant has completed ones after it (EAGER), or files and no markers: its
+                completed file may be lost.
         """
         if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
             return self._roll_back_all()
@@ -95,8 +95,8 @@ class RollbackService:
         Raises:
             HoodieHeartbeatException: EAGER, and the heartbeat of a pending instant is fresh: its writer is alive.
             HoodieCommitException: A restore is pending.
-            HoodieRollbackException: EAGER, and a pending instant has completed ones after it: its completed file may be
-                lost.
+            HoodieRollbackException: A pending instant has completed ones after it (EAGER), or files and no markers: its
+                completed file may be lost.
             HoodieLockException: The lock was not given.
         """
         match self._config.write.failed_writes:
@@ -118,6 +118,7 @@ class RollbackService:
 
         Raises:
             HoodieCommitException: A restore is pending.
+            HoodieRollbackException: One has files and no markers: its completed file may be lost.
             HoodieLockException: The lock was not given.
         """
         timeline = self._delete_leftovers()
@@ -128,7 +129,10 @@ class RollbackService:
         with self._transactions.transaction(self._meta_client, "rollback of failed writes"):
             self._meta_client.reload_active_timeline()
             rolled_back = self.finish_pending_rollbacks()
-            for instant in reversed(self._expired_writes()):
+            expired = self._expired_writes()
+            for instant in expired:
+                self._check_not_lost(instant)
+            for instant in reversed(expired):
                 logger.warning(
                     "rolling back %s %s of %s: the heartbeat of its writer has expired",
                     instant.action,
@@ -154,6 +158,7 @@ class RollbackService:
         for instant in failed:
             self._check_heartbeat(instant)
             self._check_nothing_follows(instant)
+            self._check_not_lost(instant)
         for instant in reversed(failed):
             logger.warning(
                 "rolling back failed %s %s of %s", instant.action, instant.requested_time, self._meta_client.base_path
@@ -305,12 +310,23 @@ class RollbackService:
         later = [i.requested_time for i in completed if i.requested_time > instant.requested_time]
         heartbeat_path = self._meta_client.heartbeat_path(instant.requested_time)
         if later and not self._meta_client.storage.exists(heartbeat_path):
-            raise HoodieRollbackException(
-                f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is pending "
-                f"({self._meta_client.active_timeline.path_of(instant)}), but {later[0]} and others after it are "
-                "completed: its completed file may have been lost, and rolling it back would delete its rows. Restore "
-                f"that file; or, if the write did fail, call rollback({instant.requested_time!r})"
-            )
+            raise self._perhaps_lost(instant, f"{later[0]} and others after it are completed")
+
+    def _check_not_lost(self, instant: HoodieInstant) -> None:
+        """A write that failed left markers beside its files; without them it was completed."""
+        files = RollbackActionExecutor(self._meta_client).files_without_markers(instant)
+        if files:
+            raise self._perhaps_lost(instant, f"its files have no markers, such as {files[0]}")
+
+    def _perhaps_lost(self, instant: HoodieInstant, reason: str) -> HoodieRollbackException:
+        timeline = self._meta_client.active_timeline
+        completed = HoodieInstant(instant.requested_time, instant.action, State.COMPLETED)
+        return HoodieRollbackException(
+            f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is pending "
+            f"({timeline.path_of(instant)}), but {reason}: its completed file may have been lost, and rolling it back "
+            f"would delete its rows. Restore {timeline.path_of(completed)}; or, if the write did fail, call "
+            f"rollback({instant.requested_time!r})"
+        )
 
     def _check_heartbeat(self, instant: HoodieInstant) -> None:
         age_ms = heartbeat_age_ms(self._meta_client, instant.requested_time)

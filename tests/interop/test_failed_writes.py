@@ -10,6 +10,7 @@ import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import HoodieRollbackException
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree
 
@@ -125,7 +126,7 @@ def test_hoodie_rolls_back_what_real_hudi_left_before_its_commit(
     assert_all_agree(base_path, model, hudi)
 
 
-def test_hoodie_rolls_back_a_commit_of_real_hudi_that_lost_its_completed_file_and_its_markers(
+def test_hoodie_rolls_back_a_commit_of_real_hudi_that_lost_its_completed_file_when_it_is_told_to(
     base_path: Path, model: TableModel, hudi: HudiProcess
 ) -> None:
     before = list(model.rows)
@@ -136,6 +137,11 @@ def test_hoodie_rolls_back_a_commit_of_real_hudi_that_lost_its_completed_file_an
     (base_path / ".hoodie" / f"{dead}.commit").unlink()
     shutil.rmtree(base_path / ".hoodie" / ".temp" / dead, ignore_errors=True)
     assert len(files_of(base_path, dead)) == 3
+    client = HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), {}))
+    with pytest.raises(HoodieRollbackException, match="may have been lost"):
+        client.start_commit()
+    assert len(files_of(base_path, dead)) == 3
+    assert client.rollback(dead)
     upsert_by_hoodie(base_path, model, rows(range(4, 14), 3))
     assert_rolled_back(base_path, dead)
     assert_all_agree(base_path, model, hudi)

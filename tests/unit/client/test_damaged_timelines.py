@@ -162,9 +162,20 @@ def test_a_commit_file_that_is_gone_among_later_ones_stops_writers_until_it_is_r
     assert read(base_path) == merged(FIRST, SECOND, THIRD, LATER)
 
 
-def test_the_newest_commit_without_its_file_is_a_failed_write(base_path: Path, times: list[str]) -> None:
-    (base_path / ".hoodie" / f"{times[2]}.commit").unlink()
+def test_the_newest_commit_without_its_file_waits_for_it_or_for_a_word(base_path: Path, times: list[str]) -> None:
+    file = base_path / ".hoodie" / f"{times[2]}.commit"
+    whole = file.read_bytes()
+    file.unlink()
     assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND)
+    before = content(base_path)
+    with pytest.raises(HoodieRollbackException, match=rf"Restore .*{file.name}; .*rollback\('{times[2]}'\)"):
+        upsert(base_path, LATER)
+    assert content(base_path) == before
+    file.write_bytes(whole)
+    assert read(base_path) == merged(FIRST, SECOND, THIRD)
+    file.unlink()
+    with client(base_path) as c:
+        assert c.rollback(times[2])
     upsert(base_path, LATER)
     assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, LATER)
 

@@ -32,6 +32,7 @@ from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage_path import file_name
 from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning
+from hoodie.table.table_state import files_at
 
 __all__ = ["SAVEPOINTED_TIMESTAMPS", "CleanPlanner", "earliest_instant_to_retain", "files_that_stay", "read_last_clean"]
 
@@ -216,8 +217,21 @@ class CleanPlanner:
         )
 
     def savepointed_files(self) -> frozenset[str]:
-        """Names of the files that savepoints hold."""
+        """Names of the files that savepoints hold.
+
+        One that is not completed, or whose completed file was lost, holds what its commit reads.
+        """
         names: set[str] = set()
+        commits = self._timeline.commits_timeline().filter_completed_instants()
+        for pending in self._timeline.filter_actions(Action.SAVEPOINT).filter_pending():
+            time = pending.requested_time
+            logger.warning(
+                "savepoint %s of %s has no completed file: its files are held; savepoint(%r) completes it, "
+                "delete_savepoint(%r) takes it away",
+                time, self._meta_client.base_path, time, time,
+            )  # fmt: skip
+            if commits.contains(time):
+                names.update(*files_at(self._meta_client, time).values())
         for time in self.savepoints:
             instant = HoodieInstant(time, Action.SAVEPOINT, State.COMPLETED)
             content = self._timeline.read_details(instant)

@@ -159,7 +159,7 @@ class RestoreActionExecutor:
         plan = HoodieRestorePlan.read(timeline, restore_time)
         if restore.state is State.REQUESTED:
             timeline.transition_requested_to_inflight(restore_time, Action.RESTORE)
-        files = self._files_after(plan.restored_to)
+        files = self._files_between(plan.restored_to, restore_time)
         rollbacks: dict[str, list[dict[str, Any]]] = {}
         for instant_time, action in plan.instants_to_rollback:
             deleted = self._undo(instant_time, action, files.pop(instant_time, {}))
@@ -201,14 +201,17 @@ class RestoreActionExecutor:
                 "a commit that is younger than the archived ones, or to a savepoint"
             )
 
-    def _files_after(self, instant_time: str) -> dict[str, dict[str, list[str]]]:
-        """Instant time to partition path to full paths, of all base files of younger instants."""
+    def _files_between(self, instant_time: str, restore_time: str) -> dict[str, dict[str, list[str]]]:
+        """Instant time to partition path to full paths, of all base files of younger instants.
+
+        What is younger than the restore itself came after it, if its completed file was lost, and stays.
+        """
         metadata = FileSystemBackedTableMetadata(self._storage, self._meta_client.base_path)
         found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         for partition_path, statuses in metadata.list_files_of(metadata.list_partitions()).items():
             for status in statuses:
                 name = parse_base_file_name(status.name)
-                if name is not None and name.instant_time > instant_time:
+                if name is not None and instant_time < name.instant_time < restore_time:
                     found[name.instant_time][partition_path].append(status.path)
         return found
 

@@ -185,6 +185,17 @@ class RollbackActionExecutor:
             )
         return path
 
+    def files_without_markers(self, instant: HoodieInstant) -> list[str]:
+        """Full paths of the base files of an inflight instant that has no markers.
+
+        A writer announces each file before it makes it, and takes the markers away when its instant is completed: such
+        files are those of a commit whose completed file was lost.
+        """
+        markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant.requested_time)
+        if instant.state is not State.INFLIGHT or self._storage.exists(markers.folder):
+            return []
+        return [path for _, _, _, path in self._listed_files_of(instant.requested_time)]
+
     def _files_of(self, instant: HoodieInstant) -> list[tuple[str, str, str, str]]:
         """(partition path, file id, base instant, full path) of every base file that the instant wrote."""
         markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant.requested_time)
