@@ -171,7 +171,13 @@ class RollbackService:
         """Delete what no instant needs; the timeline as it was listed after that was found."""
         marked = self._marked_instants()
         beating = self._instants_with_heartbeat()
-        self._meta_client.storage.delete_leftovers(self._meta_client.meta_path, LEFTOVER_AGE_MS)
+        for folder in (
+            self._meta_client.meta_path,
+            parent(self._meta_client.heartbeat_path("0")),
+            join(self._meta_client.meta_path, TEMP_FOLDER_NAME),
+            join(self._meta_client.meta_path, self._meta_client.table_config.archive_folder),
+        ):
+            self._meta_client.storage.delete_leftovers(folder, LEFTOVER_AGE_MS)
         timeline = self._meta_client.reload_active_timeline()
         pending = {instant.requested_time for instant in timeline.filter_pending()}
         self._delete_markers(set(marked) - pending)

@@ -300,11 +300,13 @@ def test_old_temporary_files_of_killed_processes_are_deleted_and_nothing_else(
     assert storage.delete_leftovers(str(tmp_path / "missing"), 60_000) == 0
 
 
-def test_a_commit_deletes_what_killed_processes_left_in_the_timeline_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["", ".heartbeat", ".temp", "archived"])
+def test_a_commit_deletes_what_killed_processes_left_in_the_timeline_folder(tmp_path: Path, folder: str) -> None:
     base_path = str(tmp_path / "t")
     rows = pa.table({"id": ["a"], "v": [1]})
     hoodie.write_table(rows, base_path, record_key_fields="id")
-    left = tmp_path / "t" / ".hoodie" / (".hoodie_tmp_" + "0f" * 16)
+    left = tmp_path / "t" / ".hoodie" / folder / (".hoodie_tmp_" + "0f" * 16)
+    left.parent.mkdir(exist_ok=True)
     left.write_bytes(b"half a comm")
     os.utime(left, (1, 1))
     hoodie.write_table(rows, base_path)
