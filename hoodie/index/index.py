@@ -68,6 +68,8 @@ class IndexedTable:
             and may never be done.
         work: Where the index notes what it judged and read; it stays on the driver.
         metrics: Times the index's own steps; it stays on the driver.
+        shared: What the index shares with tasks that run after it has answered; whoever made this value releases it
+            when the write is done.
     """
 
     storage: HoodieStorage
@@ -83,6 +85,18 @@ class IndexedTable:
     reads_only: bool = False
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
     metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)
+    shared: list[Shared] = attrs.field(factory=list, eq=False, repr=False)
+
+    def share(self, context: HoodieEngineContext, value: object) -> Shared:
+        """Share a value with tasks until the write is done.
+
+        Args:
+            context: The engine.
+            value: Picklable.
+        """
+        shared = context.share(value)
+        self.shared.append(shared)
+        return shared
 
     @property
     def files(self) -> list[tuple[str, HoodieBaseFile]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 
 pytestmark = pytest.mark.spark
 COLUMNS = "id string, region string, ts bigint"
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 FEW_KEYS = 10
 """Bytes of keys from which on they stay in tasks, where a test asks for that."""
 
@@ -40,15 +42,17 @@ def read(path: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(params=["shared keys", "exchange", "join"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How keys meet files."""
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[str]:
+    """How keys meet files; rows come to tasks in small batches."""
     name: str = request.param
     if name != "shared keys":
         monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", FEW_KEYS)
         monkeypatch.setattr("hoodie.index.simple.global_simple_index.SHARED_KEY_BYTES", FEW_KEYS)
         monkeypatch.setattr("hoodie.index.bloom.bloom_index.SHARED_KEY_BYTES", FEW_KEYS)
         monkeypatch.setattr("hoodie.index.bloom.bloom_index.MOST_COMPARISONS", 1000 if name == "exchange" else 0)
-    return name
+    spark.conf.set(BATCH_ROWS, "3")
+    yield name
+    spark.conf.unset(BATCH_ROWS)
 
 
 def test_keys_are_found_in_their_partition(spark: SparkSession, tmp_path: Path, way: str) -> None:

@@ -56,7 +56,7 @@ class HoodieBloomIndex(HoodieIndex):
         keys = records.select([RECORD_KEY, PARTITION_PATH]).collect(max_bytes=SHARED_KEY_BYTES) if table.files else None
         if keys is not None or not table.files:
             locations = KeyLocations({}, []) if keys is None else self.find_locations(keys, context, table)
-            return tag_with_locations(records, context.share(locations))
+            return tag_with_locations(records, table.share(context, locations))
         return self._tag_many(records, context, table)
 
     def _tag_many(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:

@@ -220,7 +220,7 @@ class BloomIndexHelper:
             known = self.file_infos(files, context, table)
         groups = ["" if is_global else partition_path for partition_path, _ in files]
         with table.metrics.step("compare keys with ranges") as step:
-            shared = context.share(list(zip(groups, known, strict=True)))
+            shared = table.share(context, list(zip(groups, known, strict=True)))
             candidates = FileCandidates(shared, is_global, self._config.bloom_use_treebased_filter)
             counts = count_candidates(records, candidates, len(files))
             chosen = np.flatnonzero(counts.keys).tolist()
@@ -254,7 +254,7 @@ class BloomIndexHelper:
         wanted = config.bloom_parallelism or max(records.num_partitions, TASKS_PER_CORE * context.default_parallelism)
         num_tasks = max(1, wanted if limit is not None else len(search.files))
         tasks = deal_files(search.counts.keys, limit, num_tasks, FILE_COST)
-        return exchange_keys(records, files, search.candidates, tasks, num_tasks, context, table.storage)
+        return exchange_keys(records, files, search.candidates, tasks, num_tasks, context, table)
 
     def _gathered(
         self, file: tuple[str, HoodieBaseFile], parts: Sequence[CheckedFile], table: IndexedTable

@@ -28,7 +28,7 @@ from hoodie.index.bloom.bloom_index_check_function import check_keys, may_contai
 from hoodie.index.bloom.index_file_filter import KeySlices, count_keys, create_index_file_filter
 from hoodie.index.bloom.key_ranges import BloomIndexFileInfo
 from hoodie.index.bloom.sorted_keys import SortedKeys
-from hoodie.index.index import with_location_columns
+from hoodie.index.index import IndexedTable, with_location_columns
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
@@ -128,7 +128,7 @@ def exchange_keys(
     tasks: Mapping[int, Sequence[int]],
     num_tasks: int,
     context: HoodieEngineContext,
-    storage: HoodieStorage,
+    table: IndexedTable,
 ) -> HoodieData:
     """Locations of the keys that the table has.
 
@@ -139,16 +139,18 @@ def exchange_keys(
         tasks: Of each file with candidates the tasks that its keys are dealt to.
         num_tasks: How many tasks there are.
         context: The engine.
-        storage: Where the files are.
+        table: The table; what is shared with the tasks is released with it.
 
     Returns:
         Lazily, record key, partition path and the three CURRENT columns: a row for each location.
     """
     pairs = records.select([RECORD_KEY, PARTITION_PATH]).map_partitions_with_index(
-        _Explode(candidates, context.share(dict(tasks))), _PAIR_SCHEMA
+        _Explode(candidates, table.share(context, dict(tasks))), _PAIR_SCHEMA
     )
     routed = pairs.route(BUCKET, num_tasks).sort_within([_FILE])
-    return routed.map_partitions_with_index(_CheckRouted(storage, context.share(list(files))), LOCATION_SCHEMA)
+    return routed.map_partitions_with_index(
+        _CheckRouted(table.storage, table.share(context, list(files))), LOCATION_SCHEMA
+    )
 
 
 def deal_files(counts: np.ndarray, keys_per_task: int | None, num_tasks: int, file_cost: int) -> dict[int, list[int]]:

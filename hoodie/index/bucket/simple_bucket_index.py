@@ -75,7 +75,7 @@ class HoodieSimpleBucketIndex(HoodieIndex):
         locations = self.locations(table, context)
         if table.exact:
             return HoodieSimpleIndex(self._config).tag_location(records, context, table)
-        return tag_with_locations(records, context.share(locations))
+        return tag_with_locations(records, table.share(context, locations))
 
     def identifier(self, key_fields: Sequence[str]) -> BucketIdentifier:
         """Computes buckets as the configuration says.

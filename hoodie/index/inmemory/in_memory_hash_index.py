@@ -79,7 +79,7 @@ class HoodieInMemoryHashIndex(HoodieIndex):
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         keys = records.select([RECORD_KEY, PARTITION_PATH]).collect()
         assert keys is not None
-        return tag_with_locations(records, context.share(self.find_locations(keys, context, table)))
+        return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
 
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable

@@ -139,7 +139,7 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
         keys = records.select(columns).collect(max_bytes=SHARED_KEY_BYTES) if table.files else None
         if not table.files or (keys is not None and self.decides_by_keys(table)):
             known = keys if keys is not None else pa.schema([reserved_field(name) for name in columns]).empty_table()
-            return tag_with_locations(records, context.share(self.find_locations(known, context, table)))
+            return tag_with_locations(records, table.share(context, self.find_locations(known, context, table)))
         return self._join(records, context, table, None if keys is None else _distinct(keys))
 
     def _join(
@@ -147,7 +147,7 @@ class HoodieGlobalSimpleIndex(HoodieIndex):
     ) -> HoodieData:
         """Join with the stored keys: all of them, or those that are among the given ones."""
         files = self._files_to_join(records, keys, context, table)
-        shared = None if keys is None else context.share(keys)
+        shared = None if keys is None else table.share(context, keys)
         moves = self._moves(table)
         columns = tuple(records.schema.names)
         locations = _StoredLocations(table.storage, StoredColumns(moves.stored_columns, table.schema), shared)

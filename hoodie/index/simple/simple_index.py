@@ -66,7 +66,7 @@ class HoodieSimpleIndex(HoodieIndex):
         keys = records.select([RECORD_KEY, PARTITION_PATH]).collect(max_bytes=SHARED_KEY_BYTES) if table.files else None
         if keys is not None or not table.files:
             locations = KeyLocations({}, []) if keys is None else self.find_locations(keys, context, table)
-            return tag_with_locations(records, context.share(locations))
+            return tag_with_locations(records, table.share(context, locations))
         table.work.note_all(table.files, Decision.KEY_CHECK)
         return self._join(records, context, table.storage, table.files)
 

@@ -165,7 +165,14 @@ class BaseCommitActionExecutor(ABC):
             exact=exact,
             record_key_fields=self._table.record_key_fields,
             metrics=self._metrics,
+            shared=self._shared,
         )
+
+    def _release_shared(self) -> None:
+        """Free what tasks were given beside their rows: none of them runs any more."""
+        for shared in self._shared:
+            shared.release()
+        self._shared.clear()
 
     def _placed(self, records: HoodieData, counts: pa.Table) -> HoodieData:
         """The records of an insert, with the file groups that they belong to where the index names these.

@@ -118,8 +118,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         finally:
             if kept is not None:
                 kept.unpersist()
-            for shared in self._shared:
-                shared.release()
+            self._release_shared()
 
     def _insert_into_buckets(
         self, records: HoodieData, partitioner: BulkInsertPartitioner, policy: InsertDupPolicy, combines: bool
@@ -147,8 +146,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
             return self._write_inserts(placed, by_key=isinstance(partitioner, PartitionSortPartitioner))
         finally:
             kept.unpersist()
-            for shared in self._shared:
-                shared.release()
+            self._release_shared()
 
 
 class BulkInsertPreppedCommitActionExecutor(BulkInsertCommitActionExecutor):

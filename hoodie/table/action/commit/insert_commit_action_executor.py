@@ -57,8 +57,7 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
             return self._write_inserts(self._placed(combined, counts))
         finally:
             records.unpersist()
-            for shared in self._shared:
-                shared.release()
+            self._release_shared()
 
     @property
     def _duplicates_policy(self) -> InsertDupPolicy:
