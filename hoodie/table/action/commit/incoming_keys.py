@@ -7,6 +7,7 @@ where) is decided by the keys; with the keys at hand it costs no pass over the r
 from __future__ import annotations
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,7 +29,7 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieWriteException
 from hoodie.index.index import Locations
 
-__all__ = ["IncomingKeys", "WithoutRows", "collect_keys", "without_deletes_of_nothing"]
+__all__ = ["DropDeleted", "IncomingKeys", "WithoutRows", "collect_keys", "without_deletes_of_nothing"]
 
 KEY_BYTES = 64 << 20
 """Arrow bytes of keys up to which they are brought to the driver and shared with tasks."""
@@ -55,10 +56,23 @@ class IncomingKeys:
             The rows that win; and of those that lose the row numbers and what decided, as one batch.
         """
         winners = merge_spec.combine_duplicates(self.table.drop_columns([PARTITION_PATH]) if is_global else self.table)
-        wins = pc.is_in(self.table[ROW_NUMBER], value_set=winners[ROW_NUMBER].combine_chunks())
-        lost = self.table.filter(pc.invert(wins))
+        return self._split(pc.is_in(self.table[ROW_NUMBER], value_set=winners[ROW_NUMBER].combine_chunks()))
+
+    def without_deleted(self, is_global: bool = False) -> tuple[IncomingKeys, pa.RecordBatch]:
+        """All rows but those that a later row of their key deletes.
+
+        Args:
+            is_global: As of `combine`.
+
+        Returns:
+            As of `combine`.
+        """
+        return self._split(pa.array(~DropDeleted(is_global).is_deleted(self.table)))
+
+    def _split(self, stays: pa.Array | pa.ChunkedArray) -> tuple[IncomingKeys, pa.RecordBatch]:
+        lost = self.table.filter(pc.invert(stays))
         columns = [column.combine_chunks() for column in lost.columns]
-        return IncomingKeys(self.table.filter(wins)), pa.RecordBatch.from_arrays(columns, schema=lost.schema)
+        return IncomingKeys(self.table.filter(stays)), pa.RecordBatch.from_arrays(columns, schema=lost.schema)
 
     def count_by_partition(self) -> pa.Table:
         """Partition path and ``count``; the rows that could not be prepared have a null path."""
@@ -86,6 +100,39 @@ class IncomingKeys:
         )
         counted = tagged.group_by(columns).aggregate([([], "count_all")])
         return counted.rename_columns([*columns, "count"])
+
+
+@attrs.frozen
+class DropDeleted:
+    """Of rows of one key that are not combined, those from the last delete on; crosses to tasks.
+
+    Attributes:
+        is_global: Whether the record key alone is the key; else it is with the partition path.
+    """
+
+    is_global: bool
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """The rows that stay.
+
+        Args:
+            rows: With record key, partition path, operation and row number; all rows of each key.
+        """
+        return rows.filter(pa.array(~self.is_deleted(rows)))
+
+    def is_deleted(self, rows: pa.Table) -> np.ndarray:
+        """Of each row whether a later row of its key is a delete."""
+        columns = [RECORD_KEY] if self.is_global else [RECORD_KEY, PARTITION_PATH]
+        keys = np.zeros(rows.num_rows, dtype=np.int64)
+        for name in columns:
+            codes = rows[name].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+            _, keys = np.unique(keys * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
+        numbers = rows[ROW_NUMBER].to_numpy()
+        deletes = rows[OPERATION].to_numpy() != RecordOperation.UPSERT
+        last_delete = np.full(int(keys.max(initial=0)) + 1, np.iinfo(np.int64).min, dtype=np.int64)
+        np.maximum.at(last_delete, keys[deletes], numbers[deletes])
+        is_deleted: np.ndarray = numbers < last_delete[keys]
+        return is_deleted
 
 
 def collect_keys(records: HoodieData) -> IncomingKeys | None:

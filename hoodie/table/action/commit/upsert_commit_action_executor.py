@@ -33,7 +33,13 @@ from hoodie.exception import (
 )
 from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS, BaseCommitActionExecutor
-from hoodie.table.action.commit.incoming_keys import IncomingKeys, WithoutRows, collect_keys, without_deletes_of_nothing
+from hoodie.table.action.commit.incoming_keys import (
+    DropDeleted,
+    IncomingKeys,
+    WithoutRows,
+    collect_keys,
+    without_deletes_of_nothing,
+)
 from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
@@ -118,7 +124,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         try:
             with self._metrics.step("read the input and its keys") as step:
                 keys = collect_keys(records)
-                counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
+                counts = (
+                    keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH, OPERATION])
+                )
                 num_records = sum(counts["count"].to_pylist())
                 step.count(records=num_records)
                 self._refuse_rows_without_key(records, counts)
@@ -131,6 +139,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                     keys = collect_keys(combined)
                 else:
                     combined, keys = self._drop_losers(records, keys)
+            elif not self._should_combine and _has_deletes(keys, counts):
+                combined, keys = self._drop_deleted(records, keys)
             tagged, located = self._tag(combined, keys, indexed)
             self._refuse_missing_keys(tagged, located)
             with self._metrics.step("build workload profile") as step:
@@ -145,8 +155,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 tagged.unpersist()
             combined.unpersist()
             records.unpersist()
-            for shared in self._shared:
-                shared.release()
+            self._release_shared()
 
     @property
     def _must_know_keys(self) -> bool:
@@ -161,9 +170,27 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         with self._metrics.step("combine records of one key") as step:
             keys, losers = keys.combine(self._table.merge_spec, self._table.index.is_global)
             step.count(records=keys.table.num_rows)
-            shared = self._context.share(losers)
-            self._shared.append(shared)
-            return records.map_batches(WithoutRows(shared), records.schema), keys
+            return self._without(records, losers), keys
+
+    def _drop_deleted(self, records: HoodieData, keys: IncomingKeys | None) -> tuple[HoodieData, IncomingKeys | None]:
+        """The rows, not combined, without those that a later row of their key deletes.
+
+        Hudi: HoodieMergeHandle.init, where the last record of a key counts. Differs: HoodieCreateHandle stores what a
+        later record deletes.
+        """
+        is_global = self._table.index.is_global
+        with self._metrics.step("combine records of one key") as step:
+            if keys is None:
+                columns = [RECORD_KEY] if is_global else [RECORD_KEY, PARTITION_PATH]
+                return records.combine_by_key(columns, DropDeleted(is_global)), None
+            keys, deleted = keys.without_deleted(is_global)
+            step.count(records=keys.table.num_rows)
+            return (self._without(records, deleted) if deleted.num_rows else records), keys
+
+    def _without(self, records: HoodieData, rows: pa.RecordBatch) -> HoodieData:
+        shared = self._context.share(rows)
+        self._shared.append(shared)
+        return records.map_batches(WithoutRows(shared), records.schema)
 
     def _tag(
         self, records: HoodieData, keys: IncomingKeys | None, indexed: IndexedTable
@@ -239,6 +266,7 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
             return HoodieWriteMetadata(self.operation, self._write_buckets(placed, partitioner))
         finally:
             records.unpersist()
+            self._release_shared()
 
     def _place_new(self, records: HoodieData, counts: pa.Table) -> tuple[HoodieData, pa.Table]:
         """Name the file groups of records that are new; the others are marked by a row position, found out later."""
@@ -260,6 +288,17 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
                 f"{unknown[0][1]} of partition '{unknown[0][0]}': it was changed since they were read. Read them "
                 "again, or use upsert"
             )
+
+
+def _has_deletes(keys: IncomingKeys | None, counts: pa.Table) -> bool:
+    """Whether some rows are deletes and others are not.
+
+    Args:
+        keys: The keys, where they are at hand.
+        counts: Else rows by operation.
+    """
+    operations = set(keys.table[OPERATION].unique().to_pylist() if keys is not None else counts[OPERATION].to_pylist())
+    return len(operations - {None}) > 1
 
 
 def _said_schema(schema: pa.Schema) -> pa.Schema:
