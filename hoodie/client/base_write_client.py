@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
+import pyarrow as pa
 
 from hoodie import exception
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
@@ -52,6 +53,10 @@ from hoodie.table.action.commit.bulk_insert_commit_action_executor import (
 )
 from hoodie.table.action.commit.delete_commit_action_executor import DeleteCommitActionExecutor
 from hoodie.table.action.commit.delete_partition_commit_action_executor import DeletePartitionCommitActionExecutor
+from hoodie.table.action.commit.delete_prepped_commit_action_executor import (
+    DeletePreppedCommitActionExecutor,
+    StoredRows,
+)
 from hoodie.table.action.commit.insert_commit_action_executor import (
     InsertCommitActionExecutor,
     InsertPreppedCommitActionExecutor,
@@ -84,6 +89,7 @@ _EXECUTORS: dict[WriteOperationType, type[BaseCommitActionExecutor]] = {
     WriteOperationType.INSERT_OVERWRITE: InsertOverwriteCommitActionExecutor,
     WriteOperationType.INSERT_OVERWRITE_TABLE: InsertOverwriteTableCommitActionExecutor,
     WriteOperationType.DELETE_PARTITION: DeletePartitionCommitActionExecutor,
+    WriteOperationType.DELETE_PREPPED: DeletePreppedCommitActionExecutor,
 }
 _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
     WriteOperationType.UPSERT: exception.HoodieUpsertException,
@@ -96,6 +102,7 @@ _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
     WriteOperationType.INSERT_OVERWRITE: exception.HoodieInsertException,
     WriteOperationType.INSERT_OVERWRITE_TABLE: exception.HoodieInsertException,
     WriteOperationType.DELETE_PARTITION: exception.HoodieDeleteException,
+    WriteOperationType.DELETE_PREPPED: exception.HoodieDeleteException,
 }
 SHOWN_ERRORS = 3
 _NO_INSTANT = "0" * 17
@@ -344,6 +351,20 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         if where is not None:
             keys = Where(where)
         return self._write(WriteOperationType.DELETE, keys, instant_time)
+
+    def delete_prepped_records(self, rows: pa.Table | StoredRows, instant_time: str | None = None) -> HoodieWriteResult:
+        """Delete rows by their places, without a look-up; other rows of their keys stay.
+
+        Args:
+            rows: Where they stand; see `StoredRows`.
+            instant_time: As of `upsert`.
+
+        Raises:
+            HoodieKeyException: The rows do not say where they stand.
+            HoodieDeleteException: They do not stand there: the table was changed since they were read.
+        """
+        stored = rows if isinstance(rows, StoredRows) else StoredRows(rows)
+        return self._write(WriteOperationType.DELETE_PREPPED, stored, instant_time, unchanged=stored.unchanged)
 
     def insert_overwrite(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
         """Insert records in place of all that is in the partitions that they go to; other partitions stay.

@@ -175,6 +175,11 @@ class WriteInput:
         try:
             if operation is WriteOperationType.DELETE:
                 return self._prepare_keys(records, key_generator)
+            if operation is WriteOperationType.DELETE_PREPPED:
+                batch = records.in_flight()
+                return PreparedInput(
+                    self._context.generate([batch], _as_it_is, batch.schema), self.table_schemas(), None
+                )
             return self._prepare_records(operation, records, key_generator)
         except NullColumnException as error:
             if error.column not in self._meta_client.table_config.record_key_fields:

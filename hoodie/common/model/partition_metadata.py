@@ -62,6 +62,26 @@ class HoodiePartitionMetadata:
     commit_time: str
     partition_depth: int
 
+    def to_text(self) -> bytes:
+        """The content of ``.hoodie_partition_metadata``."""
+        lines = (
+            "#partition metadata",
+            f"#{time.asctime(time.gmtime())} UTC",
+            f"{_COMMIT_TIME_KEY}={self.commit_time}",
+            f"{_PARTITION_DEPTH_KEY}={self.partition_depth}",
+            "",
+        )
+        return "\n".join(lines).encode("latin-1")
+
+    def to_parquet(self) -> bytes:
+        """The content of ``.hoodie_partition_metadata.parquet``: no rows, and the two values in its footer."""
+        values = {_COMMIT_TIME_KEY: self.commit_time, _PARTITION_DEPTH_KEY: str(self.partition_depth)}
+        schema = pa.schema([pa.field("dummyint", pa.int64())], metadata=values)
+        sink = pa.BufferOutputStream()
+        pq.write_table(schema.empty_table(), sink)
+        content: bytes = sink.getvalue().to_pybytes()
+        return content
+
 
 def check_partition_path(partition_path: str) -> str:
     """A partition path that stays below the base path and outside of ``.hoodie``, as it was given.
@@ -111,16 +131,8 @@ def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_
     if _is_partition(storage, folder):
         return False
     _refuse_nesting(storage, base_path, partition_path)
-    lines = (
-        "#partition metadata",
-        f"#{time.asctime(time.gmtime())} UTC",
-        f"{_COMMIT_TIME_KEY}={instant_time}",
-        f"{_PARTITION_DEPTH_KEY}={partition_depth(partition_path)}",
-        "",
-    )
-    created = storage.create_if_absent(
-        storage_path.join(folder, PARTITION_METAFILE_PREFIX), "\n".join(lines).encode("latin-1")
-    )
+    metadata = HoodiePartitionMetadata(instant_time, partition_depth(partition_path))
+    created = storage.create_if_absent(storage_path.join(folder, PARTITION_METAFILE_PREFIX), metadata.to_text())
     if created:
         try:
             # Again, now that others can see this one: of two that nest and are made at once, one is refused.

@@ -105,6 +105,25 @@ class HoodieTableConfig:
         )
 
     @classmethod
+    def inspect(
+        cls, storage: HoodieStorage, base_path: str, name: str = PROPERTIES_FILE_NAME
+    ) -> HoodieTableConfig | str | None:
+        """What one file of properties holds, without a look at the other one.
+
+        Args:
+            storage: Where the table is.
+            base_path: The table's folder.
+            name: `PROPERTIES_FILE_NAME` or `PROPERTIES_BACKUP_FILE_NAME`.
+
+        Returns:
+            The properties; a text that says what is wrong with the file; None when there is none.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        return _read(storage, _path(base_path, name))
+
+    @classmethod
     def create(cls, storage: HoodieStorage, base_path: str, properties: Mapping[str, str]) -> HoodieTableConfig:
         """Make the properties file of a new table; of several processes that try, one succeeds.
 

@@ -138,10 +138,14 @@ class CopyOnWriteBucketHandler:
             said = incoming[CURRENT_ROW_POSITION if self.context.places_records else CURRENT_FILE_ID].is_valid()
             incoming = self._find_positions(bucket, incoming.append_column(_SAID, said))
             return _not_there(bucket, incoming) or incoming
+        if self.context.operation is WriteOperationType.DELETE_PREPPED:
+            reason = "the rows to delete are not where they were: the table changed"
+            return self._misplaced(bucket, incoming, "HoodieDeleteException", reason) or incoming
         if self.context.operation in _INSERTS or self.context.places_records:
             return self._find_positions(bucket, incoming)
         if self.context.config.index.has_class_of_user:
-            return self._misplaced(bucket, incoming) or incoming
+            reason = f"the index {self.context.config.index.index_class} names wrong places"
+            return self._misplaced(bucket, incoming, "HoodieIndexException", reason) or incoming
         return incoming
 
     def _find_rival(self, bucket: BucketInfo) -> str | None:
@@ -158,8 +162,8 @@ class CopyOnWriteBucketHandler:
             write.heartbeat_tolerance_ms,
         )
 
-    def _misplaced(self, bucket: BucketInfo, incoming: pa.Table) -> TaskFailure | None:
-        """A refusal of rows for whose keys an index of the user's names rows that hold other keys."""
+    def _misplaced(self, bucket: BucketInfo, incoming: pa.Table, error_class: str, reason: str) -> TaskFailure | None:
+        """A refusal of rows for whose keys somebody names rows that hold other keys."""
         assert bucket.base_file is not None
         placed = incoming.filter(incoming[CURRENT_ROW_POSITION].is_valid())
         with HoodieParquetReader(self.context.storage, bucket.base_file.path) as reader:
@@ -173,10 +177,10 @@ class CopyOnWriteBucketHandler:
             return None
         first = placed.filter(wrong).slice(0, 1)
         return TaskFailure(
-            "HoodieIndexException",
-            f"the index {self.context.config.index.index_class} names wrong places: the key "
-            f"'{first[RECORD_KEY][0].as_py()}' is not in row {first[CURRENT_ROW_POSITION][0].as_py()} of "
-            f"{bucket.base_file.path}. Positions are rows of the latest base file, from 0; see docs/indexes.md",
+            error_class,
+            f"{reason}: the key '{first[RECORD_KEY][0].as_py()}' is not in row "
+            f"{first[CURRENT_ROW_POSITION][0].as_py()} of {bucket.base_file.path}. Positions are rows of the latest "
+            "base file, from 0; see docs/indexes.md",
             count,
         )
 

@@ -1,0 +1,307 @@
+"""Keys that live at several places: find them, keep one row of each.
+
+Two inserts of one key make them, and two writers that nobody kept apart.
+
+Hudi: org.apache.hudi.cli.DeDupeType, org.apache.hudi.cli.commands.RepairsCommand.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.field_path import column_at, top_level_name, type_at
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record_columns import (
+    COMMIT_SEQNO_META,
+    COMMIT_TIME_META,
+    FILE_NAME_META,
+    META_COLUMNS,
+    PARTITION_PATH_META,
+    RECORD_KEY_META,
+)
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_summary import SummaryTable
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.config.index_config import IndexType
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieNotSupportedException
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.action.commit.delete_prepped_commit_action_executor import ROW_POSITION, StoredRows
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult
+
+__all__ = ["DuplicateKeys", "DuplicateRow", "DuplicatesWriter", "drop_duplicates", "find_duplicates"]
+
+logger = logging.getLogger(__name__)
+
+_ORDERING = "ordering_value"
+_KEPT = "is_kept"
+
+
+class _Committed(Protocol):
+    @property
+    def instant_time(self) -> str: ...
+
+    @property
+    def is_committed(self) -> bool: ...
+
+
+class DuplicatesWriter(Protocol):
+    """What `drop_duplicates` needs of a write client: `HoodieLocalWriteClient` and `SparkRDDWriteClient` are such."""
+
+    @property
+    def config(self) -> HoodieWriteConfig:
+        """The configuration of the client."""
+
+    def delete_prepped_records(self, rows: StoredRows) -> _Committed:
+        """Delete rows by their places, and commit that."""
+
+
+@attrs.frozen
+class DuplicateRow:
+    """One of several rows of a key.
+
+    Attributes:
+        record_key: The key.
+        partition_path: The partition that the row is in.
+        file_name: Its base file.
+        row_position: Number of the row in it, from 0.
+        commit_time: The instant that wrote the row.
+        ordering_value: Its value in the table's ordering field; None without one.
+        is_kept: Whether this is the one that stays.
+    """
+
+    record_key: str
+    partition_path: str
+    file_name: str
+    row_position: int
+    commit_time: str
+    ordering_value: Any
+    is_kept: bool
+
+
+@attrs.frozen(repr=False)
+class DuplicateKeys(RepairResult):
+    """What was found, and done.
+
+    Attributes:
+        base_path: The table.
+        rows: All rows of keys that live more than once, those of one key together, the kept one first.
+        instant_time: The commit that deleted all but the kept ones; None where nothing was changed.
+    """
+
+    base_path: str
+    rows: tuple[DuplicateRow, ...]
+    instant_time: str | None = None
+
+    @property
+    def key_count(self) -> int:
+        """How many keys live more than once."""
+        return sum(row.is_kept for row in self.rows)
+
+    @property
+    def dropped(self) -> tuple[DuplicateRow, ...]:
+        """The rows that are, or would be, deleted."""
+        return tuple(row for row in self.rows if not row.is_kept)
+
+    @property
+    def headline(self) -> str:
+        """See `RepairResult`."""
+        done = "would be deleted" if self.instant_time is None else f"deleted by commit {self.instant_time}"
+        text = f"{self.key_count} keys of {self.base_path} live more than once"
+        return f"{text}; {len(self.dropped)} rows {done}" if self.rows else text
+
+    @property
+    def table(self) -> SummaryTable[DuplicateRow]:
+        """See `RepairResult`."""
+        return SummaryTable(DuplicateRow, self.rows)
+
+
+def find_duplicates(
+    table: str | HoodieWriteConfig,
+    *,
+    partitions: Iterable[str] | None = None,
+    across_partitions: bool = False,
+    storage_options: StorageOptions | None = None,
+) -> DuplicateKeys:
+    """Find keys that live more than once; nothing is changed.
+
+    The row that stays is the one with the largest ordering value, of equal ones the one of the latest commit, and of
+    those the one that was written last. Memory: keys and ordering values of one partition, or of all.
+
+    Args:
+        table: The table's folder, or the configuration of its writers.
+        partitions: Partition paths to look at; None for all.
+        across_partitions: Whether a key may live in one partition only, as with a global index.
+        storage_options: Options of the storage, where the folder is given.
+
+    Raises:
+        TableNotFoundException: There is no table.
+        HoodieNotSupportedException: It stores no record keys, or has another feature that hoodie cannot judge.
+    """
+    repaired = RepairedTable.open(table, storage_options)
+    return _find(repaired.meta_client, partitions, across_partitions)
+
+
+def drop_duplicates(
+    client: DuplicatesWriter,
+    *,
+    partitions: Iterable[str] | None = None,
+    across_partitions: bool = False,
+    dry_run: bool = False,
+) -> DuplicateKeys:
+    """Delete all rows of a key but one, as a commit of its own; see `find_duplicates` for which one stays.
+
+    All or nothing: the rows are deleted by their places, and only when neither their files nor those of the rows that
+    stay were changed since they were read. The commit is one like others: it can be rolled back, and the old files stay
+    until they are cleaned.
+
+    Args:
+        client: Writes the commit.
+        partitions: As of `find_duplicates`.
+        across_partitions: As of `find_duplicates`. Let nobody else write meanwhile: who replaces a partition at that
+            moment may take the row that stays.
+        dry_run: Change nothing, and tell what would be done.
+
+    Raises:
+        HoodieNotSupportedException: The table stores no record keys; or its file groups are buckets of keys, and a key
+            lives in several of them.
+        HoodieDeleteException: The table was changed meanwhile; call again.
+        HoodieWriteConflictException: As of other writes.
+    """
+    repaired = RepairedTable.open(client.config)
+    found = _find(repaired.meta_client, partitions, across_partitions)
+    if repaired.config.index.index_type is IndexType.BUCKET and repaired.config.index.index_class is None:
+        _refuse_several_buckets(found)
+    if dry_run or not found.rows:
+        return found
+    dropped = found.dropped
+    rows = pa.table(
+        {
+            RECORD_KEY_META: pa.array([row.record_key for row in dropped], pa.string()),
+            PARTITION_PATH_META: pa.array([row.partition_path for row in dropped], pa.string()),
+            FILE_NAME_META: pa.array([row.file_name for row in dropped], pa.string()),
+            ROW_POSITION: pa.array([row.row_position for row in dropped], pa.int64()),
+        }
+    )
+    kept = frozenset((row.partition_path, row.file_name) for row in found.rows if row.is_kept)
+    result = client.delete_prepped_records(StoredRows(rows, kept))
+    logger.info("deleted %d rows of keys that lived twice in %s", len(dropped), found.base_path)
+    return attrs.evolve(found, instant_time=result.instant_time)
+
+
+def _refuse_several_buckets(found: DuplicateKeys) -> None:
+    files: dict[tuple[str, str], str] = {}
+    for row in found.rows:
+        if files.setdefault((row.partition_path, row.record_key), row.file_name) != row.file_name:
+            raise HoodieNotSupportedException(
+                f"the key '{row.record_key}' of {found.base_path} lives in {row.file_name} and in another file, but "
+                "with the bucket index a key has one bucket: somebody wrote with another index or number of buckets. "
+                "Delete the key and write it again"
+            )
+
+
+def _find(
+    meta_client: HoodieTableMetaClient, partitions: Iterable[str] | None, across_partitions: bool
+) -> DuplicateKeys:
+    if not meta_client.table_config.populate_meta_fields:
+        raise HoodieNotSupportedException(
+            f"{meta_client.base_path} stores no record keys (hoodie.populate.meta.fields=false), so those that live "
+            "twice cannot be found by them"
+        )
+    view = meta_client.view()
+    paths = sorted(set(partitions)) if partitions is not None else view.list_partitions()
+    looked_at_once = [paths] if across_partitions else [[path] for path in paths]
+    rows = [row for group in looked_at_once for row in _duplicates_in(meta_client, view, group)]
+    return DuplicateKeys(meta_client.base_path, tuple(rows))
+
+
+def _duplicates_in(
+    meta_client: HoodieTableMetaClient, view: HoodieTableFileSystemView, partition_paths: Sequence[str]
+) -> Iterator[DuplicateRow]:
+    view.load_partitions(partition_paths)
+    files = [(path, base_file) for path in partition_paths for base_file in view.latest_base_files(path)]
+    if not files:
+        return
+    keys, codes = _keys_of(meta_client, files)
+    counts = np.bincount(codes, minlength=1)
+    doubled = np.flatnonzero(counts > 1)
+    if not len(doubled):
+        return
+    wanted = np.isin(codes, doubled)
+    starts = np.concatenate([[0], np.cumsum([count for _, count in keys])])
+    tables = [
+        _read_rows(meta_client, path, base_file, np.flatnonzero(wanted[start:end]))
+        for (path, base_file), start, end in zip(files, starts[:-1], starts[1:], strict=True)
+    ]
+    order = [
+        (RECORD_KEY_META, "ascending"), (_ORDERING, "descending"), (COMMIT_TIME_META, "descending"),
+        (COMMIT_SEQNO_META, "descending"), (FILE_NAME_META, "descending"), (ROW_POSITION, "descending"),
+    ]  # fmt: skip
+    rows = pa.concat_tables([table for table in tables if table.num_rows], promote_options="permissive")
+    # Nulls come last.
+    indices = pc.sort_indices(rows, sort_keys=order)
+    before: str | None = None
+    for row in rows.take(indices).to_pylist():
+        yield DuplicateRow(
+            record_key=row[RECORD_KEY_META],
+            partition_path=row[PARTITION_PATH_META],
+            file_name=row[FILE_NAME_META],
+            row_position=row[ROW_POSITION],
+            commit_time=row[COMMIT_TIME_META],
+            ordering_value=row[_ORDERING],
+            is_kept=row[RECORD_KEY_META] != before,
+        )
+        before = row[RECORD_KEY_META]
+
+
+def _keys_of(
+    meta_client: HoodieTableMetaClient, files: Sequence[tuple[str, HoodieBaseFile]]
+) -> tuple[list[tuple[HoodieBaseFile, int]], np.ndarray]:
+    """How many rows each file has; and a number for each row, equal for equal keys."""
+    chunks: list[pa.Array] = []
+    counts: list[tuple[HoodieBaseFile, int]] = []
+    for _, base_file in files:
+        with HoodieParquetReader(meta_client.storage, base_file.path) as reader:
+            keys = reader.read_record_keys()
+        counts.append((base_file, len(keys)))
+        chunks += keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    encoded = pa.chunked_array(chunks, pa.string()).cast(pa.large_string()).combine_chunks().dictionary_encode()
+    codes: np.ndarray = encoded.indices.to_numpy()
+    return counts, codes
+
+
+def _read_rows(
+    meta_client: HoodieTableMetaClient, partition_path: str, base_file: HoodieBaseFile, positions: np.ndarray
+) -> pa.Table:
+    """Some rows of a base file: meta columns, position, ordering value."""
+    field = next(iter(meta_client.table_config.ordering_fields), None)
+    schema = pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS])
+    user_schema = meta_client.load_schema()
+    has_field = field is not None and type_at(user_schema, field) is not None
+    names = list(META_COLUMNS)
+    if has_field and field is not None:
+        column = user_schema.field(top_level_name(user_schema, field))
+        schema, names = schema.append(column), [*names, column.name]
+    found, start = [], 0
+    with HoodieParquetReader(meta_client.storage, base_file.path) as reader:
+        for batch in reader.iter_batches(names, schema) if len(positions) else ():
+            low, high = np.searchsorted(positions, [start, start + batch.num_rows])
+            if high > low:
+                rows = batch.take(pa.array(positions[low:high] - start))
+                value = column_at(rows, field) if has_field and field is not None else None
+                columns = {name: rows.column(name) for name in (RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META)}
+                columns[PARTITION_PATH_META] = pa.array([partition_path] * rows.num_rows, pa.string())
+                columns[FILE_NAME_META] = pa.array([base_file.file_name] * rows.num_rows, pa.string())
+                columns[ROW_POSITION] = pa.array(positions[low:high], pa.int64())
+                columns[_ORDERING] = value if value is not None else pa.nulls(rows.num_rows, pa.int8())
+                found.append(pa.table(columns))
+            start += batch.num_rows
+    return pa.concat_tables(found) if found else pa.table({})

@@ -1,0 +1,310 @@
+"""Data files that nothing explains: find them, put them aside or delete them.
+
+They are left by writers that died in ways which no rollback saw, by deleted timeline files, or by copies of tables.
+
+Hudi: org.apache.hudi.table.repair.RepairUtils, org.apache.hudi.utilities.HoodieRepairTool.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+import attrs
+
+from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
+from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_summary import SummaryTable
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
+from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieConfigException, HoodieIOException
+from hoodie.storage import storage_path
+from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, list_base_files
+
+__all__ = ["OrphanFile", "OrphanFiles", "OrphanReason", "find_orphan_files", "remove_orphan_files"]
+
+logger = logging.getLogger(__name__)
+
+_COPIED_AT_ONCE = 8 << 20
+_MOST_LOOKS = 3
+
+
+class OrphanReason(StrEnum):
+    """Why a file is nobody's."""
+
+    UNKNOWN_INSTANT = "no instant of its time"
+    NOT_IN_COMMIT = "not in the commit of its time"
+
+
+@attrs.frozen
+class OrphanFile:
+    """A base file that no instant explains.
+
+    Attributes:
+        partition_path: The folder that it is in, "" for the table's.
+        file_name: Its name.
+        instant_time: The instant that its name tells.
+        reason: Why it is nobody's.
+        is_visible: Whether readers show its rows: they take an instant that is older than the timeline, and that nobody
+            knows, for an archived commit.
+        size_bytes: Its length.
+        modification_time_ms: When it was written, in milliseconds since 1970; 0 where the store does not tell.
+    """
+
+    partition_path: str
+    file_name: str
+    instant_time: str
+    reason: OrphanReason
+    is_visible: bool
+    size_bytes: int
+    modification_time_ms: int
+
+    @property
+    def path(self) -> str:
+        """Relative to the table's folder."""
+        return f"{self.partition_path}/{self.file_name}".lstrip("/")
+
+
+@attrs.frozen(repr=False)
+class OrphanFiles(RepairResult):
+    """What was found, and what became of it.
+
+    Attributes:
+        base_path: The table.
+        files: The orphans.
+        removed: Those of them that are gone from the table; of a dry run, that would be.
+        backup_folder: Where they were moved to; None where they were deleted, or nothing was removed.
+        is_dry_run: Whether nothing was changed.
+    """
+
+    base_path: str
+    files: tuple[OrphanFile, ...]
+    removed: tuple[OrphanFile, ...] = ()
+    backup_folder: str | None = None
+    is_dry_run: bool = True
+
+    @property
+    def headline(self) -> str:
+        """See `RepairResult`."""
+        size = sum(file.size_bytes for file in self.files)
+        text = f"{len(self.files)} orphan files, {size} bytes, in {self.base_path}"
+        if self.removed:
+            done = "deleted" if self.backup_folder is None else f"moved to {self.backup_folder}"
+            text += f"; {len(self.removed)} {'would be ' if self.is_dry_run else ''}{done}"
+        kept = sum(file.is_visible for file in self.files) - sum(file.is_visible for file in self.removed)
+        if kept:
+            text += f"; {kept} are visible to readers and stay: look at them first, then give include_visible=True"
+        return text
+
+    @property
+    def table(self) -> SummaryTable[OrphanFile]:
+        """See `RepairResult`."""
+        return SummaryTable(OrphanFile, self.files)
+
+
+def find_orphan_files(table: str | HoodieWriteConfig, *, storage_options: StorageOptions | None = None) -> OrphanFiles:
+    """Find base files that no instant explains; nothing is changed.
+
+    A file is explained by the commit of its instant, active or archived, when that names it; by a later commit that
+    goes on from it; by a savepoint; by a replace commit that took its file group away. A file of an instant that is
+    pending, or being rolled back, or has markers or a heartbeat, is its writer's: it is never an orphan.
+
+    Args:
+        table: The table's folder, or the configuration of its writers.
+        storage_options: Options of the storage, where the folder is given.
+
+    Raises:
+        TableNotFoundException: There is no table.
+        HoodieNotSupportedException: It is not copy-on-write, or has another feature that hoodie cannot judge.
+        HoodieCorruptedDataException: A file of the timeline is damaged, so nothing can be said.
+        HoodieCommitException: A restore is pending.
+    """
+    repaired = RepairedTable.open(table, storage_options)
+    repaired.refuse_pending_restore("a search for orphan files")
+    return OrphanFiles(repaired.meta_client.base_path, _look(repaired.meta_client))
+
+
+def remove_orphan_files(
+    table: str | HoodieWriteConfig,
+    *,
+    backup_folder: str | None = None,
+    delete: bool = False,
+    include_visible: bool = False,
+    dry_run: bool = False,
+    storage_options: StorageOptions | None = None,
+) -> OrphanFiles:
+    """Take orphan files out of the table, under its lock where its writers have one; see `find_orphan_files`.
+
+    What died half-way is finished by the next call: a file is deleted once its copy is whole.
+
+    Args:
+        table: As of `find_orphan_files`. Where several writers are at work, give their configuration.
+        backup_folder: Move them there, below the same partition paths; a folder outside of the table.
+        delete: Delete them instead.
+        include_visible: Also those whose rows readers show: these rows go.
+        dry_run: Change nothing, and tell what would be done.
+        storage_options: As of `find_orphan_files`; of the backup folder too.
+
+    Returns:
+        All orphans, and those that were removed.
+
+    Raises:
+        HoodieConfigException: Neither a backup folder nor ``delete`` is given, or both, or the folder is in the table.
+        HoodieLockException: The lock was not given.
+        HoodieIOException: Storage failed; call again.
+    """
+    if (backup_folder is None) == (not delete):
+        raise HoodieConfigException("remove_orphan_files takes either backup_folder=... or delete=True")
+    repaired = RepairedTable.open(table, storage_options)
+    meta_client, backup = repaired.meta_client, None
+    if backup_folder is not None:
+        backup_folder = storage_path.normalise_path(backup_folder)
+        if f"{backup_folder}/".startswith(f"{meta_client.base_path}/"):
+            raise HoodieConfigException(f"the backup folder {backup_folder} is in the table: name one outside of it")
+        backup = open_storage(backup_folder, repaired.config.storage_options)
+    with repaired.lock("removal of orphan files"):
+        files = _look(meta_client)
+        wanted = tuple(file for file in files if include_visible or not file.is_visible)
+        for file in wanted if not dry_run else ():
+            path = storage_path.join(meta_client.base_path, file.path)
+            if backup is not None and backup_folder is not None:
+                _copy(meta_client.storage, path, backup, storage_path.join(backup_folder, file.path), file.size_bytes)
+            meta_client.storage.delete_file(path)
+            logger.info("removed orphan file %s (%s)", path, file.reason)
+    return OrphanFiles(meta_client.base_path, files, wanted, backup_folder, dry_run)
+
+
+def _copy(storage: HoodieStorage, path: str, backup: HoodieStorage, target: str, size_bytes: int) -> None:
+    with storage.open_input_file(path) as source, backup.open_output_stream(target) as out:
+        while chunk := source.read(_COPIED_AT_ONCE):
+            out.write(chunk)
+    copied = backup.file_status(target)
+    if copied is None or copied.size_bytes != size_bytes:
+        raise HoodieIOException(f"{path} was not copied to {target} as a whole, and stays; try again")
+
+
+def _look(meta_client: HoodieTableMetaClient) -> tuple[OrphanFile, ...]:
+    """The orphans; again when instants were archived or rolled back while they were read."""
+    for attempt in range(1, _MOST_LOOKS + 1):
+        # Files first: what is written after that is not seen, and what was written before has its instant listed.
+        listed = list_base_files(meta_client.storage, meta_client.base_path)
+        try:
+            explanation = _Explanation(meta_client)
+            return tuple(
+                orphan
+                for partition_path, files in listed.items()
+                for status in files
+                if (orphan := explanation.judge(partition_path, status)) is not None
+            )
+        except HoodieIOException as error:
+            if attempt == _MOST_LOOKS or not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            logger.info("the timeline of %s changed while it was read, reading it again", meta_client.base_path)
+    raise AssertionError("unreachable")
+
+
+class _Explanation:
+    """What the timeline says of files; commits are read when a file asks for them, all of them when one is unknown."""
+
+    def __init__(self, meta_client: HoodieTableMetaClient) -> None:
+        self._meta_client = meta_client
+        self._owned = self._instants_being_written()
+        # Markers first, then the active timeline, then the archive: an instant goes that way.
+        self._timeline = meta_client.reload_active_timeline()
+        self._archive = meta_client.archived_timeline
+        self._visible = VisibleInstants.of(self._timeline)
+        self._owned |= {instant.requested_time for instant in self._timeline.filter_pending()}
+        self._owned |= set(self._being_rolled_back())
+        self._named: dict[str, frozenset[str] | None] = {}
+        self._others: tuple[frozenset[tuple[str, str, str]], frozenset[tuple[str, str]], frozenset[str]] | None = None
+
+    def judge(self, partition_path: str, status: FileStatus) -> OrphanFile | None:
+        """The file as an orphan; None for one that is somebody's."""
+        name = parse_base_file_name(status.name)
+        if name is None or name.instant_time in self._owned:
+            return None
+        named = self._files_of(name.instant_time)
+        path = f"{partition_path}/{status.name}".lstrip("/")
+        if named is not None and path in named:
+            return None
+        reason = OrphanReason.NOT_IN_COMMIT
+        if named is None:
+            reason = OrphanReason.UNKNOWN_INSTANT
+            earlier, replaced, saved = self._said_by_others()
+            if (partition_path, name.file_id, name.instant_time) in earlier or status.name in saved:
+                return None
+            if (partition_path, name.file_id) in replaced:
+                return None
+        return OrphanFile(
+            partition_path,
+            status.name,
+            name.instant_time,
+            reason,
+            named is None and self._visible.is_committed(name.instant_time),
+            status.size_bytes,
+            status.modification_time_ms,
+        )
+
+    def _instants_being_written(self) -> set[str]:
+        """Instants with markers or a heartbeat."""
+        storage, meta_path = self._meta_client.storage, self._meta_client.meta_path
+        marked = storage.list_directory(storage_path.join(meta_path, TEMP_FOLDER_NAME))
+        beating = storage.list_directory(storage_path.parent(self._meta_client.heartbeat_path("0")))
+        return {status.name.removesuffix(OPEN_SUFFIX) for status in [*marked, *beating]}
+
+    def _being_rolled_back(self) -> Iterator[str]:
+        for rollback in self._timeline.filter_actions(Action.ROLLBACK).filter_pending():
+            requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
+            content, path = self._timeline.read_details(requested), self._timeline.path_of(requested)
+            plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, path)
+            if plan.instant_to_rollback is not None:
+                yield plan.instant_to_rollback.commit_time
+
+    def _files_of(self, instant_time: str) -> frozenset[str] | None:
+        """Relative paths that the completed commit of a time names; None where there is none."""
+        if instant_time not in self._named:
+            found = [*_writes(self._timeline, instant_time)] or [*_writes(self._archive, instant_time)]
+            self._named[instant_time] = (
+                frozenset(str(stat.path).lstrip("/") for metadata in found for stat in metadata.write_stats)
+                if found
+                else None
+            )
+        return self._named[instant_time]
+
+    def _said_by_others(
+        self,
+    ) -> tuple[frozenset[tuple[str, str, str]], frozenset[tuple[str, str]], frozenset[str]]:
+        """Versions that later commits go on from, file groups that were replaced, names that savepoints keep."""
+        if self._others is None:
+            earlier: set[tuple[str, str, str]] = set()
+            replaced: set[tuple[str, str]] = set()
+            for metadata in (*_writes(self._archive), *_writes(self._timeline)):
+                earlier |= {(stat.partition_path, stat.file_id, stat.prev_commit) for stat in metadata.write_stats}
+                if isinstance(metadata, HoodieReplaceCommitMetadata):
+                    for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
+                        replaced |= {(partition_path, file_id) for file_id in file_ids}
+            saved = {
+                name for savepoint in savepoints(self._timeline) for names in savepoint.files.values() for name in names
+            }
+            self._others = frozenset(earlier), frozenset(replaced), frozenset(saved)
+        return self._others
+
+
+def _writes(
+    timeline: HoodieActiveTimeline | HoodieArchivedTimeline, instant_time: str | None = None
+) -> Iterable[HoodieCommitMetadata]:
+    """What completed commits say, of all or of one time."""
+    for instant in timeline:
+        if instant.is_completed and instant.action in COMMIT_ACTIONS and instant_time in (None, instant.requested_time):
+            yield timeline.read_commit_metadata(instant)

@@ -1,0 +1,189 @@
+"""Make folders partitions again whose ``.hoodie_partition_metadata`` is lost or damaged.
+
+Without it a folder is no partition to anybody who lists the table, and its rows are not seen.
+
+Hudi: org.apache.hudi.cli.commands.RepairsCommand.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+
+import attrs
+
+from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.model.partition_metadata import (
+    PARTITION_METAFILE_NAMES,
+    HoodiePartitionMetadata,
+    partition_depth,
+    read_partition_metadata,
+)
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_summary import SummaryTable
+from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
+from hoodie.storage import storage_path
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, list_base_files
+
+__all__ = ["MetafileProblem", "PartitionMetafileRepair", "PartitionMetafileRepairs", "repair_partition_metadata"]
+
+logger = logging.getLogger(__name__)
+
+_TEXT, _PARQUET, _ORC = PARTITION_METAFILE_NAMES
+
+
+class MetafileProblem(StrEnum):
+    """What is wrong with a folder's metadata file."""
+
+    MISSING = "missing"
+    DAMAGED = "damaged"
+    WRONG_DEPTH = "wrong depth"
+    HIDES_OTHERS = "hides partitions in it"
+
+
+@attrs.frozen
+class PartitionMetafileRepair:
+    """One folder.
+
+    Attributes:
+        partition_path: The folder.
+        problem: What was wrong.
+        file_name: The metadata file that is made anew; of `MetafileProblem.HIDES_OTHERS`, that is deleted.
+        commit_time: What it says: the oldest instant of the folder's files; "" for one that is deleted.
+        is_repairable: False where deleting it would hide files of its own folder, or of a write that is going on.
+    """
+
+    partition_path: str
+    problem: MetafileProblem
+    file_name: str
+    commit_time: str = ""
+    is_repairable: bool = True
+
+
+@attrs.frozen(repr=False)
+class PartitionMetafileRepairs(RepairResult):
+    """What was found, and done.
+
+    Attributes:
+        base_path: The table.
+        partitions: Folders with a problem.
+        is_dry_run: Whether nothing was changed.
+    """
+
+    base_path: str
+    partitions: tuple[PartitionMetafileRepair, ...]
+    is_dry_run: bool
+
+    @property
+    def headline(self) -> str:
+        """See `RepairResult`."""
+        count = sum(partition.is_repairable for partition in self.partitions)
+        done = "would be repaired" if self.is_dry_run else "repaired"
+        left = len(self.partitions) - count
+        return f"partition metadata of {count} folders of {self.base_path} {done}" + (
+            f"; {left} are left: move their files by hand" if left else ""
+        )
+
+    @property
+    def table(self) -> SummaryTable[PartitionMetafileRepair]:
+        """See `RepairResult`."""
+        return SummaryTable(PartitionMetafileRepair, self.partitions)
+
+
+def repair_partition_metadata(
+    table: str | HoodieWriteConfig, *, dry_run: bool = False, storage_options: StorageOptions | None = None
+) -> PartitionMetafileRepairs:
+    """Write the metadata files of partitions that have none, or damaged ones; takes the table's lock.
+
+    A partition is a folder with committed base files. The file is text, or an empty Parquet file where the table says
+    so (``hoodie.partition.metafile.use.base.format``); a damaged one keeps its form. A metadata file in a folder
+    without data files hides the partitions within that folder: it is deleted.
+
+    Args:
+        table: The table's folder; or, where several writers are at work, their configuration.
+        dry_run: Change nothing, and tell what would be done.
+        storage_options: Options of the storage, where the folder is given.
+
+    Raises:
+        TableNotFoundException: There is no table.
+        HoodieLockException: The lock was not given.
+        HoodieIOException: Storage failed; call again.
+    """
+    repaired = RepairedTable.open(table, storage_options, changes_rows=False)
+    meta_client = repaired.meta_client
+    with repaired.lock("repair of partition metadata"):
+        found = _look(meta_client)
+        for partition in found if not dry_run else ():
+            if partition.is_repairable:
+                _repair(meta_client, partition)
+    return PartitionMetafileRepairs(meta_client.base_path, tuple(found), dry_run)
+
+
+def _look(meta_client: HoodieTableMetaClient) -> list[PartitionMetafileRepair]:
+    listed = list_base_files(meta_client.storage, meta_client.base_path)
+    timeline = meta_client.reload_active_timeline()
+    visible = VisibleInstants.of(timeline)
+    is_quiet = not len(timeline.commits_timeline().filter_pending())
+    found: list[PartitionMetafileRepair] = []
+    hiding: dict[str, PartitionMetafileRepair] = {}
+    for partition_path, files in listed.items():
+        names = (parse_base_file_name(status.name) for status in files)
+        committed = [name.instant_time for name in names if name and visible.is_committed(name.instant_time)]
+        if not committed:
+            continue
+        problem = _problem(meta_client, partition_path)
+        if problem is not None:
+            found.append(PartitionMetafileRepair(partition_path, problem[0], problem[1], min(committed)))
+        for outer in _outer_folders(partition_path):
+            name = _metafile_of(meta_client, outer)
+            if name is not None:
+                may_go = is_quiet and outer not in listed
+                hiding[outer] = PartitionMetafileRepair(outer, MetafileProblem.HIDES_OTHERS, name, is_repairable=may_go)
+    return [*found, *(hiding[outer] for outer in sorted(hiding))]
+
+
+def _problem(meta_client: HoodieTableMetaClient, partition_path: str) -> tuple[MetafileProblem, str] | None:
+    """What is wrong, and which file mends it."""
+    try:
+        metadata = read_partition_metadata(meta_client.storage, meta_client.base_path, partition_path)
+    except HoodieCorruptedDataException:
+        return MetafileProblem.DAMAGED, _metafile_of(meta_client, partition_path) or _TEXT
+    except HoodieNotSupportedException:
+        return None
+    if metadata is None:
+        by_base_format = meta_client.table_config.partition_metafile_use_base_format
+        return MetafileProblem.MISSING, _PARQUET if by_base_format else _TEXT
+    if metadata.partition_depth != partition_depth(partition_path):
+        return MetafileProblem.WRONG_DEPTH, _metafile_of(meta_client, partition_path) or _TEXT
+    return None
+
+
+def _metafile_of(meta_client: HoodieTableMetaClient, partition_path: str) -> str | None:
+    """The metadata file that readers of a folder take."""
+    folder = storage_path.join(meta_client.base_path, partition_path)
+    there = (name for name in (_TEXT, _PARQUET, _ORC) if meta_client.storage.exists(storage_path.join(folder, name)))
+    return next(there, None)
+
+
+def _outer_folders(partition_path: str) -> list[str]:
+    """Folders between the table's and a partition; the table's own is searched whatever is in it."""
+    levels = partition_path.split("/") if partition_path else []
+    return ["/".join(levels[:depth]) for depth in range(1, len(levels))]
+
+
+def _repair(meta_client: HoodieTableMetaClient, partition: PartitionMetafileRepair) -> None:
+    path = storage_path.join(meta_client.base_path, partition.partition_path, partition.file_name)
+    if partition.problem is MetafileProblem.HIDES_OTHERS:
+        meta_client.storage.delete_file(path)
+        logger.info("deleted %s, which hid partitions", path)
+        return
+    metadata = HoodiePartitionMetadata(partition.commit_time, partition_depth(partition.partition_path))
+    content = metadata.to_parquet() if partition.file_name == _PARQUET else metadata.to_text()
+    if partition.problem is MetafileProblem.MISSING:
+        meta_client.storage.create_if_absent(path, content)
+    else:
+        meta_client.storage.replace(path, content)
+    logger.info("wrote %s, which was %s", path, partition.problem)

@@ -1,0 +1,139 @@
+"""What all repairs need: the table, its lock, and results that print."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from hoodie.client.transaction.transaction_manager import TransactionManager
+from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.table.table_meta_client import METAFOLDER_NAME, HoodieTableMetaClient
+from hoodie.common.table.table_summary import SummaryTable
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieCommitException
+from hoodie.storage import storage_path
+from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_options import StorageOptions
+
+__all__ = ["RepairResult", "RepairedTable", "list_base_files"]
+
+
+@attrs.frozen
+class RepairedTable:
+    """A table that is looked at and repaired.
+
+    Attributes:
+        config: Of its writers, as far as it is known.
+        meta_client: The table.
+    """
+
+    config: HoodieWriteConfig
+    meta_client: HoodieTableMetaClient
+
+    @classmethod
+    def open(
+        cls,
+        table: str | HoodieWriteConfig,
+        storage_options: StorageOptions | None = None,
+        changes_rows: bool = True,
+    ) -> RepairedTable:
+        """Load a table that hoodie may change.
+
+        Args:
+            table: The table's folder, or the configuration of its writers.
+            storage_options: Of the storage, where the folder is given.
+            changes_rows: Whether the repair needs a table that hoodie can write, or one that it can read.
+
+        Raises:
+            TableNotFoundException: There is no table.
+            HoodieNotSupportedException: It has a feature that a repair could break.
+        """
+        config = (
+            table
+            if isinstance(table, HoodieWriteConfig)
+            else HoodieWriteConfig.from_properties(table, {}, storage_options)
+        )
+        meta_client = HoodieTableMetaClient.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        if changes_rows:
+            meta_client.table_config.check_writable()
+        else:
+            meta_client.table_config.check_readable()
+        return cls(config, meta_client)
+
+    @contextmanager
+    def lock(self, what: str) -> Iterator[None]:
+        """Hold the table's lock, where its writers have one; what is inside looks at the table anew.
+
+        Args:
+            what: What is being done, for the log.
+
+        Raises:
+            HoodieLockException: The lock was not given.
+            HoodieCommitException: A restore is pending.
+        """
+        transactions = TransactionManager(self.config)
+        try:
+            with transactions.transaction(self.meta_client, what):
+                self.refuse_pending_restore(what)
+                yield
+        finally:
+            transactions.close()
+
+    def refuse_pending_restore(self, what: str) -> None:
+        """Nothing is repaired half-way through a restore.
+
+        Raises:
+            HoodieCommitException: One is pending.
+        """
+        timeline = self.meta_client.reload_active_timeline()
+        restore = timeline.filter_actions(Action.RESTORE).filter_pending().first_instant
+        if restore is not None:
+            raise HoodieCommitException(
+                f"{what} of {self.meta_client.base_path}: restore {restore.requested_time} is pending; finish it first"
+            )
+
+
+class RepairResult(ABC):
+    """What a repair found and did; prints as one line, and a table below it."""
+
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """The one line."""
+
+    @property
+    @abstractmethod
+    def table(self) -> SummaryTable[Any]:
+        """The rows."""
+
+    def __repr__(self) -> str:
+        rows = self.table
+        return f"{self.headline}\n{rows!r}" if len(rows) else self.headline
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self.headline}</p>{self.table._repr_html_() if len(self.table) else ''}"
+
+
+def list_base_files(storage: HoodieStorage, base_path: str) -> dict[str, list[FileStatus]]:
+    """Partition path to the base files in its folder, whatever their instants, in folders that are no partitions too.
+
+    Args:
+        storage: The table's storage.
+        base_path: The table's folder.
+    """
+    found: dict[str, list[FileStatus]] = defaultdict(list)
+    top = storage.list_directory(base_path)
+    listings: list[Sequence[FileStatus]] = [[status for status in top if not status.is_directory]]
+    listings += [
+        storage.list_files(status.path) for status in top if status.is_directory and status.name != METAFOLDER_NAME
+    ]
+    for status in (status for listing in listings for status in listing):
+        if parse_base_file_name(status.name) is not None:
+            found[storage_path.relative_to(base_path, storage_path.parent(status.path))].append(status)
+    return dict(sorted(found.items()))

@@ -1,0 +1,368 @@
+"""Make ``hoodie.properties`` again, from its backup, or from what the user and the table's files say.
+
+Hudi: org.apache.hudi.cli.commands.RepairsCommand (repair overwrite-hoodie-props, repair recover-table).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from enum import StrEnum
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.fs.file_names import parse_log_file_name
+from hoodie.common.model.field_path import top_level_name
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
+from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, PROPERTIES_FILE_NAME, HoodieTableConfig
+from hoodie.common.table.table_features import KEY_GENERATORS
+from hoodie.common.table.table_meta_client import METAFOLDER_NAME
+from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.table_schema_resolver import TableSchemaResolver
+from hoodie.common.table.table_summary import SummaryTable
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieNotSupportedException,
+    InvalidTableException,
+    TableNotFoundException,
+)
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.keygen.key_generator import create_key_generator
+from hoodie.storage import storage_path
+from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.repair.repaired_table import RepairResult
+
+__all__ = ["PropertiesSource", "RebuiltProperties", "RebuiltProperty", "rebuild_table_properties"]
+
+logger = logging.getLogger(__name__)
+
+_DAMAGED_SUFFIX = ".damaged"
+_CHECKED_FILES = 3
+_CHECKED_ROWS = 1000
+_KEY_GENERATOR = "hoodie.table.keygenerator.class"
+_PARTITION_FIELDS = "hoodie.table.partition.fields"
+_TO_BE_TOLD: Mapping[str, str] = {
+    "hoodie.table.name": "the table's name",
+    "hoodie.table.recordkey.fields": "the columns of the record key, with commas between them",
+    _PARTITION_FIELDS: 'the columns of the partition path, "" for none',
+    "hoodie.table.precombine.field": 'the ordering column, "" for none',
+    _KEY_GENERATOR: "such as org.apache.hudi.keygen.SimpleKeyGenerator",
+    "hoodie.compaction.payload.class": "how records merge, such as DefaultHoodieRecordPayload; "
+    '"" where Hudi made the table and stored none',
+    "hoodie.table.timeline.timezone": "UTC, as hoodie makes tables; LOCAL where Hudi made it with its default",
+    "hoodie.datasource.write.hive_style_partitioning": "true for folders as region=asia",
+    "hoodie.datasource.write.partitionpath.urlencode": "true where partition values are escaped in folders",
+}
+"""What no file of a table says."""
+_ONLY_OF_PARTITIONS = frozenset(
+    {"hoodie.datasource.write.hive_style_partitioning", "hoodie.datasource.write.partitionpath.urlencode"}
+)
+
+
+class PropertiesSource(StrEnum):
+    """Where the properties come from."""
+
+    INTACT = "intact"
+    BACKUP = "backup"
+    REBUILT = "rebuilt"
+
+
+@attrs.frozen
+class RebuiltProperty:
+    """One property.
+
+    Attributes:
+        key: Its key.
+        value: Its value.
+        source: Who says so: ``given``, ``the file``, ``the backup``, ``the timeline``, ``the newest commit`` or ``the
+            base files``.
+    """
+
+    key: str
+    value: str
+    source: str
+
+
+@attrs.frozen(repr=False)
+class RebuiltProperties(RepairResult):
+    """The properties, and where they come from.
+
+    Attributes:
+        base_path: The table.
+        source: INTACT: nothing was to be done. BACKUP: the file was made again from ``hoodie.properties.backup``.
+            REBUILT: from what was given and what files say.
+        properties: All of them; the checksum comes last.
+        checked_rows: Rows of base files whose stored keys and folders were compared with what these properties make.
+        problem: What was wrong with the file, "" for nothing.
+        is_dry_run: Whether nothing was changed.
+    """
+
+    base_path: str
+    source: PropertiesSource
+    properties: tuple[RebuiltProperty, ...]
+    checked_rows: int = 0
+    problem: str = ""
+    is_dry_run: bool = False
+
+    @property
+    def headline(self) -> str:
+        """See `RepairResult`."""
+        if self.source is PropertiesSource.INTACT:
+            return f"the properties of {self.base_path} are intact: nothing to do"
+        done = "would be made again" if self.is_dry_run else "were made again"
+        text = f"the properties of {self.base_path} {done}"
+        if self.source is PropertiesSource.BACKUP:
+            return f"{text} from their backup ({self.problem})"
+        return f"{text} ({self.problem}); {self.checked_rows} rows agree with them"
+
+    @property
+    def table(self) -> SummaryTable[RebuiltProperty]:
+        """See `RepairResult`."""
+        return SummaryTable(RebuiltProperty, self.properties)
+
+
+def rebuild_table_properties(
+    base_path: str,
+    *,
+    properties: Mapping[str, str] | None = None,
+    check_rows: bool = True,
+    dry_run: bool = False,
+    storage_options: StorageOptions | None = None,
+) -> RebuiltProperties:
+    """Make the properties file of a copy-on-write table of version 6 that lost it; a good one is left as it is.
+
+    A good backup is taken. Otherwise what the files tell is taken from them (table type and version, timeline layout,
+    archive folder, meta fields, schema), and everything else must be given: a wrong key or partitioning would make
+    later writes add records where they should change some. Keys and folders of some stored rows are compared with what
+    the new properties make.
+
+    Nobody may write to the table meanwhile. A damaged file is kept as ``hoodie.properties.damaged``.
+
+    Args:
+        base_path: The table's folder.
+        properties: Table properties, as ``hoodie.properties`` has them; "" for one that the table does not have.
+        check_rows: False takes properties that disagree with stored rows (records that a global index left in their
+            old partition do).
+        dry_run: Change nothing, and tell what would be written.
+        storage_options: Options of the storage.
+
+    Raises:
+        TableNotFoundException: There is no ``.hoodie`` folder.
+        HoodieConfigException: Properties are missing, all of which are named, or the file is intact and says otherwise.
+        InvalidTableException: Stored rows disagree with the properties, or nothing was ever committed.
+        HoodieNotSupportedException: The table is not copy-on-write, or of another version.
+        HoodieIOException: Storage failed; call again.
+    """
+    path = storage_path.normalise_path(base_path)
+    storage = open_storage(path, storage_options)
+    meta_path = storage_path.join(path, METAFOLDER_NAME)
+    given = dict(properties or {})
+    if not storage.list_directory(meta_path):
+        raise TableNotFoundException(
+            f"There is no Hudi table at {path}: {meta_path} is empty or missing. Make one by "
+            "HoodieTableMetaClient.init_table"
+        )
+    found = HoodieTableConfig.inspect(storage, path)
+    if isinstance(found, HoodieTableConfig):
+        _refuse_contradictions(found, given, path)
+        return RebuiltProperties(path, PropertiesSource.INTACT, _told_by("the file", found.properties))
+    problem = found or "the file is missing"
+    backup = HoodieTableConfig.inspect(storage, path, PROPERTIES_BACKUP_FILE_NAME)
+    if isinstance(backup, HoodieTableConfig):
+        _refuse_contradictions(backup, given, path)
+        if not dry_run:
+            HoodieTableConfig.update(storage, path, {})
+        told = _told_by("the backup", backup.properties)
+        return RebuiltProperties(path, PropertiesSource.BACKUP, told, problem=problem, is_dry_run=dry_run)
+    rebuilding = _Rebuilding(storage, path, given)
+    told, checked_rows = rebuilding.tell(check_rows)
+    if not dry_run:
+        _write(storage, path, {entry.key: entry.value for entry in told})
+        told = _with_stored_checksum(told, storage, path)
+    return RebuiltProperties(path, PropertiesSource.REBUILT, told, checked_rows, problem, dry_run)
+
+
+def _refuse_contradictions(found: HoodieTableConfig, given: Mapping[str, str], base_path: str) -> None:
+    stored = {key: found.properties.get(key, "") for key in given}
+    differ = [f"{key} = {stored[key]!r}" for key in given if stored[key] != given[key]]
+    if differ:
+        raise HoodieConfigException(
+            f"the properties of {base_path} are there and say otherwise than was given: {', '.join(differ)}; nothing "
+            "was changed"
+        )
+
+
+def _told_by(source: str, properties: Mapping[str, str]) -> tuple[RebuiltProperty, ...]:
+    return tuple(RebuiltProperty(key, value, source) for key, value in properties.items())
+
+
+def _write(storage: HoodieStorage, base_path: str, properties: Mapping[str, str]) -> None:
+    """Keep what is damaged, then put the file in its place."""
+    path = storage_path.join(base_path, METAFOLDER_NAME, PROPERTIES_FILE_NAME)
+    try:
+        storage.replace(path + _DAMAGED_SUFFIX, storage.read(path))
+        storage.delete_file(path)
+    except FileNotFoundError:
+        logger.debug("%s is missing", path)
+    storage.delete_file(storage_path.join(base_path, METAFOLDER_NAME, PROPERTIES_BACKUP_FILE_NAME))
+    HoodieTableConfig.create(storage, base_path, properties)
+    logger.warning("made %s again", path)
+
+
+def _with_stored_checksum(
+    told: tuple[RebuiltProperty, ...], storage: HoodieStorage, base_path: str
+) -> tuple[RebuiltProperty, ...]:
+    sources = {entry.key: entry.source for entry in told}
+    stored = HoodieTableConfig.load(storage, base_path).properties
+    return tuple(RebuiltProperty(key, value, sources.get(key, "checksum")) for key, value in stored.items())
+
+
+class _Rebuilding:
+    """The properties of one table on their way."""
+
+    def __init__(self, storage: HoodieStorage, base_path: str, given: Mapping[str, str]) -> None:
+        self._storage = storage
+        self._base_path = base_path
+        self._given = given
+        self._meta_path = storage_path.join(base_path, METAFOLDER_NAME)
+        self._told: dict[str, RebuiltProperty] = {}
+
+    def tell(self, check_rows: bool) -> tuple[tuple[RebuiltProperty, ...], int]:
+        """The properties, and how many rows agree with them."""
+        self._refuse_what_is_missing()
+        timeline = self._timeline()
+        view = HoodieTableFileSystemView(FileSystemBackedTableMetadata(self._storage, self._base_path), timeline)
+        for key, value in self._given.items():
+            if value:
+                self._add(key, value, "given")
+        self._add("hoodie.table.type", "COPY_ON_WRITE", "the timeline")
+        self._add("hoodie.table.version", "6", "the timeline")
+        self._add("hoodie.timeline.layout.version", "1", "the timeline")
+        self._add("hoodie.archivelog.folder", "archived", "the timeline")
+        known = HoodieTableConfig({key: entry.value for key, entry in self._told.items()})
+        avro = TableSchemaResolver(self._storage, self._base_path, timeline, view, known).load_avro_schema()
+        if avro is None:
+            raise InvalidTableException(f"no commit and no base file of {self._base_path} tells its columns")
+        self._add("hoodie.table.create.schema", avro, "the newest commit")
+        schema = to_arrow(avro)
+        self._refuse_unknown_columns(known, schema)
+        self._add("hoodie.datasource.write.drop.partition.columns", "false", "the newest commit")
+        files = self._some_files(view)
+        if files and not self._has_meta_fields(files[0][1]):
+            self._add("hoodie.populate.meta.fields", "false", "the base files")
+        config = HoodieTableConfig({key: entry.value for key, entry in self._told.items()})
+        config.check_readable()
+        rows = self._check_rows(config, schema, files) if check_rows else 0
+        return tuple(self._told.values()), rows
+
+    def _add(self, key: str, value: str, source: str) -> None:
+        """What was given goes first."""
+        if key not in self._told:
+            self._told[key] = RebuiltProperty(key, value, source)
+
+    def _refuse_what_is_missing(self) -> None:
+        has_partitions = bool(self._given.get(_PARTITION_FIELDS))
+        missing = [
+            f"{key} ({hint})"
+            for key, hint in _TO_BE_TOLD.items()
+            if key not in self._given and (has_partitions or key not in _ONLY_OF_PARTITIONS)
+        ]
+        strange = [key for key in self._given if not key.startswith("hoodie.")]
+        if missing or strange:
+            lines = "".join(f"\n  - {line}" for line in missing)
+            raise HoodieConfigException(
+                f"the properties of {self._base_path} cannot be made again without guessing; nothing was changed. Give"
+                f"{lines}" + (f"\nand leave out {', '.join(strange)}: no table properties" if strange else "")
+            )
+
+    def _timeline(self) -> HoodieActiveTimeline:
+        if self._storage.exists(storage_path.join(self._meta_path, "timeline")):
+            raise HoodieNotSupportedException(
+                f"{self._meta_path}/timeline is of a table of version 8 or later, which hoodie does not write: repair "
+                "it with Hudi"
+            )
+        timeline = HoodieActiveTimeline.load(self._storage, self._meta_path, timeline_layout(1))
+        if len(timeline.filter_actions(Action.DELTA_COMMIT, Action.COMPACTION)):
+            raise HoodieNotSupportedException(
+                f"{self._base_path} has delta commits, so it is a merge-on-read table: repair it with Hudi"
+            )
+        if not len(timeline.commits_timeline().filter_completed_instants()):
+            raise InvalidTableException(
+                f"nothing was committed to {self._base_path}: make it anew by HoodieTableMetaClient.init_table"
+            )
+        return timeline
+
+    def _refuse_unknown_columns(self, config: HoodieTableConfig, schema: pa.Schema) -> None:
+        named = [*config.record_key_fields, *config.partition_fields, *config.ordering_fields]
+        unknown = [name for name in named if top_level_name(schema, name.partition(":")[0]) not in schema.names]
+        if unknown:
+            raise InvalidTableException(
+                f"the newest commit of {self._base_path} has no column {', '.join(unknown)}; it has "
+                f"{', '.join(schema.names)}. Nothing was changed"
+            )
+
+    def _some_files(self, view: HoodieTableFileSystemView) -> list[tuple[str, HoodieBaseFile]]:
+        """Base files of different partitions."""
+        found = []
+        for partition_path in view.list_partitions():
+            listing = self._storage.list_directory(storage_path.join(self._base_path, partition_path))
+            if any(parse_log_file_name(status.name) is not None for status in listing):
+                raise HoodieNotSupportedException(
+                    f"partition '{partition_path}' of {self._base_path} has log files, so it is a merge-on-read table: "
+                    "repair it with Hudi"
+                )
+            found += [(partition_path, base_file) for base_file in view.latest_base_files(partition_path)[:1]]
+            if len(found) >= _CHECKED_FILES:
+                break
+        return found
+
+    def _has_meta_fields(self, base_file: HoodieBaseFile) -> bool:
+        with HoodieParquetReader(self._storage, base_file.path) as reader:
+            try:
+                keys = reader.read_record_keys()
+            except HoodieException:
+                return False
+        return not len(keys) or keys.null_count < len(keys)
+
+    def _check_rows(self, config: HoodieTableConfig, schema: pa.Schema, files: list[tuple[str, HoodieBaseFile]]) -> int:
+        """Compare keys and folders of stored rows with what the properties make; how many rows that were."""
+        if str(config.key_generator_class) not in KEY_GENERATORS:
+            logger.warning("keys of %s are made by %s: not checked", self._base_path, config.key_generator_class)
+            return 0
+        full = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
+        checked = 0
+        for partition_path, base_file in files:
+            with HoodieParquetReader(self._storage, base_file.path) as reader:
+                rows = next(reader.iter_batches(None, full, batch_rows=_CHECKED_ROWS), None)
+            if rows is None or not rows.num_rows:
+                continue
+            batch = rows.select(schema.names)
+            made: list[str] = []
+            for prefix in (True, False):
+                generator = create_key_generator(config, prefix).bind(batch.schema)
+                keys, paths = generator.record_keys(batch), generator.partition_paths(batch)
+                stored = rows.column(RECORD_KEY_META) if config.populate_meta_fields else keys
+                same = pc.and_(pc.equal(keys, stored), pc.equal(paths, partition_path))
+                if pc.all(pc.fill_null(same, False)).as_py():
+                    break
+                wrong = pc.index(pc.fill_null(same, False), False).as_py()
+                made.append(f"'{keys[wrong].as_py()}' in '{paths[wrong].as_py()}'")
+                shown = f"'{stored[wrong].as_py()}' in '{partition_path}'"
+            else:
+                raise InvalidTableException(
+                    f"{base_file.path} of {self._base_path} has a row of key {shown}, and these properties make "
+                    f"{made[0]}: a wrong key generator, field, or form of folders was given. Nothing was changed"
+                )
+            checked += batch.num_rows
+        return checked
