@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
@@ -82,3 +83,22 @@ class TestLocalData(DataContract):
         assert found is not None
         expected = [row for bucket in range(6) for row in range(count) if row * 7 % 5 == bucket]
         assert found["row"].to_pylist() == expected
+
+    @pytest.mark.parametrize("tasks", [1, 2])
+    def test_rows_of_a_stream_are_numbered_in_the_order_of_the_input(
+        self, context: LocalEngineContext, tasks: int
+    ) -> None:
+        table = pa.table({"row": range(12)})
+        together = Barrier(2)
+
+        def in_turns(batch: pa.RecordBatch) -> pa.RecordBatch:
+            # Of each two batches that follow each other, each task gets one.
+            if tasks == 2:
+                together.wait(timeout=10)
+            return batch
+
+        data = context.to_data(iter(table.to_batches(max_chunksize=2))).map_batches(in_turns, table.schema)
+        numbered = data.coalesce(tasks).number_rows("number").persist().collect()
+        assert numbered is not None
+        assert numbered.sort_by("number")["row"].to_pylist() == list(range(12))
+        assert len(numbered["number"].unique()) == 12

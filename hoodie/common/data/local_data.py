@@ -5,6 +5,7 @@ pyarrow releases the interpreter's lock while it reads, computes and writes, so 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
@@ -21,7 +22,7 @@ from hoodie.exception import HoodieException, HoodieSchemaException
 if TYPE_CHECKING:
     from hoodie.common.engine.local_engine_context import LocalEngineContext
 
-__all__ = ["LocalData", "Partition"]
+__all__ = ["BatchStream", "LocalData", "Partition"]
 
 R = TypeVar("R")
 
@@ -39,16 +40,57 @@ _FEW_ROWS = 1 << 14
 """Rows of a batch on average below which batches are joined before rows are taken from them."""
 
 
+class BatchStream:
+    """Batches that can be read once, dealt out to the tasks that ask; it knows their places in the input.
+
+    Args:
+        batches: The input.
+    """
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = enumerate(batches)
+        self._lock = threading.Lock()
+        self._place_of_task: dict[TaskIdentity, int] = {}
+
+    def __call__(self, task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+        """A partition: each time the next batch of the input."""
+        while True:
+            with self._lock:
+                place, batch = next(self._batches, (-1, None))
+            if batch is None:
+                return
+            self._place_of_task[task] = place
+            yield batch
+
+    def place(self, task: TaskIdentity) -> int:
+        """Where in the input the batch stands that a task got last."""
+        return self._place_of_task[task]
+
+
 class LocalData(HoodieData):
     """Partitions of batches in this process.
+
+    Args:
+        context: The engine.
+        schema: Of each batch.
+        partitions: What is computed.
+        stream: Where all partitions take their batches from, each one making one: rows are numbered as they stand
+            there.
 
     Hudi: org.apache.hudi.common.data.HoodieListData. Differs: lazy, and computed by several threads.
     """
 
-    def __init__(self, context: LocalEngineContext, schema: pa.Schema, partitions: Sequence[Partition]) -> None:
+    def __init__(
+        self,
+        context: LocalEngineContext,
+        schema: pa.Schema,
+        partitions: Sequence[Partition],
+        stream: BatchStream | None = None,
+    ) -> None:
         self._context = context
         self._schema = schema
         self._partitions = list(partitions)
+        self._stream = stream
 
     @classmethod
     def from_table(cls, context: LocalEngineContext, table: pa.Table, num_partitions: int | None = None) -> LocalData:
@@ -74,7 +116,8 @@ class LocalData(HoodieData):
         def mapped(partition: Partition) -> Partition:
             return lambda task: (function(batch) for batch in partition(task))
 
-        return LocalData(self._context, schema, [mapped(partition) for partition in self._partitions])
+        partitions = [mapped(partition) for partition in self._partitions]
+        return LocalData(self._context, schema, partitions, self._stream)
 
     def map_partitions_with_index(self, function: PartitionFunction, schema: pa.Schema) -> LocalData:
         def mapped(partition: Partition) -> Partition:
@@ -83,10 +126,14 @@ class LocalData(HoodieData):
         return LocalData(self._context, schema, [mapped(partition) for partition in self._partitions])
 
     def number_rows(self, column: str) -> LocalData:
+        stream = self._stream
+
         def numbered(partition: Partition, index: int) -> Partition:
             def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
                 start = index << 40
                 for batch in partition(task):
+                    if stream is not None:
+                        start = stream.place(task) << 32  # Arrow's batches have fewer rows than that.
                     numbers = pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64))
                     start += batch.num_rows
                     yield batch.append_column(pa.field(column, pa.int64()), numbers)
@@ -201,7 +248,7 @@ class LocalData(HoodieData):
 
         bounds = [count * number // num_partitions for number in range(num_partitions + 1)]
         groups = [self._partitions[low:high] for low, high in pairwise(bounds)]
-        return LocalData(self._context, self._schema, [joined(group) for group in groups])
+        return LocalData(self._context, self._schema, [joined(group) for group in groups], self._stream)
 
     def repartition_by(self, columns: Sequence[str], num_partitions: int) -> LocalData:
         self._check_columns(columns)
@@ -246,6 +293,7 @@ class LocalData(HoodieData):
             return pa.Table.from_batches(partition(task), self._schema)
 
         self._partitions = [_table_partition(table) for table in self._run(compute)]
+        self._stream = None
         return self
 
     def unpersist(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from hoodie.common.data.local_data import LocalData
+from hoodie.common.data.local_data import BatchStream, LocalData
 from hoodie.common.data.record_source import record_batches, with_tags
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
@@ -79,18 +79,8 @@ class LocalEngineContext(HoodieEngineContext):
         source = record_batches(with_tags(records) if is_tagged else records, schema)
         if source.table is not None:
             return LocalData.from_table(self, source.table)
-        lock = threading.Lock()
-        batches = source.batches
-
-        def next_batches(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
-            while True:
-                with lock:
-                    batch = next(batches, None)
-                if batch is None:
-                    return
-                yield batch
-
-        return LocalData(self, source.schema, [next_batches] * self._parallelism)
+        stream = BatchStream(source.batches)
+        return LocalData(self, source.schema, [stream] * self._parallelism, stream)
 
     def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
         for job in self._jobs:
