@@ -6,9 +6,10 @@ JAVA = JAVA_HOME=$$(.ci/java_home .venv) PYSPARK_PYTHON=$(CURDIR)/$(PY)
 JAVA35 = JAVA_HOME=$$(.ci/java_home .venv35) PYSPARK_PYTHON=$(CURDIR)/$(PY35)
 # Tests without a JVM share the cores.
 PARALLEL := -n auto --dist worksteal
+HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-charts clean
+.PHONY: help setup quickstart test check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
@@ -17,7 +18,8 @@ help:
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"
 	@echo "make interop        tests beside real Hudi 0.15.0 and 1.2.0; interop-smoke: a part of them"
-	@echo "make bench          the quick benchmarks; bench-charts saves and draws their figures in docs/benchmarks"
+	@echo "make bench          the quick benchmarks; bench-charts saves and draws figures in docs/benchmarks"
+	@echo "make bench-hudi     4M rows beside real Hudi 1.2.0 on Spark 3.5: an hour; bench-charts draws its figures too"
 	@echo "make setup          only make .venv; make clean removes all environments"
 
 .venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt
@@ -77,9 +79,19 @@ interop-smoke: .venv/.stamp .venv35/.stamp
 bench: .venv/.benchmarks
 	$(PY) -m benchmarks.bloom_filter
 	$(PY) -m benchmarks.local_upsert --profile
+	$(PY) -m benchmarks.indexes --rows 400000
+	$(PY) -m benchmarks.scaling --runs 1 --unit-rows 50000
+	$(JAVA) $(PY) -m benchmarks.spark_upsert --rows 200000 --engines parquet,hoodie --index SIMPLE,BLOOM,BUCKET --profile
+
+bench-hudi: .venv35/.stamp
+	.ci/fetch_bundles
+	$(JAVA35) HOODIE_HUDI_BUNDLE=$(HUDI_1_2) $(PY35) -m benchmarks.spark_upsert --index SIMPLE,BLOOM,BUCKET --profile \
+		--json docs/benchmarks/spark_upsert.json
 
 bench-charts: .venv/.benchmarks
 	$(PY) -m benchmarks.local_upsert --json docs/benchmarks/local_upsert.json
+	$(PY) -m benchmarks.indexes --rows 400000 --json docs/benchmarks/indexes.json
+	$(PY) -m benchmarks.scaling --runs 3 --json docs/benchmarks/scaling.json
 	$(PY) -m benchmarks.charts
 
 clean:

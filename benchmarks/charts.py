@@ -2,56 +2,154 @@
 
     python -m benchmarks.charts [docs/benchmarks/local_upsert.json ...]
 
-Needs matplotlib (extra ``benchmarks``). A bar is a median, its line goes from the fastest to the slowest run.
+Needs matplotlib (extra ``benchmarks``). Draws the files of `local_upsert`, `spark_upsert` and other programs that save
+timings, of `scaling` and of `indexes`. A bar is a median, its line goes from the fastest to the slowest run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = ["draw"]
+__all__ = ["Bar", "Panel", "draw", "panels_of"]
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 OURS, OTHERS, FLOOR = "#1f6f8b", "#b8bec6", "#5f6b7a"
+ENGINES = ("parquet ", "hoodie ", "hudi ")
+SECONDS = "seconds, median; the line shows the fastest and the slowest run"
+
+
+@attrs.frozen
+class Bar:
+    """One bar.
+
+    Attributes:
+        name: What was measured.
+        value: The median.
+        spread: The lowest and the highest value.
+        text: What stands at its end.
+    """
+
+    name: str
+    value: float
+    spread: tuple[float, float]
+    text: str
+
+    @classmethod
+    def of_runs(cls, name: str, median: float, values: Iterable[float]) -> Bar:
+        """A bar of several runs."""
+        known = list(values)
+        return cls(name, median, (min(known), max(known)), f"{median:.2f}")
+
+
+@attrs.frozen
+class Panel:
+    """Bars with a common axis.
+
+    Attributes:
+        bars: From top to bottom.
+        label: Of the axis.
+        title: Above the bars.
+    """
+
+    bars: Sequence[Bar]
+    label: str
+    title: str = ""
+
+
+def panels_of(figures: dict[str, Any]) -> list[list[Panel]]:
+    """What is drawn of a file of figures: rows of panels, none for files of other programs.
+
+    Args:
+        figures: What a program saved.
+    """
+    if "timings" in figures:
+        return [[_of_timings(figures["timings"])]]
+    parts = [name for name in ("table", "input", "cores", "files") if name in figures]
+    if parts:
+        return [_of_part(name, figures[name]) for name in parts]
+    kinds = [kind for kind in ("growing", "random") if any(name.startswith(f"{kind} ") for name in figures)]
+    return [_of_indexes(kind, figures) for kind in kinds]
+
+
+def _of_timings(timings: Sequence[dict[str, Any]]) -> Panel:
+    """Timings; where engines do the same, one below the other."""
+    operations = [_operation(timing["name"]) for timing in timings]
+    if len(set(operations)) < len(operations):
+        first = {operation: operations.index(operation) for operation in operations}
+        timings = sorted(timings, key=lambda timing: first[_operation(timing["name"])])
+        ours = [
+            operation for timing in timings if _is_ours(timing["name"]) for operation in [_operation(timing["name"])]
+        ]
+        known = {operation: place for place, operation in enumerate(ours)}
+        timings = sorted(timings, key=lambda timing: known.get(_operation(timing["name"]), -1))
+    return Panel([Bar.of_runs(t["name"], t["median_seconds"], t["seconds"]) for t in timings], SECONDS)
+
+
+def _operation(name: str) -> str:
+    return next((name.removeprefix(engine) for engine in ENGINES if name.startswith(engine)), name)
+
+
+def _of_part(part: str, figures: dict[str, dict[str, Any]]) -> list[Panel]:
+    """A part of `scaling`: seconds and memory."""
+    seconds = [Bar.of_runs(name, figure["seconds"], figure["spread"]) for name, figure in figures.items()]
+    memory = [
+        Bar(name, figure["peak_mb"], tuple(figure["peak_spread_mb"]), f"{figure['peak_mb']:.0f}")
+        for name, figure in figures.items()
+    ]
+    titles = {
+        "table": "a table of 1, 4, 16 units, the same upsert",
+        "input": "1 to 8 times the input, the same table",
+        "cores": "one and two cores",
+        "files": "planning on 10,000 base files",
+    }
+    return [Panel(seconds, "seconds", titles[part]), Panel(memory, "peak memory, MB")]
+
+
+def _of_indexes(kind: str, figures: dict[str, Any]) -> list[Panel]:
+    """The indexes on keys of one kind: CPU of the look-up and of the upsert."""
+    found = {name.removeprefix(f"{kind} "): figure for name, figure in figures.items() if name.startswith(f"{kind} ")}
+
+    def bars(figure_name: str) -> list[Bar]:
+        values = {name: figure[figure_name] for name, figure in found.items()}
+        return [Bar(name, value, (value, value), f"{value:.2f}") for name, value in values.items()]
+
+    return [
+        Panel(bars("planning_cpu"), "CPU seconds of the look-up", f"{kind} keys"),
+        Panel(bars("upsert_cpu"), "CPU seconds of the upsert"),
+    ]
 
 
 def draw(path: Path) -> list[Path]:
-    """Draw one file of figures, as `benchmarks.measure.write_json` writes it.
+    """Draw one file of figures.
 
     Args:
         path: The JSON file.
 
     Returns:
-        The charts.
+        The charts; none where nothing is known of such a file.
     """
     figures: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    timings = figures["timings"]
-    figure = Figure(figsize=(9, 1.2 + 0.3 * len(timings)), layout="constrained")
-    axes = figure.add_subplot()
-    medians = [timing["median_seconds"] for timing in timings]
-    below = [median - min(timing["seconds"]) for median, timing in zip(medians, timings, strict=True)]
-    above = [max(timing["seconds"]) - median for median, timing in zip(medians, timings, strict=True)]
-    names = [timing["name"] for timing in timings]
-    places = range(len(names))
-    axes.barh(
-        places, medians, xerr=[below, above], color=[_color(name) for name in names], ecolor="#333333", height=0.7
-    )
-    axes.set_yticks(places, names)
-    axes.invert_yaxis()
-    axes.set_xlabel("seconds, median; the line shows the fastest and the slowest run")
-    longest = max(max(timing["seconds"]) for timing in timings)
-    axes.set_xlim(0, longest * 1.12)
-    for place, timing in zip(places, timings, strict=True):
-        axes.text(max(timing["seconds"]) + longest * 0.01, place, f"{timing['median_seconds']:.2f}", va="center")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    sizes = ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in figures["sizes"].items())
+    rows = panels_of(figures)
+    if not rows:
+        return []
+    heights = [0.9 + 0.3 * max(len(panel.bars) for panel in row) for row in rows]
+    figure = Figure(figsize=(9, 0.3 + sum(heights)), layout="constrained")
+    grid = figure.subplots(len(rows), len(rows[0]), squeeze=False, height_ratios=heights)
+    for row, line in zip(rows, grid, strict=True):
+        for place, (panel, axes) in enumerate(zip(row, line, strict=True)):
+            _draw_panel(panel, axes, with_names=not place)
+    given = figures.get("sizes") or {name: value for name, value in figures.items() if isinstance(value, int)}
+    sizes = ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in given.items())
     figure.suptitle(f"{path.stem.replace('_', ' ')} ({sizes})\n{figures['machine']}", fontsize=9, x=0.01, ha="left")
     charts = [path.with_suffix(suffix) for suffix in (".svg", ".png")]
     # The same figures give the same bytes.
@@ -61,10 +159,40 @@ def draw(path: Path) -> list[Path]:
     return charts
 
 
+def _draw_panel(panel: Panel, axes: Axes, with_names: bool) -> None:
+    bars = panel.bars
+    places = range(len(bars))
+    below = [bar.value - bar.spread[0] for bar in bars]
+    above = [bar.spread[1] - bar.value for bar in bars]
+    axes.barh(
+        places,
+        [bar.value for bar in bars],
+        xerr=[below, above],
+        color=[_color(bar.name) for bar in bars],
+        ecolor="#333333",
+        height=0.7,
+    )
+    axes.set_yticks(places, [bar.name if with_names else "" for bar in bars])
+    axes.invert_yaxis()
+    axes.set_xlabel(panel.label)
+    axes.set_title(panel.title, fontsize=9, loc="left")
+    longest = max(bar.spread[1] for bar in bars) or 1.0
+    axes.set_xlim(0, longest * 1.12)
+    for place, bar in zip(places, bars, strict=True):
+        axes.text(bar.spread[1] + longest * 0.01, place, bar.text, va="center", fontsize=9)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith("hoodie")
+
+
 def _color(name: str) -> str:
-    if name.startswith("hoodie"):
-        return OURS
-    return FLOOR if "floor" in name or name.startswith("parquet") else OTHERS
+    if "floor" in name or name.startswith("parquet"):
+        return FLOOR
+    peers = ("hudi", "deltalake", "duckdb", "lance")
+    return OTHERS if name.startswith(peers) else OURS
 
 
 def main() -> None:
@@ -72,8 +200,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, default=sorted(FOLDER.glob("*.json")))
     for path in parser.parse_args().files:
-        if "timings" in json.loads(path.read_text(encoding="utf-8")):
-            print(*draw(path))
+        charts = draw(path)
+        if not charts:
+            print(f"{path}: nothing is known of figures like these", file=sys.stderr)
+        print(*charts)
 
 
 if __name__ == "__main__":

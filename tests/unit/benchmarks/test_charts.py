@@ -1,0 +1,63 @@
+"""Charts are drawn of what the benchmark programs save."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from benchmarks.charts import draw, panels_of
+
+RUN = {"seconds": 2.0, "spread": [1.0, 3.0], "cpu_seconds": 2.0, "peak_mb": 200.0, "peak_spread_mb": [190.0, 210.0]}
+
+
+def timing(name: str) -> dict[str, Any]:
+    return {"name": name, "median_seconds": 2.0, "seconds": [1.0, 2.0, 4.0], "profile": []}
+
+
+def test_what_engines_do_alike_stands_together() -> None:
+    names = ["parquet bulk_insert", "hoodie bulk_insert", "hoodie upsert (BLOOM)", "hudi bulk_insert"]
+    ((panel,),) = panels_of({"timings": [timing(name) for name in [*names, "hudi upsert (BLOOM)"]]})
+    assert [bar.name for bar in panel.bars] == [
+        "parquet bulk_insert",
+        "hoodie bulk_insert",
+        "hudi bulk_insert",
+        "hoodie upsert (BLOOM)",
+        "hudi upsert (BLOOM)",
+    ]
+    assert panel.bars[0].spread == (1.0, 4.0)
+
+
+def test_other_timings_stay_in_their_order() -> None:
+    names = ["pyarrow write (floor)", "hoodie upsert (SIMPLE)", "deltalake merge"]
+    ((panel,),) = panels_of({"timings": [timing(name) for name in names]})
+    assert [bar.name for bar in panel.bars] == names
+
+
+@pytest.mark.parametrize(
+    ("figures", "rows"),
+    [
+        ({"sizes": {"rows": 9}, "timings": [timing("a"), timing("b")]}, 1),
+        ({"runs": 1, "unit_rows": 9, "table": {"1x first": RUN, "4x first": RUN}, "files": {"BLOOM first": RUN}}, 2),
+        (
+            {
+                "rows": 9,
+                "growing SIMPLE": {"planning_cpu": 1.0, "upsert_cpu": 2.0},
+                "random SIMPLE": {"planning_cpu": 0.0, "upsert_cpu": 0.0},
+            },
+            2,
+        ),
+        ({"planning": 3}, 0),
+    ],
+)
+def test_a_file_of_figures_becomes_two_charts(tmp_path: Path, figures: dict[str, Any], rows: int) -> None:
+    path = tmp_path / "figures.json"
+    path.write_text(json.dumps({"machine": "m", **figures}))
+    assert len(panels_of(figures)) == rows
+    charts = draw(path)
+    assert [chart.suffix for chart in charts] == ([".svg", ".png"] if rows else [])
+    assert all(chart.stat().st_size for chart in charts)
