@@ -26,7 +26,8 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.util.numbered_strings import numbered_strings
 from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException
 from hoodie.io.storage.parquet_footer import KeyRange
-from hoodie.io.storage.parquet_writer import HoodieParquetWriter, ParquetSettings
+from hoodie.io.storage.parquet_settings import ParquetSettings
+from hoodie.io.storage.parquet_writer import HoodieParquetWriter
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.storage_path import join
 

@@ -6,34 +6,29 @@ reader of every Hudi release takes them. The footer carries what `hoodie.io.stor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
 import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hoodie.common.bloom.bloom_filter import BloomFilter, checked_keys
-from hoodie.common.bloom.key_blocks import BLOCK_BYTES, BLOCK_KEYS, Keys
-from hoodie.common.config.storage_config import HoodieStorageConfig
-from hoodie.common.model.record_columns import (
-    COMMIT_SEQNO_META,
-    COMMIT_TIME_META,
-    FILE_NAME_META,
-    META_COLUMNS,
-    PARTITION_PATH_META,
-    RECORD_KEY_META,
-)
+from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.bloom.key_blocks import Keys
+from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, RECORD_KEY_META
 from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
 from hoodie.io.storage.column_chunks import ColumnChunk, encoded_column, write_footer
 from hoodie.io.storage.compact_protocol import Struct
+from hoodie.io.storage.footer_keys import FooterKeys
+from hoodie.io.storage.leaf_columns import leaves
 from hoodie.io.storage.parquet_footer import KeyRange, footer_entries
+from hoodie.io.storage.parquet_settings import ParquetSettings
+from hoodie.io.storage.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial
 from hoodie.storage.output_stream import abort_stream
 
-__all__ = ["HoodieParquetWriter", "ParquetSettings", "ParquetSummary"]
+__all__ = ["HoodieParquetWriter", "ParquetSummary"]
 
 _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
@@ -41,10 +36,6 @@ _REPEATING = 0.25
 """A column whose sample has at most this share of distinct values is stored as a dictionary."""
 _STILL_REPEATING = 0.9
 """The same for a column that an older version of the file stored as a dictionary: without one it might grow by much."""
-_TRIAL_ROWS = 1 << 13
-"""Rows of a batch that are written to memory to find out what the batch takes on storage."""
-_TRIAL_SLICES = 16
-"""Places of the batch that these rows come from."""
 _DOUBT = 0.25
 """How far off such a trial may be: the share of an estimate that is added before the first row group tells."""
 _DOUBT_AFTER_ROW_GROUP = 0.08
@@ -52,60 +43,7 @@ _CERTAIN = 0.04
 """Doubt below this share of the wanted size does not count."""
 _FULL = 0.02
 """A file is full when less than this share of the wanted size is left."""
-_FOOTER_BYTES = 2048
-_FOOTER_BYTES_PER_CHUNK = 200
-_LONGEST_STATISTIC = 4096
-"""Bytes of the longest smallest or largest value that Arrow notes for a chunk and for each of its pages."""
-_PAGE_BYTES = 64
-"""Header of a page, without statistics."""
-_LEVELS_BYTES = 0.25
-"""Most that the levels of a value take: whether it is null, and where lists start."""
 _UNIQUE_COLUMNS = frozenset({RECORD_KEY_META, COMMIT_SEQNO_META})
-_REPEATED_COLUMNS = frozenset({COMMIT_TIME_META, PARTITION_PATH_META, FILE_NAME_META})
-
-
-@attrs.frozen(kw_only=True)
-class ParquetSettings:
-    """How base files are encoded.
-
-    Attributes:
-        compression: Codec, in pyarrow's spelling: none, snappy, gzip or zstd.
-        compression_level: Level of the codec; None for its default.
-        row_group_bytes: Arrow bytes of a row group, before it is encoded.
-        page_bytes: Size of a page, and of a dictionary.
-        dictionary_enabled: Whether columns that repeat are stored as dictionaries.
-    """
-
-    compression: str = "snappy"
-    compression_level: int | None = None
-    row_group_bytes: int = 120 * 1024 * 1024
-    page_bytes: int = 1024 * 1024
-    dictionary_enabled: bool = True
-
-    @classmethod
-    def from_config(cls, config: HoodieStorageConfig) -> ParquetSettings:
-        """The settings that a write's configuration asks for."""
-        return cls(
-            compression=str(config.parquet_compression_codec),
-            row_group_bytes=config.parquet_block_size,
-            page_bytes=config.parquet_page_size,
-            dictionary_enabled=config.parquet_dictionary_enabled,
-        )
-
-
-@attrs.frozen
-class _Trial:
-    """What rows take on storage.
-
-    Attributes:
-        row_bytes: Bytes that more rows multiply.
-        fixed_bytes: Bytes that every row group takes once: page headers, with the smallest and largest value.
-        statistics_bytes: Smallest and largest values of the row group, which the footer holds once more.
-    """
-
-    row_bytes: float
-    fixed_bytes: float
-    statistics_bytes: int
 
 
 @attrs.frozen
@@ -180,12 +118,10 @@ class HoodieParquetWriter:
         self._schema = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
         self._bloom_filter = bloom_filter
         self._avro_schema = avro_schema
-        self._starts_from_stored_keys = stored_keys is not None
-        self._key_range = stored_keys
+        self._footer_keys = FooterKeys(bloom_filter, stored_keys) if bloom_filter is not None else None
         self._file: pq.ParquetWriter | None = None
         self._file_schema = self._schema
         self._apart: frozenset[str] = frozenset()
-        self._new_keys: list[pa.Array] = []
         self._own_columns: frozenset[str] = frozenset()
         self._own_chunks: list[dict[str, Struct]] = []
         self._written_metadata: list[pq.FileMetaData] = []
@@ -194,15 +130,9 @@ class HoodieParquetWriter:
         self._kept_bytes = 0
         self._kept_keys = kept_keys
         self._buffer: list[pa.RecordBatch] = []
-        self._trials: list[_Trial | None] = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
-        self._buffered_plain_bytes = 0.0
-        self._row_groups = 0
-        self._leaf_count = sum(1 for field in self._schema for _ in _leaf_types(field.type))
-        self._text_leaf_count = sum(_is_text(leaf) for field in self._schema for leaf in _leaf_types(field.type))
-        self._statistics_bytes = 0
-        self._correction: float | None = None
+        self._sizes = SizeEstimate(self._schema, settings, self._encode_sample)
         self._repeating: list[str] | None = None
         self._rows_written = 0
         self._summary: ParquetSummary | None = None
@@ -232,7 +162,7 @@ class HoodieParquetWriter:
         """Length of the finished file if it got no more rows: known for row groups, an estimate for buffered rows."""
         if self._summary is not None:
             return self._summary.size_bytes
-        return int(self._stored_bytes + self._estimate_buffered() + self._footer_bytes)
+        return int(self._stored_bytes + self._kept_bytes + self._sizes.held_bytes() + self._footer_bytes())
 
     def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
         """How many rows of a batch may be appended next without the finished file growing beyond a size.
@@ -248,17 +178,17 @@ class HoodieParquetWriter:
         Returns:
             The rows to write before asking again; 0 when the file is full. A file without rows takes one at least.
         """
-        if self._most_bytes(batch) <= limit_bytes:
+        if self._stored_bytes + self._kept_bytes + self._sizes.most_bytes(batch) + self._footer_bytes() <= limit_bytes:
             return int(batch.num_rows)
-        trial = self._trial(batch)
+        trial = self._sizes.trial(batch)
         while True:
-            held = self._estimate_buffered(trial)
-            limit = max(limit_bytes - self._footer_bytes_with(trial), limit_bytes // 2)
-            doubt = _DOUBT if self._correction is None else _DOUBT_AFTER_ROW_GROUP
+            held = self._sizes.held_bytes(trial) + self._kept_bytes
+            limit = max(limit_bytes - self._footer_bytes(trial), limit_bytes // 2)
+            doubt = _DOUBT if self._sizes.correction is None else _DOUBT_AFTER_ROW_GROUP
             space = limit - self._stored_bytes
             # Held rows may take so much that the doubt about them still fits, or does not matter.
             reach = max(space / (1 + doubt), min(space, _CERTAIN * limit / doubt))
-            rows = int((reach - held) * batch.num_rows / (trial.row_bytes * (self._correction or 1.0)))
+            rows = int((reach - held) * batch.num_rows / (trial.row_bytes * (self._sizes.correction or 1.0)))
             if rows >= batch.num_rows:
                 return int(batch.num_rows)
             if rows > 0 and reach - held >= _FULL * limit:
@@ -331,15 +261,14 @@ class HoodieParquetWriter:
         self._check_batch(batch)
         if not batch.num_rows:
             return
-        if self._bloom_filter is not None:
-            self._add_keys(self._bloom_filter, batch, keys)
+        if self._footer_keys is not None:
+            self._footer_keys.add(batch.column(RECORD_KEY_META), keys)
         if self._kept_keys is not None and self._buffered_rows >= self._kept_rows:
             self._kept_keys.append(batch.column(RECORD_KEY_META))
         self._buffer.append(batch)
-        self._trials.append(None)
+        self._sizes.hold(batch)
         self._buffered_rows += batch.num_rows
         self._buffered_bytes += batch.nbytes
-        self._buffered_plain_bytes += self._plain_bytes(batch)
         self._rows_written += batch.num_rows
         is_full = self._buffered_bytes >= self._settings.row_group_bytes or self._buffered_rows >= _ROW_GROUP_ROWS
         if is_full and self._buffered_rows >= self._kept_rows:
@@ -357,9 +286,9 @@ class HoodieParquetWriter:
         self._check_open()
         try:
             self._write_row_group()
-            if self._bloom_filter is not None:
-                self._hash_keys(self._bloom_filter)
-            key_range = self._key_range if self._rows_written else None
+            if self._footer_keys is not None:
+                self._footer_keys.finish()
+            key_range = self._footer_keys.key_range if self._footer_keys is not None and self._rows_written else None
             with _translated(self._path):
                 file = self._opened_file()
                 entries = footer_entries(self._bloom_filter, key_range, self._avro_schema)
@@ -419,31 +348,6 @@ class HoodieParquetWriter:
                     f"writing {self._path}: column {field.name} has {column.null_count} nulls, but the file allows none"
                 )
 
-    def _add_keys(self, bloom_filter: BloomFilter, batch: pa.RecordBatch, keys: Keys | None) -> None:
-        if keys is None and not self._starts_from_stored_keys:
-            keys = batch.column(RECORD_KEY_META)
-        if keys is not None and len(keys):
-            self._hash_soon(bloom_filter, checked_keys(keys))
-        ranged = keys if self._starts_from_stored_keys else batch.column(RECORD_KEY_META)
-        found = KeyRange.of(ranged) if ranged is not None else None
-        if found is not None:
-            self._key_range = found.union(self._key_range)
-
-    def _hash_soon(self, bloom_filter: BloomFilter, keys: pa.Array) -> None:
-        """Add keys to the filter many at a time: threads that hash few at a time get in each other's way."""
-        if self._new_keys and self._new_keys[0].type != keys.type:
-            self._hash_keys(bloom_filter)
-        self._new_keys.append(keys)
-        count = sum(len(part) for part in self._new_keys)
-        if count >= BLOCK_KEYS or sum(part.nbytes for part in self._new_keys) >= BLOCK_BYTES:
-            self._hash_keys(bloom_filter)
-
-    def _hash_keys(self, bloom_filter: BloomFilter) -> None:
-        """Add the keys that wait to the filter."""
-        if self._new_keys:
-            keys, self._new_keys = self._new_keys, []
-            bloom_filter.add(pa.chunked_array(keys))
-
     def _write_row_group(self) -> None:
         if not self._buffer:
             return
@@ -458,17 +362,10 @@ class HoodieParquetWriter:
             if self._own_columns:
                 self._own_chunks.append(self._write_own_columns())
             written = self._stream.tell() - before
-        tried = [trial for trial in self._trials if trial is not None]
-        if tried and len(tried) == len(self._trials):
-            fixed = max(trial.fixed_bytes for trial in tried)
-            self._correction = max(written - fixed, 1.0) / sum(trial.row_bytes for trial in tried)
-        self._row_groups += 1
-        self._statistics_bytes += _longest_statistics(self._buffer)
+        self._sizes.row_group_is_written(written)
         self._buffer = []
-        self._trials = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
-        self._buffered_plain_bytes = 0.0
         self._kept, self._kept_rows, self._kept_bytes = {}, 0, 0
 
     def _opened_file(self) -> pq.ParquetWriter:
@@ -546,20 +443,7 @@ class HoodieParquetWriter:
 
     @property
     def _options(self) -> dict[str, Any]:
-        settings = self._settings
-        return {
-            "version": "1.0",
-            "data_page_version": "1.0",
-            "compression": settings.compression,
-            "compression_level": settings.compression_level,
-            "use_dictionary": (self._repeating or []) if settings.dictionary_enabled else False,
-            "data_page_size": settings.page_bytes,
-            "dictionary_pagesize_limit": settings.page_bytes,
-            "coerce_timestamps": "us",
-            "store_schema": False,
-            "store_decimal_as_integer": False,
-            "write_statistics": True,
-        }
+        return self._settings.writer_options(self._repeating or [])
 
     def _choose_dictionary_columns(self, batches: list[pa.RecordBatch]) -> None:
         """Paths of the leaf columns that repeat, judged once by the first rows."""
@@ -570,10 +454,10 @@ class HoodieParquetWriter:
         )
         chosen = []
         for field, column in zip(self._schema, sample.columns, strict=True):
-            if field.name in _REPEATED_COLUMNS:
+            if field.name in REPEATED_COLUMNS:
                 chosen.append(field.name)
             elif field.name not in _UNIQUE_COLUMNS and field.name not in self._apart:
-                chosen += [path for path, leaf in _leaves(field.name, column) if self._repeats(path, leaf)]
+                chosen += [path for path, leaf in leaves(field.name, column) if self._repeats(path, leaf)]
         self._repeating = chosen
 
     def _repeats(self, path: str, values: pa.Array) -> bool:
@@ -587,68 +471,19 @@ class HoodieParquetWriter:
         """Bytes of the row groups that were written."""
         return int(self._stream.tell()) if self._file is not None else 0
 
-    @property
-    def _footer_bytes(self) -> int:
-        """About what the footer will take."""
-        return self._footer_bytes_with(None)
-
-    def _footer_bytes_with(self, coming: _Trial | None) -> int:
-        """About what the footer will take when such rows are appended: column chunks, schema, bloom filter."""
+    def _footer_bytes(self, coming: Trial | None = None) -> int:
+        """About what the footer will take when such rows are appended."""
         bloom = self._bloom_filter.stored_bytes * 4 // 3 if self._bloom_filter is not None else 0
-        chunks = self._leaf_count * (self._row_groups + 1)
-        held = [trial.statistics_bytes for trial in (*self._trials, coming) if trial is not None]
-        statistics = self._statistics_bytes + max(held, default=0)
-        return _FOOTER_BYTES + chunks * _FOOTER_BYTES_PER_CHUNK + statistics + bloom + len(self._avro_schema or "")
+        return self._sizes.footer_bytes(coming) + bloom + len(self._avro_schema or "")
 
-    def _most_bytes(self, batch: pa.RecordBatch) -> float:
-        """Length that the finished file does not exceed, were the rows appended."""
-        plain = self._buffered_plain_bytes + self._plain_bytes(batch)
-        # A row group has a smallest and a largest value for each page, and once more in the footer.
-        pages = plain / self._settings.page_bytes + self._leaf_count
-        texts = self._text_leaf_count and self._text_leaf_count + 1 + plain / self._settings.page_bytes
-        statistics = 2 * _LONGEST_STATISTIC * texts
-        return self._stored_bytes + self._kept_bytes + plain + pages * _PAGE_BYTES + statistics + self._footer_bytes
-
-    def _plain_bytes(self, batch: pa.RecordBatch) -> float:
-        """Bytes of rows that are neither compressed nor, but for Hudi's constant columns, stored as dictionaries."""
-        plain = batch.num_rows * self._leaf_count * _LEVELS_BYTES
-        for field, column in zip(self._schema, batch.columns, strict=True):
-            plain += column.nbytes
-            repeated = self._settings.dictionary_enabled and field.name in _REPEATED_COLUMNS
-            if pa.types.is_dictionary(column.type) and not repeated:
-                plain += _expanded_bytes(column)
-        return float(plain)
-
-    def _estimate_buffered(self, coming: _Trial | None = None) -> float:
-        """Bytes that the buffered rows will take; the fixed ones of coming rows, which share the row group, count."""
-        for number, trial in enumerate(self._trials):
-            if trial is None:
-                self._trials[number] = self._trial(self._buffer[number])
-        trials = [trial for trial in (*self._trials, coming) if trial is not None]
-        fixed = max((trial.fixed_bytes for trial in trials), default=0.0)
-        held = sum(trial.row_bytes for trial in self._trials if trial is not None)
-        return held * (self._correction or 1.0) + fixed + self._kept_bytes
-
-    def _trial(self, batch: pa.RecordBatch) -> _Trial:
-        """Bytes of a batch on storage, found out by writing some of its rows, from all over it, to memory."""
-        self._choose_dictionary_columns(self._buffer or [batch])
-        count = batch.num_rows
-        slices = [batch]
-        if count > 2 * _TRIAL_ROWS:
-            length = _TRIAL_ROWS // _TRIAL_SLICES
-            slices = [batch.slice(count * number // _TRIAL_SLICES, length) for number in range(_TRIAL_SLICES)]
-        sample = pa.Table.from_batches([_with_schema(piece, self._schema) for piece in slices], self._schema)
+    def _encode_sample(self, sample: pa.RecordBatch, rows: Sequence[pa.RecordBatch]) -> pq.FileMetaData:
+        """Write rows to memory as the file would have them."""
+        self._choose_dictionary_columns(self._buffer or [sample])
+        table = pa.Table.from_batches([_with_schema(piece, self._schema) for piece in rows], self._schema)
         sink = pa.BufferOutputStream()
         with _translated(self._path), self._start_file(sink, self._schema) as file:
-            file.write_table(sample, row_group_size=max(sample.num_rows, 1))
-        metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
-        chunks = metadata.row_group(0)
-        columns = [chunks.column(number) for number in range(chunks.num_columns)]
-        stored = sum(column.total_compressed_size for column in columns)
-        statistics = sum(_statistics_length(column.statistics) for column in columns)
-        fixed = min(statistics + len(columns) * _PAGE_BYTES, stored)
-        row_bytes = max(1.0, (stored - fixed) * count / max(sample.num_rows, 1))
-        return _Trial(row_bytes=row_bytes, fixed_bytes=float(fixed), statistics_bytes=statistics)
+            file.write_table(table, row_group_size=max(table.num_rows, 1))
+        return pq.read_metadata(pa.BufferReader(sink.getvalue()))
 
 
 @contextmanager
@@ -695,71 +530,3 @@ def _first_rows(batches: list[pa.RecordBatch], count: int = _SAMPLE_ROWS) -> Ite
             return
         yield batch.slice(0, count)
         count -= batch.num_rows
-
-
-def _leaves(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Parquet's path and the values of every leaf of a column."""
-    column_type = column.type
-    if pa.types.is_struct(column_type):
-        for field, child in zip(column_type, column.flatten(), strict=True):
-            yield from _leaves(f"{path}.{field.name}", child)
-    elif pa.types.is_map(column_type):
-        yield from _leaves(f"{path}.key_value.key", column.keys)
-        yield from _leaves(f"{path}.key_value.value", column.items)
-    elif isinstance(column, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
-        yield from _leaves(f"{path}.list.element", column.flatten())
-    else:
-        yield path, column
-
-
-def _leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
-    """Types of the leaves of a column, each of which is a column of Parquet."""
-    if not pa.types.is_nested(data_type):
-        yield data_type
-        return
-    for number in range(data_type.num_fields):
-        yield from _leaf_types(data_type.field(number).type)
-
-
-def _is_text(data_type: pa.DataType) -> bool:
-    """Whether values, and with them statistics, may be of any length."""
-    return bool(
-        pa.types.is_string(data_type)
-        or pa.types.is_large_string(data_type)
-        or pa.types.is_binary(data_type)
-        or pa.types.is_large_binary(data_type)
-    )
-
-
-def _expanded_bytes(column: pa.DictionaryArray) -> int:
-    """Bytes of the values of a dictionary column, each written out, with its length or nothing more."""
-    values = column.dictionary
-    if not len(values):
-        return 0
-    if len(values) == 1:
-        return int(len(column) * values.nbytes)
-    if not _is_text(values.type):
-        return int(len(column) * (values.nbytes // len(values) + 1))
-    lengths = pc.binary_length(values).cast(pa.int64())
-    return int(pc.sum(lengths.take(column.indices)).as_py() or 0) + 4 * len(column)
-
-
-def _longest_statistics(batches: list[pa.RecordBatch]) -> int:
-    """Most bytes that the smallest and largest values of a row group take."""
-    longest: dict[str, int] = {}
-    for batch in batches:
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            for path, leaf in _leaves(name, column):
-                values = leaf.dictionary if pa.types.is_dictionary(leaf.type) else leaf
-                if _is_text(values.type):
-                    length = pc.max(pc.binary_length(values)).as_py() or 0
-                    longest[path] = max(longest.get(path, 0), min(length, _LONGEST_STATISTIC))
-    return 2 * sum(longest.values())
-
-
-def _statistics_length(statistics: pq.Statistics | None) -> int:
-    """Bytes of the smallest and the largest value of a text column, as far as they are noted."""
-    if statistics is None or not statistics.has_min_max or statistics.physical_type != "BYTE_ARRAY":
-        return 0
-    values = (statistics.min_raw, statistics.max_raw)
-    return sum(len(value.encode()) if isinstance(value, str) else len(value) for value in values)

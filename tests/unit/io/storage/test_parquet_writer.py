@@ -17,7 +17,8 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.exception import HoodieException, HoodieIOException, HoodieKeyException, HoodieSchemaException
 from hoodie.io.storage.parquet_footer import KeyRange
 from hoodie.io.storage.parquet_reader import HoodieParquetReader, read_footer
-from hoodie.io.storage.parquet_writer import HoodieParquetWriter, ParquetSettings
+from hoodie.io.storage.parquet_settings import ParquetSettings
+from hoodie.io.storage.parquet_writer import HoodieParquetWriter
 from hoodie.storage.fsspec_storage import open_storage
 
 META = [pa.field(name, pa.string()) for name in META_COLUMNS]
