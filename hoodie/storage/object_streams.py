@@ -1,0 +1,160 @@
+"""Objects of an object store as binary files: one that is read, and one that is written."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from hoodie.exception import HoodieIOException
+from hoodie.storage.object_store_calls import CallError, ObjectStoreCalls, StoreFailure, store_error
+from hoodie.storage.object_store_settings import split_bucket
+
+try:
+    import obstore
+except ImportError:  # said by open_stores
+    obstore = None
+
+__all__ = ["ObjectReader", "ObjectUpload"]
+
+logger = logging.getLogger(__name__)
+
+_PART_BYTES = 8 * 1024 * 1024
+_PARTS_AT_ONCE = 4
+_READ_AHEAD_BYTES = 64 * 1024
+
+
+class ObjectReader:
+    """An object as a binary file: each read that the block in memory does not answer is one request of a range."""
+
+    def __init__(self, calls: ObjectStoreCalls, path: str, size: int) -> None:
+        self._calls = calls
+        self._path = path
+        self._size = size
+        self._position = 0
+        self._block_start = 0
+        self._block = b""
+        self.closed = False
+
+    def read(self, count: int = -1) -> bytes:
+        """Up to so many bytes from the position on."""
+        left = max(self._size - self._position, 0)
+        count = left if count is None or count < 0 else min(count, left)
+        start = self._position - self._block_start
+        if count and not 0 <= start <= len(self._block) - count:
+            self._fetch(count)
+            start = self._position - self._block_start
+        self._position += count
+        return self._block[start : start + count] if count else b""
+
+    def _fetch(self, count: int) -> None:
+        # Near the end of a file lies the footer, which is read from its end backwards in small pieces.
+        start = self._position
+        length = min(max(count, _READ_AHEAD_BYTES), self._size - start)
+        if length < _READ_AHEAD_BYTES:
+            start = max(self._size - _READ_AHEAD_BYTES, 0)
+            length = self._size - start
+        try:
+            self._block = self._calls.call(
+                "Reading",
+                self._path,
+                lambda stores, key: obstore.get_range(stores.plain, key, start=start, length=length).to_bytes(),
+            )
+        except FileNotFoundError as error:
+            raise HoodieIOException(f"Reading {self._path} failed: it was deleted while it was being read") from error
+        if len(self._block) != length:
+            raise HoodieIOException(
+                f"Reading {self._path} failed: of {length} bytes from {start} on {len(self._block)} came"
+            )
+        self._block_start = start
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move the position, as of a file."""
+        self._position = offset + (0, self._position, self._size)[whence]
+        return self._position
+
+    def tell(self) -> int:
+        """The position."""
+        return self._position
+
+    def size(self) -> int:
+        """The length of the object."""
+        return self._size
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def close(self) -> None:
+        """Forget what is in memory."""
+        self.closed = True
+        self._block = b""
+
+
+class ObjectUpload:
+    """An object being written: in one put when it is small, else in parts; see `OutputSink`."""
+
+    def __init__(self, calls: ObjectStoreCalls, path: str) -> None:
+        self._calls = calls
+        self._path = path
+        self._written = 0
+        self._file: Any = obstore.open_writer(
+            calls.open().streaming, split_bucket(path)[1], buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` or `abort` was called."""
+        return self._file is None
+
+    def write(self, data: object) -> int:
+        """Take bytes."""
+        if self._file is None:
+            raise HoodieIOException(f"Writing {self._path} failed: the stream is closed")
+        content = bytes(memoryview(data))  # type: ignore[arg-type]
+        self._check(self._calls.attempt(lambda: self._file.write(content)))
+        self._written += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        """Bytes taken so far."""
+        return self._written
+
+    def flush(self) -> None:
+        """Nothing: parts have a least size."""
+
+    def writable(self) -> bool:
+        """True until it is closed."""
+        return self._file is not None
+
+    def close(self) -> None:
+        """Finish the object."""
+        file, self._file = self._file, None
+        if file is not None:
+            self._check(self._calls.attempt(file.close))
+
+    def abort(self) -> None:
+        """Give the upload up; its parts are deleted."""
+        file, self._file = self._file, None
+        if file is None:
+            return
+        failure = self._calls.attempt(lambda: file.__exit__(RuntimeError, RuntimeError("given up"), None))
+        if isinstance(failure, StoreFailure):
+            logger.warning(
+                "giving up the upload of %s failed, its parts may take space until a lifecycle rule of the bucket "
+                "deletes incomplete uploads: %s",
+                self._path,
+                failure.message,
+            )
+
+    def __del__(self) -> None:
+        if getattr(self, "_file", None) is not None:
+            self.abort()
+
+    def _check(self, answer: Any) -> None:
+        if isinstance(answer, StoreFailure):
+            attempts = self._calls.retry.max_retries + 1 if answer.is_transient else 1
+            raise store_error("Writing", self._path, CallError(answer, attempts)) from None
