@@ -33,7 +33,7 @@ import pytest
 from hoodie.client.heartbeat import heartbeat_client
 from hoodie.common.engine import local_engine_context
 from hoodie.common.table import table_metadata
-from hoodie.common.table.timeline import active_timeline
+from hoodie.common.table.timeline import active_timeline, archived_timeline
 from hoodie.io import merge_handle
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
@@ -116,6 +116,7 @@ class World:
         self.on_applied: Callable[[Task, str, str, Any], None] = lambda task, name, path, result: None
         self.random = random.Random(f"of the product {seed}")
         self.attempts = itertools.count()
+        self.known_blocks: dict[tuple[str, bytes], list[Any]] = {}
         self._random = random.Random(f"of the turns {seed}")
         self._switching = switching
         self._step_ms = step_ms
@@ -462,10 +463,22 @@ class _InlineExecutor:
         return self._consumer(itertools.chain.from_iterable(self._producers))
 
 
+def _read_block(block: Any) -> Iterator[Any]:
+    """What a block of the archive holds; of blocks that were read before, which nobody changes, it is known."""
+    if World.current is None:
+        return _READ_BLOCK(block)
+    known = World.current.known_blocks
+    key = block.path, block.content
+    if key not in known:
+        known[key] = list(_READ_BLOCK(block))
+    return iter(known[key])
+
+
 def _heartbeat(*args: Any, **given: Any) -> Any:
     return _HEARTBEAT(*args, **{"mutex": _Lock(), "stopped": _Event(), **given})
 
 
+_READ_BLOCK = archived_timeline._read_block
 _HEARTBEAT = heartbeat_client._Heartbeat
 _INSTEAD: list[tuple[Any, str, Any]] = [
     (time, "time", _Time()),
@@ -486,6 +499,7 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                         patch.setattr(module, attribute, double)
         patch.setattr(heartbeat_client, "_Heartbeat", _heartbeat)
         patch.setattr(active_timeline, "datetime", _Datetime)
+        patch.setattr(archived_timeline, "_read_block", _read_block)
         patch.setattr(merge_handle, "BoundedInMemoryExecutor", _InlineExecutor)
         patch.setattr(table_metadata, "_map_concurrently", map)
         patch.setattr(local_engine_context, "_ATTEMPTS", _Attempts())

@@ -278,7 +278,8 @@ class RollbackService:
                 continue
             logger.warning("finishing rollback %s of %s", rollback.requested_time, self._meta_client.base_path)
             with self._metrics.step("finish a rollback", rollback.requested_time) as step:
-                metadata = RollbackActionExecutor(self._meta_client).execute(rollback.requested_time)
+                executor = RollbackActionExecutor(self._meta_client, self._config.write.rollback_using_markers)
+                metadata = executor.execute(rollback.requested_time)
                 step.count(files=metadata.total_files_deleted)
             if info is not None:
                 finished.append(info.commit_time)

@@ -353,6 +353,81 @@ def test_a_rolled_back_writer_is_told_so(path: str) -> None:
     check_table(path, model(("a", "x", 1), ("b", "y", 1)))
 
 
+@pytest.mark.parametrize(
+    ("method", "suffix"),
+    [
+        ("create", ".open"),
+        ("create", ".inflight"),
+        ("status", ".requested"),
+        ("status", ".open"),
+        ("start", ".parquet"),
+    ],
+)
+def test_a_writer_that_is_slow_and_is_rolled_back_leaves_no_file(
+    path: str, monkeypatch: pytest.MonkeyPatch, method: str, suffix: str
+) -> None:
+    slow, other = client(path), client(path)
+    rolled_back: list[str] = []
+
+    def meanwhile(name: str, where: str) -> None:
+        if name == method and where.endswith(suffix) and not rolled_back:
+            age(path)
+            rolled_back.extend(other.rollback_failed_writes())
+
+    with hooked(monkeypatch, meanwhile), pytest.raises(HoodieCommitException):
+        slow.upsert(rows(("a", "x", 2), ("n", "new", 2)))
+    assert len(rolled_back) == 1
+    assert not [file for file in Path(path).rglob("*.parquet") if rolled_back[0] in file.name]
+    other.rollback_failed_writes()
+    assert os.listdir(f"{path}/.hoodie/.temp") == []
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+
+
+@pytest.mark.parametrize("number", range(1, 13))
+def test_a_slow_writer_that_goes_on_within_its_rollback_leaves_no_file(
+    path: str, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    slow, other = client(path), client(path)
+    instant_time, count, errors = "", 0, []
+
+    def write() -> None:
+        try:
+            slow.upsert(rows(("a", "x", 2), ("n", "new", 2)))
+        except HoodieException as error:
+            errors.append(error)
+
+    # The slow one waits before its instant is inflight; the other one's rollback lets it go on at one of its calls.
+    waiting, going_on, has_ended = threading.Event(), threading.Event(), threading.Event()
+    writer = threading.Thread(target=lambda: (write(), has_ended.set()))
+
+    def meanwhile(name: str, where: str) -> None:
+        nonlocal count
+        if threading.current_thread() is writer:
+            if name == "create" and (where.endswith((".open", ".inflight"))) and not waiting.is_set():
+                waiting.set()
+                assert going_on.wait(60)
+        elif threading.current_thread() is threading.main_thread() and waiting.is_set():
+            count += where.endswith((f"{instant_time}.commit.requested", f"{instant_time}.inflight", ".open"))
+            if count == number and not going_on.is_set():
+                going_on.set()
+                assert has_ended.wait(60)
+
+    with hooked(monkeypatch, meanwhile):
+        writer.start()
+        assert waiting.wait(60)
+        (pending,) = HoodieTableMetaClient.load(path).active_timeline.filter_pending()
+        instant_time = pending.requested_time
+        age(path)
+        assert other.rollback_failed_writes() == [instant_time]
+        going_on.set()
+        writer.join()
+    assert len(errors) == 1
+    other.rollback_failed_writes()
+    assert not [file for file in Path(path).rglob("*.parquet") if instant_time in file.name]
+    assert os.listdir(f"{path}/.hoodie/.temp") == []
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+
+
 def test_who_completes_while_others_look_for_failed_writes_is_not_rolled_back(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,9 +83,13 @@ class WriteMarkers:
         """Full path of the file that says that tasks may still write."""
         return self.folder + OPEN_SUFFIX
 
-    def open(self) -> None:
-        """Let tasks write: they refuse to begin a file, and drop one that they finish, unless this was called."""
-        self.storage.create_if_absent(self.open_path, self.instant_time.encode())
+    def open(self) -> bool:
+        """Let tasks write: they refuse to begin a file, and drop one that they finish, unless this was called.
+
+        Returns:
+            False when they were allowed to already.
+        """
+        return self.storage.create_if_absent(self.open_path, self.instant_time.encode())
 
     @property
     def is_open(self) -> bool:

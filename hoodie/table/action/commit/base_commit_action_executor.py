@@ -107,16 +107,25 @@ class BaseCommitActionExecutor(ABC):
         filling = partitioner.inserts_into if partitioner is not None else {}
         content = profile.to_commit_metadata(filling).to_json()
         instant_time = self._write_context.instant_time
-        timeline = self._table.meta_client.active_timeline
-        if not timeline.transition_requested_to_inflight(instant_time, self.action, content):
+        meta_client = self._table.meta_client
+        # Before the instant is inflight: who rolls it back meanwhile closes the markers after its files are gone.
+        markers = WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time)
+        is_opened = markers.open()
+        is_inflight = False
+        try:
+            is_inflight = meta_client.active_timeline.transition_requested_to_inflight(
+                instant_time, self.action, content
+            )
+        finally:
+            if is_opened and not is_inflight:
+                markers.close()
+        if not is_inflight:
             raise HoodieCommitException(
                 f"instant {instant_time} is not waiting to be written: it was written, completed or rolled back "
                 "before; "
                 "start a new one with start_commit()"
             )
         self._table.has_begun = True
-        meta_client = self._table.meta_client
-        WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).open()
 
     def _refuse_rows_without_key(self, records: HoodieData, counts: pa.Table) -> None:
         """Fail when the counted partition paths include nulls: rows whose key or partition cannot be made."""

@@ -118,6 +118,7 @@ class RollbackActionExecutor:
         metadata = self._delete_files(rollback_time, plan, started)
         timeline = self._meta_client.reload_active_timeline()
         timeline.delete_pending(info.commit_time, action)
+        self._delete_late_files(info.commit_time)
         timeline.save_as_complete(rollback_time, Action.ROLLBACK, encode(metadata))
         WriteMarkers(self._storage, self._meta_client.meta_path, info.commit_time).delete_all()
         self._storage.delete_file(self._meta_client.heartbeat_path(info.commit_time))
@@ -127,6 +128,25 @@ class RollbackActionExecutor:
             info.action, info.commit_time, self._meta_client.base_path, rollback_time, metadata.total_files_deleted,
         )  # fmt: skip
         return metadata
+
+    def _delete_late_files(self, instant_time: str) -> None:
+        """Delete what was announced after the plan was made, by a writer that was taken for dead and lives.
+
+        Its instant is gone by now, so that it cannot let tasks write again; those that are writing find out.
+        """
+        markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant_time)
+        markers.close()
+        if not self._using_markers:
+            return
+        try:
+            announced = markers.list_markers()
+        except HoodieCorruptedDataException as error:
+            logger.warning("whether %s left more files could not be found out: %s", instant_time, error)
+            return
+        for marker in announced:
+            if marker.io_type is not IOType.APPEND:
+                path = join(self._meta_client.base_path, marker.partition_path, marker.file_name)
+                self._storage.delete_file(path)
 
     def _read_plan(self, rollback: HoodieInstant) -> HoodieRollbackPlan:
         """The plan, with paths as storage takes them; all that it names is the table's."""
