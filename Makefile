@@ -50,6 +50,7 @@ check: .venv/.stamp
 	.venv/bin/lint-imports --config setup.cfg --no-logo
 	# B301: statuses of the application's own tasks are pickled. B608: names of tables are formatted, values are bound.
 	.venv/bin/bandit -q -r hoodie -ll --skip B301,B608
+	$(PY) .ci/audit .ci/constraints-spark4.txt
 
 format: .venv/.stamp
 	.venv/bin/ruff check --fix hoodie tests benchmarks

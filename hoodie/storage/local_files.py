@@ -72,14 +72,16 @@ def check_folder(action: str, path: str, root: str) -> None:
 
     Args:
         action: What is to be done, for the error message.
-        path: An absolute path. One that is not below the root is let pass: then it was not meant to be there.
+        path: An absolute path.
         root: The base path of the table.
 
     Raises:
-        HoodieIOException: The path's folder is another one than it seems.
+        HoodieIOException: The path is not below the root, or its folder is another one than it seems.
     """
     folder = os.path.dirname(path)
-    if not folder.startswith(root.rstrip("/") + "/"):
+    if path != root and not path.startswith(root.rstrip("/") + "/"):
+        raise HoodieIOException(f"{action} {path} was refused: it is not in {root}")
+    if path == root or folder == root:
         return
     real_root = os.path.realpath(root)
     real_folder = os.path.realpath(folder)

@@ -16,6 +16,7 @@ from hoodie.index.external.location_store import KnownFile, KnownGroup, Location
 
 __all__ = ["SqliteLocationStore"]
 
+_OF_TABLE = "/.hoodie/"
 CHUNK_KEYS = 50_000
 """Keys of one statement: they travel as one JSON text."""
 WAIT_SECONDS = 60
@@ -179,6 +180,11 @@ class SqliteLocationStore(LocationStore):
     @property
     def _connection(self) -> Any:
         if self._opened is None:
+            if _OF_TABLE in self._path and os.path.islink(self._path):
+                raise HoodieIndexException(
+                    f"{self._path} is a symbolic link in the folder of the table, and links there are not written "
+                    "through: name the file that it leads to by hoodie.index.database.url"
+                )
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             connection = sqlite3.connect(
                 self._path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False

@@ -10,7 +10,12 @@ import attrs
 import pytest
 
 import hoodie
-from hoodie.avro.clean_metadata import HoodieCleanerPlan, HoodieCleanFileInfo
+from hoodie.avro.clean_metadata import (
+    HoodieCleanerPlan,
+    HoodieCleanFileInfo,
+    HoodieCleanMetadata,
+    HoodieCleanPartitionMetadata,
+)
 from hoodie.avro.timeline_metadata import (
     HoodieInstantInfo,
     HoodieRollbackPlan,
@@ -186,6 +191,38 @@ def test_a_clean_plan_that_names_other_partitions_deletes_nothing(
     with pytest.raises(HoodieCorruptedDataException, match=rf"{time}\.clean\.requested"):
         table.client().clean()
     assert table.files() == {"x": set(times)}
+    assert everything(outside) == {"kept.txt": b"kept"}
+
+
+@pytest.mark.parametrize("partition_path", ["../outside", "/outside", ".hoodie"])
+def test_the_report_of_a_clean_that_names_other_partitions_is_taken_for_damaged(
+    table: ServicesTable, outside: Path, partition_path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    time = table.request_clean(HoodieCleanerPlan(None, "", "KEEP_LATEST_COMMITS"))
+    timeline = table.load().active_timeline
+    timeline.transition_requested_to_inflight(time, Action.CLEAN)
+    failed = HoodieCleanPartitionMetadata(partition_path, "KEEP_LATEST_COMMITS", (), (), ("kept.txt",))
+    report = HoodieCleanMetadata(time, 1, 0, times[0], times[-1], {partition_path: failed})
+    timeline.save_as_complete(time, Action.CLEAN, encode(report))
+    table.upsert("a")
+    metadata = table.client(hoodie__cleaner__commits__retained=1).clean()
+    assert metadata is not None
+    assert metadata.total_files_deleted == 2
+    assert f"{time}.clean names the path" in caplog.text
+    assert everything(outside) == {"kept.txt": b"kept"}
+
+
+def test_the_file_of_an_index_is_not_written_through_a_link(table: ServicesTable, outside: Path) -> None:
+    name = {"hoodie__index__class": "hoodie.index.external.database_index.HoodieDatabaseIndex"}
+    with table.client(**name) as client:
+        table.upsert("a", client=client)
+    [file] = [path for path in (table.base_path / ".hoodie").rglob("*.sqlite") if path.is_file()]
+    for path in file.parent.glob(f"{file.name}*"):
+        path.unlink()
+    file.symlink_to(outside / "kept.txt")
+    with table.client(**name) as client, pytest.raises(HoodieException, match="symbolic link"):
+        table.upsert("a", client=client)
     assert everything(outside) == {"kept.txt": b"kept"}
 
 

@@ -30,7 +30,7 @@ from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.exception import HoodieCorruptedDataException
-from hoodie.storage.storage_path import file_name
+from hoodie.storage.storage_path import file_name, resolve_inside
 from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning
 from hoodie.table.table_state import files_at
 
@@ -95,7 +95,12 @@ def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | Non
     if instant is None:
         return None
     try:
-        return decode(timeline.read_details(instant), HoodieCleanMetadata, timeline.path_of(instant))
+        source = timeline.path_of(instant)
+        metadata: HoodieCleanMetadata = decode(timeline.read_details(instant), HoodieCleanMetadata, source)
+        for partition_path in metadata.failed_partitions:
+            # They are looked at again.
+            resolve_inside(timeline.meta_path, partition_path, source)
+        return metadata
     except HoodieCorruptedDataException as error:
         logger.warning("%s: going on as if there had been no clean before", error)
         return None
