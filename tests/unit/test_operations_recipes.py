@@ -2,12 +2,13 @@
 
 A program is a block of Python below a comment ``<!-- recipe: name -->``. The function of that name here makes the
 table, yields the names that the program finds (``base_path`` and ``properties`` at least), and afterwards looks at what
-became of the table; the program's own names are in the same dictionary then. The page's program ``setup`` runs first.
+became of the table; the program's own names are in the same dictionary then. Programs ``setup...`` run first.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +29,7 @@ from tests.table_invariants import check_table
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:^<!-- recipe: (?P<name>\w+) -->\n)?^```python\n(?P<program>.*?)^```", re.DOTALL | re.MULTILINE)
 PROGRAMS = {found["name"]: found["program"] for found in BLOCK.finditer(PAGE)}
-SETUP = "setup"
+SETUPS = [name for name in PROGRAMS if name and name.startswith("setup")]
 MODULE = "program_of_the_page"
 
 Names = dict[str, Any]
@@ -47,7 +48,7 @@ def run(name: str, names: Names) -> None:
     exec(compile(PROGRAMS[name], f"docs/operations.md: {name}", "exec"), names)
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != SETUP])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in SETUPS])
 def test_a_program_of_the_page_does_what_it_is_for(
     name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,8 +58,8 @@ def test_a_program_of_the_page_does_what_it_is_for(
     monkeypatch.setitem(sys.modules, MODULE, module)
     steps = SITUATIONS[name](tmp_path)
     vars(module).update(next(steps))
-    run(SETUP, vars(module))
-    run(name, vars(module))
+    for program in (*SETUPS, name):
+        run(program, vars(module))
     vars(module)["printed"] = capsys.readouterr().out
     with pytest.raises(StopIteration):
         steps.send(None)
@@ -66,7 +67,7 @@ def test_a_program_of_the_page_does_what_it_is_for(
 
 def test_every_program_of_the_page_has_a_name_of_its_own_and_every_situation_a_program() -> None:
     assert len(PROGRAMS) == PAGE.count("```python")
-    assert set(SITUATIONS) == set(PROGRAMS) - {SETUP}
+    assert set(SITUATIONS) == set(PROGRAMS) - set(SETUPS)
 
 
 class Table:
@@ -106,7 +107,7 @@ class Table:
         return instant_time
 
     def names(self, **more: Any) -> Names:
-        return {"base_path": self.base_path, "properties": self.properties, **more}
+        return {"base_path": self.base_path, "path": self.base_path, "properties": self.properties, **more}
 
     def pending(self) -> list[str]:
         timeline = HoodieTableMetaClient.load(self.base_path).active_timeline
@@ -280,6 +281,64 @@ def commit_to_undo(folder: Path) -> Iterator[Names]:
     assert list(now()["undone"]) == list(reversed(wrong))
     assert good in now()["printed"]
     table.check({"a": 2, "b": 2, "c": 1, "d": 1})
+
+
+@situation
+def orphan_files(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    instant_time = table.leave_dead("ae", 2)
+    for path in Path(table.base_path, ".hoodie").glob(f"{instant_time}*"):
+        path.unlink()
+    shutil.rmtree(Path(table.base_path, ".hoodie", ".temp"))
+    orphans = {path.name for path in Path(table.base_path).rglob(f"*_{instant_time}.parquet")}
+    assert orphans
+    yield table.names(backup=str(folder / "backup"))
+    assert {path.name for path in (folder / "backup").rglob("*.parquet")} == orphans
+    assert all(name in now()["printed"] for name in orphans)
+    table.check({"a": 1, "b": 1, "c": 1, "d": 1})
+
+
+@situation
+def lost_properties_with_a_backup(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    properties = Path(table.base_path, ".hoodie", "hoodie.properties")
+    stored = HoodieTableMetaClient.load(table.base_path).table_config.properties
+    properties.rename(properties.with_name("hoodie.properties.backup"))
+    yield table.names()
+    assert HoodieTableMetaClient.load(table.base_path).table_config.properties == stored
+    table.check({"a": 1, "b": 1, "c": 1, "d": 1})
+
+
+@situation
+def lost_properties(folder: Path) -> Iterator[Names]:
+    path = str(folder / "trips")
+    HoodieTableMetaClient.init_table(
+        path, table_name="trips", record_key_fields=["uuid"], partition_fields=["region"], ordering_fields=["ts"]
+    )
+    rows = pa.table({"uuid": ["a", "b"], "region": ["north", "south"], "ts": [1, 1]})
+    config = HoodieWriteConfig.from_properties(path)
+    with HoodieLocalWriteClient(config) as client:
+        client.upsert(rows)
+    stored = HoodieTableMetaClient.load(path).table_config.properties
+    Path(path, ".hoodie", "hoodie.properties").unlink()
+    yield {"base_path": path, "path": path, "properties": {}}
+    rebuilt = HoodieTableMetaClient.load(path).table_config.properties
+    assert {key: rebuilt[key] for key in stored if key.startswith("hoodie.table.")} == {
+        key: value for key, value in stored.items() if key.startswith("hoodie.table.")
+    }
+    with HoodieLocalWriteClient(config) as client:
+        assert client.upsert(rows).updated_count == 2
+    check_table(path)
+
+
+@situation
+def duplicate_keys(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    with table.client(parquet__small__file__limit=0) as client:
+        client.insert(table.rows("a", 2))
+    yield table.names()
+    assert now()["printed"].count("north") >= 1
+    table.check({"a": 2, "b": 1, "c": 1, "d": 1})
 
 
 def commits_of(table: Table) -> list[str]:
