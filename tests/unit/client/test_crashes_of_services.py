@@ -85,6 +85,15 @@ def many_commits(table: ServicesTable) -> None:
         table.upsert("a")
 
 
+def replaced_and_cleaned(table: ServicesTable) -> None:
+    """A replace commit that is due, and whose files are gone."""
+    table.upsert("c", region="y")
+    table.replace(["y"])
+    many_commits(table)
+    with table.client(**RETAINED) as client:
+        client.clean()
+
+
 def archived_files(table: ServicesTable) -> None:
     for _ in range(3):
         many_commits(table)
@@ -122,6 +131,7 @@ KEEP = {**RETAINED, "hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 5}
 MERGE = {**KEEP, "hoodie.archive.merge.enable": "true", "hoodie.archive.merge.files.batch.size": 3}
 SERVICES = [
     Service("archive", many_commits, lambda client: client.archive(), check_archived, KEEP),
+    Service("archive of a replace commit", replaced_and_cleaned, lambda client: client.archive(), check_archived, KEEP),
     Service("archive and merge", archived_files, lambda client: client.archive(), check_archived, MERGE),
     Service("clean", old_versions, lambda client: client.clean(), check_cleaned, RETAINED),
     Service("clean that was pending", requested_clean, lambda client: client.clean(), check_cleaned, RETAINED),
