@@ -290,7 +290,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             records: As of `upsert`.
             instant_time: As of `upsert`.
             partitioner: Spreads and sorts the rows, instead of ``hoodie.bulkinsert.sort.mode`` (default: rows are
-                written as they come) or ``hoodie.bulkinsert.user.defined.partitioner.class``.
+                written as they come) or ``hoodie.bulkinsert.user.defined.partitioner.class``. For a class of your
+                own, and for sorting, the rows are held.
 
         As `insert` otherwise.
         """

@@ -129,6 +129,12 @@ class LosesColumns(BulkInsertPartitioner):
         return records.select(["id"])
 
 
+def test_a_partitioner_of_ones_own_takes_a_stream(base_path: Path, client: MakeClient) -> None:
+    with client() as c:
+        c.bulk_insert(iter(mixed().to_batches()), partitioner=ByFare())
+    assert len(read(base_path)) == COUNT
+
+
 @pytest.mark.parametrize("given", [ByFare(), f"{__name__}.ByFare"])
 def test_a_partitioner_of_ones_own_is_an_argument_or_named_by_a_property(
     base_path: Path, client: MakeClient, given: Any, monkeypatch: pytest.MonkeyPatch

@@ -91,8 +91,12 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                 self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
             stays = isinstance(partitioner, NonSortPartitioner | PartitionSortPartitioner)
             tasks = 0 if stays else records.num_partitions
-            # A class of the user's may lose rows; it costs a pass over them to know.
-            expected = None if partitioner.is_built_in else _count_upserts(records)
+            expected = None
+            if not partitioner.is_built_in:
+                # A class of the user's may lose rows; it costs a pass over them to know, and a stream has only one.
+                if kept is None:
+                    kept = records = records.persist()
+                expected = _count_upserts(records)
             placed = partitioner.repartition_records(records, tasks)
             if not isinstance(placed, HoodieData):
                 raise HoodieConfigException(
