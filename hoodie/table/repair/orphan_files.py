@@ -178,8 +178,13 @@ def remove_orphan_files(
         wanted = tuple(file for file in files if include_visible or not file.is_visible)
         for file in wanted if not dry_run else ():
             path = storage_path.join(meta_client.base_path, file.path)
-            if backup is not None and backup_folder is not None:
-                _copy(meta_client.storage, path, backup, storage_path.join(backup_folder, file.path), file.size_bytes)
+            try:
+                if backup is not None and backup_folder is not None:
+                    target = storage_path.join(backup_folder, file.path)
+                    _copy(meta_client.storage, path, backup, target, file.size_bytes)
+            except FileNotFoundError:
+                logger.info("orphan file %s is gone: its writer deleted it just now", path)
+                continue
             meta_client.storage.delete_file(path)
             logger.info("removed orphan file %s (%s)", path, file.reason)
     return OrphanFiles(meta_client.base_path, files, wanted, backup_folder, dry_run)
