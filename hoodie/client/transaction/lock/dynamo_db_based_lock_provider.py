@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hoodie.client.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
-from hoodie.exception import HoodieConfigException, HoodieException, HoodieLockException
+from hoodie.exception import HoodieException, HoodieLockException
 
 try:
     import boto3
@@ -47,10 +47,7 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
 
     def __init__(self, configuration: LockConfiguration) -> None:
         super().__init__(configuration)
-        if boto3 is None:
-            raise HoodieConfigException(
-                "hoodie.write.lock.provider = DynamoDBBasedLockProvider needs boto3: pip install 'hoodie[dynamodb]'"
-            )
+        self._needs(boto3, "boto3", extra="dynamodb")
         options = configuration.options
         self._table = options.dynamodb_table
         self._partition_key = options.dynamodb_partition_key or configuration.table_name

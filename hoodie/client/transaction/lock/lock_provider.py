@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import attrs
 
 from hoodie.config.lock_config import HoodieLockConfig
-from hoodie.exception import HoodieException
+from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["LeaseLockProvider", "LockClock", "LockConfiguration", "LockProvider"]
@@ -82,6 +82,22 @@ class LockProvider(ABC):
 
     def __init__(self, configuration: LockConfiguration) -> None:
         self.configuration = configuration
+
+    def _needs(self, module: object, package: str, *, extra: str) -> None:
+        """Refuse to go on without a package that is an extra.
+
+        Args:
+            module: What it was imported as; None where it is absent.
+            package: Its name.
+            extra: Of hoodie, which installs it.
+
+        Raises:
+            HoodieConfigException: It is absent.
+        """
+        if module is None:
+            raise HoodieConfigException(
+                f"hoodie.write.lock.provider = {type(self).__name__} needs {package}: pip install 'hoodie[{extra}]'"
+            )
 
     @abstractmethod
     def try_lock(self, timeout_ms: int) -> bool:

@@ -44,10 +44,7 @@ class ZookeeperBasedLockProvider(LockProvider):
 
     def __init__(self, configuration: LockConfiguration) -> None:
         super().__init__(configuration)
-        if kazoo is None:
-            raise HoodieConfigException(
-                "hoodie.write.lock.provider = ZookeeperBasedLockProvider needs kazoo: pip install 'hoodie[zookeeper]'"
-            )
+        self._needs(kazoo, "kazoo", extra="zookeeper")
         options = configuration.options
         lock_key = options.zookeeper_lock_key or configuration.table_name
         if not options.zookeeper_url or not options.zookeeper_base_path or not lock_key:
