@@ -18,17 +18,15 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanPartitionMetadata,
 )
 from hoodie.avro.timeline_metadata import decode, encode
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.model.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.config.clean_config import HoodieCleanConfig
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, resolve_inside, scheme
+from hoodie.table.action.clean.base_clean_action_executor import BaseCleanActionExecutor
 from hoodie.table.action.clean.clean_planner import CleanPlanner, files_that_stay
 
 __all__ = ["CleanActionExecutor"]
@@ -39,33 +37,16 @@ REMOTE_THREADS = 16
 """Of one task that deletes from an object store, where a call is mostly waiting."""
 
 
-class CleanActionExecutor:
+class CleanActionExecutor(BaseCleanActionExecutor):
     """Carries out plans, from wherever an earlier attempt stopped: every step may be done twice.
 
-    Args:
-        context: The engine.
-        clean: The policy.
-        meta_client: The table.
-        may_delete_partitions: As of `CleanPlanActionExecutor`; without it, folders stay though the plan says they go.
+    Where no folder of a partition may be deleted, they stay though the plan says they go.
 
     Hudi: org.apache.hudi.table.action.clean.CleanActionExecutor. Differs: a plan that was left behind is looked through
         again, so
     that nothing goes that has become the newest version, or was savepointed, since; an emptied partition's folder is
     only deleted when nothing is in it.
     """
-
-    def __init__(
-        self,
-        context: HoodieEngineContext,
-        clean: HoodieCleanConfig,
-        meta_client: HoodieTableMetaClient,
-        may_delete_partitions: bool = True,
-    ) -> None:
-        self._context = context
-        self._clean = clean
-        self._meta_client = meta_client
-        self._may_delete_partitions = may_delete_partitions
-        self._storage = meta_client.storage
 
     def finish_pending(self) -> list[HoodieCleanMetadata]:
         """Carry out the cleans that other runs left behind, the oldest first.

@@ -15,6 +15,7 @@ from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.clean_config import HoodieCleanConfig
+from hoodie.table.action.clean.base_clean_action_executor import BaseCleanActionExecutor
 from hoodie.table.action.clean.clean_planner import SAVEPOINTED_TIMESTAMPS, CleanPlanner
 
 __all__ = ["CleanPlanActionExecutor", "EmptyPlan"]
@@ -35,15 +36,8 @@ class EmptyPlan:
     savepoints: tuple[str, ...]
 
 
-class CleanPlanActionExecutor:
+class CleanPlanActionExecutor(BaseCleanActionExecutor):
     """Plans one clean.
-
-    Args:
-        context: The engine.
-        clean: The policy.
-        meta_client: The table, its timeline freshly loaded.
-        may_delete_partitions: Whether folders of partitions of which nothing is left may go: only where no other writer
-            can be about to write there.
 
     Attributes:
         empty_plan: Set by `execute` when it looked and found nothing.
@@ -56,9 +50,7 @@ class CleanPlanActionExecutor:
         meta_client: HoodieTableMetaClient,
         may_delete_partitions: bool = True,
     ) -> None:
-        self._meta_client = meta_client
-        self._clean = clean
-        self._may_delete_partitions = may_delete_partitions
+        super().__init__(context, clean, meta_client, may_delete_partitions)
         self._planner = CleanPlanner(context, clean, meta_client)
         self.empty_plan: EmptyPlan | None = None
 

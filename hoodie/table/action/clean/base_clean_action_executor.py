@@ -1,0 +1,34 @@
+"""What planning a clean and carrying it out have in common."""
+
+from __future__ import annotations
+
+from hoodie.common.engine.engine_context import HoodieEngineContext
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.clean_config import HoodieCleanConfig
+
+__all__ = ["BaseCleanActionExecutor"]
+
+
+class BaseCleanActionExecutor:
+    """A step of a clean.
+
+    Args:
+        context: The engine.
+        clean: The policy.
+        meta_client: The table, its timeline freshly loaded.
+        may_delete_partitions: Whether folders of partitions of which nothing is left may go: only where no other writer
+            can be about to write there.
+    """
+
+    def __init__(
+        self,
+        context: HoodieEngineContext,
+        clean: HoodieCleanConfig,
+        meta_client: HoodieTableMetaClient,
+        may_delete_partitions: bool = True,
+    ) -> None:
+        self._context = context
+        self._clean = clean
+        self._meta_client = meta_client
+        self._may_delete_partitions = may_delete_partitions
+        self._storage = meta_client.storage
