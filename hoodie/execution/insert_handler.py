@@ -20,7 +20,7 @@ from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 
-__all__ = ["CopyOnWriteInsertHandler"]
+__all__ = ["CopyOnWriteInsertHandler", "columns_of_handles"]
 
 MAX_BUFFERED_BYTES = 256 << 20
 """Arrow bytes that the open files of one task may hold together; beyond, the largest writes its row group early."""
@@ -133,11 +133,16 @@ class CopyOnWriteInsertHandler:
             largest.flush()
 
 
+def columns_of_handles(schema: pa.Schema) -> list[str]:
+    """The columns of rows in flight that write handles need."""
+    return [name for name in schema.names if name not in RESERVED_COLUMNS or name in (RECORD_KEY, MERGE_ERROR)]
+
+
 def split_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The batch's rows by partition path, each in their order; of reserved columns those that handles need."""
     if batch.num_rows == 0:
         return
-    needed = [name for name in batch.schema.names if name not in RESERVED_COLUMNS or name in (RECORD_KEY, MERGE_ERROR)]
+    needed = columns_of_handles(batch.schema)
     partitions = batch.column(PARTITION_PATH).dictionary_encode()
     values = partitions.dictionary.to_pylist()
     batch = batch.select(needed)

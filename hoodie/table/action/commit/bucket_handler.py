@@ -5,8 +5,10 @@ Hudi: BaseSparkCommitActionExecutor.handleUpsertPartition and BulkInsertMapFunct
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
 
 import attrs
 import numpy as np
@@ -29,9 +31,11 @@ from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
 from hoodie.common.table.marker.early_conflict_detection import find_rival
 from hoodie.config.index_config import IndexType
 from hoodie.exception import HoodieException, HoodieIndexException
-from hoodie.execution.insert_handler import CopyOnWriteInsertHandler
+from hoodie.execution.insert_handler import CopyOnWriteInsertHandler, columns_of_handles
+from hoodie.index.bucket.bucket_identifier import DIGITS, bucket_of_file_id
 from hoodie.index.bucket.misplaced_keys import MisplacedKeyCheck
-from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
+from hoodie.index.bucket.simple_bucket_index import BucketLocations, HoodieSimpleBucketIndex
+from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
@@ -42,7 +46,7 @@ from hoodie.storage.storage_path import join
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.record_preparer import failure_of
 
-__all__ = ["BulkInsertHandler", "CopyOnWriteBucketHandler"]
+__all__ = ["BucketFillHandler", "BulkInsertHandler", "CopyOnWriteBucketHandler", "DealToBuckets"]
 
 
 _SAID = "__hoodie_said"
@@ -252,6 +256,77 @@ class BulkInsertHandler:
             return TaskFailure(type(failure).__name__, str(failure), bad.num_rows)
         message = self.key_generator.explain_bad_rows(bad) if self.key_generator else "Keys are null or empty."
         return TaskFailure("HoodieKeyException", message, bad.num_rows)
+
+
+@attrs.frozen
+class DealToBuckets:
+    """Adds the file group of each row, which exists nowhere yet, and the number of the task that writes it.
+
+    Buckets of one partition path that follow each other go to different tasks. Rows without a key have no file group.
+
+    Attributes:
+        locations: Names the file groups.
+        num_tasks: How many tasks write.
+    """
+
+    locations: BucketLocations
+    num_tasks: int
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """What comes of rows of a schema."""
+        return schema.append(reserved_field(CURRENT_FILE_ID)).append(reserved_field(BUCKET))
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        is_bad = batch.column(PARTITION_PATH).is_null()
+        keys = batch.select([RECORD_KEY, PARTITION_PATH])
+        if batch.column(PARTITION_PATH).null_count:
+            keys = keys.filter(pc.invert(is_bad))
+        file_ids = self.locations.tag(keys).column(CURRENT_FILE_ID)
+        encoded = file_ids.dictionary_encode()
+        tasks = np.array([self._task_of(file_id) for file_id in encoded.dictionary.to_pylist()], dtype=np.int32)
+        numbers = pa.array(tasks[encoded.indices.to_numpy()])
+        if len(keys) < len(batch):
+            file_ids = pc.replace_with_mask(pa.nulls(len(batch), pa.string()), pc.invert(is_bad), file_ids)
+            numbers = pc.replace_with_mask(pa.array(np.zeros(len(batch), np.int32)), pc.invert(is_bad), numbers)
+        return pa.RecordBatch.from_arrays(
+            [*batch.columns, file_ids, numbers], schema=self.schema(batch.schema.with_metadata(None))
+        )
+
+    def _task_of(self, file_id: str) -> int:
+        bucket = bucket_of_file_id(file_id)
+        assert bucket is not None
+        return (bucket + zlib.crc32(file_id[DIGITS:].encode())) % self.num_tasks
+
+
+@attrs.frozen
+class BucketFillHandler(BulkInsertHandler):
+    """Writes rows that come sorted by their new file groups: one file after the other, each with all of its rows."""
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses, or a failure when keys are missing."""
+        failures: list[TaskFailure] = []
+        statuses: list[WriteStatus] = []
+        counter = RowCounter()
+        pieces = chain.from_iterable(map(_split_by_file, self._checked(batches, failures)))
+        for (file_id, partition_path), group in groupby(pieces, key=itemgetter(0)):
+            with HoodieCreateHandle(self.context, partition_path, file_id, task, counter) as handle:
+                for _, rows in group:
+                    handle.write(rows)
+                statuses.append(handle.close())
+        yield pack([*failures, *statuses])
+
+
+def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
+    """((file id, partition path), rows) of a batch that is sorted by file id; of reserved columns those of handles."""
+    if not batch.num_rows:
+        return
+    file_ids = batch.column(CURRENT_FILE_ID)
+    codes = file_ids.dictionary_encode().indices.to_numpy()
+    starts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist()]
+    rows = batch.select(columns_of_handles(batch.schema))
+    for start, end in pairwise([*starts, batch.num_rows]):
+        place = (file_ids[start].as_py(), batch.column(PARTITION_PATH)[start].as_py())
+        yield place, rows.slice(start, end - start)
 
 
 def _not_there(bucket: BucketInfo, incoming: pa.Table) -> TaskFailure | None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import (
+    BUCKET,
+    CURRENT_FILE_ID,
     DECIDING_COLUMNS,
     OPERATION,
     PARTITION_PATH,
+    RECORD_KEY,
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
@@ -30,10 +34,16 @@ from hoodie.execution.bulkinsert.bulk_insert_partitioner import (
     PartitionSortPartitioner,
     create_bulk_insert_partitioner,
 )
+from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
-from hoodie.table.action.commit.bucket_handler import BulkInsertHandler, upserts_only
+from hoodie.table.action.commit.bucket_handler import (
+    BucketFillHandler,
+    BulkInsertHandler,
+    DealToBuckets,
+    upserts_only,
+)
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
@@ -42,6 +52,9 @@ __all__ = [
     "BulkInsertCommitActionExecutor",
     "BulkInsertPreppedCommitActionExecutor",
 ]
+
+MOST_TASKS_FOR_BUCKETS = 256
+"""Where the input has few partitions: that many tasks write the buckets of a first bulk insert, or one for each."""
 
 
 class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
@@ -135,6 +148,11 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                 "hoodie.bulkinsert.sort.mode at NONE, or take PARTITION_SORT to sort each file by record key, and name "
                 "no hoodie.bulkinsert.user.defined.partitioner.class"
             )
+        by_key = isinstance(partitioner, PartitionSortPartitioner)
+        index = self._table.index
+        is_first = policy is InsertDupPolicy.NONE and not self._table.view.list_partitions()
+        if is_first and isinstance(index, HoodieSimpleBucketIndex):
+            return self._fill_buckets(records, index, combines, by_key)
         kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         try:
             if policy is InsertDupPolicy.NONE:
@@ -147,10 +165,32 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                 new, counts = self._without_stored(kept, policy)
             new = self._combine(new, combines or policy is InsertDupPolicy.DROP)
             placed = self._placed(new.map_batches(upserts_only, new.schema), counts)
-            return self._write_inserts(placed, by_key=isinstance(partitioner, PartitionSortPartitioner))
+            return self._write_inserts(placed, by_key)
         finally:
             kept.unpersist()
             self._release_shared()
+
+    def _fill_buckets(
+        self, records: HoodieData, index: HoodieSimpleBucketIndex, combines: bool, by_key: bool
+    ) -> HoodieWriteMetadata:
+        """Write the first records of a table: no bucket has a file group yet, so none needs to be known before.
+
+        The input is read once, as a stream, and moved once; each task writes one file group after the other.
+        """
+        if combines:
+            records = self._combine(records.number_rows(ROW_NUMBER), True)
+        with self._metrics.step("build workload profile"):
+            self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
+        tasks = max(records.num_partitions, min(self._config.index.bucket_num_buckets, MOST_TASKS_FOR_BUCKETS))
+        tasks = min(tasks, self._config.write.bulk_insert_shuffle_parallelism or tasks)
+        nothing = pa.table({PARTITION_PATH: pa.array([], pa.string())})
+        dealer = DealToBuckets(index.locations(self._indexed(nothing), self._context), tasks)
+        with self._metrics.step("write files") as step:
+            routed = records.map_batches(dealer, dealer.schema(records.schema)).route(BUCKET, tasks)
+            placed = routed.sort_within([CURRENT_FILE_ID, RECORD_KEY] if by_key else [CURRENT_FILE_ID])
+            handler = BucketFillHandler(self._write_context, self._key_generator)
+            statuses = self._statuses(placed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
+        return HoodieWriteMetadata(self.operation, statuses)
 
 
 class BulkInsertPreppedCommitActionExecutor(BulkInsertCommitActionExecutor):

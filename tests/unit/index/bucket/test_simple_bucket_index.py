@@ -193,6 +193,49 @@ def test_files_of_bulk_insert_are_sorted_by_key_when_they_are_to_be(tmp_path: Pa
         assert keys == sorted(keys)
 
 
+@pytest.mark.parametrize("sort_mode", ["NONE", "PARTITION_SORT"])
+@pytest.mark.parametrize("tasks", [0, 1, 2])
+def test_a_first_bulk_insert_makes_one_file_for_each_bucket(tmp_path: Path, sort_mode: str, tasks: int) -> None:
+    base_path = make_table(tmp_path)
+    records = {(f"k{number}", f"p{number % 7}"): number for number in range(600)}
+    write(
+        base_path,
+        "bulk_insert",
+        records,
+        hoodie__bulkinsert__sort__mode=sort_mode,
+        hoodie__bulkinsert__shuffle__parallelism=tasks,
+    )
+    assert read(base_path) == sorted(records.items())
+    assert_in_their_buckets(base_path)
+    assert len(list(tmp_path.glob("p*/*.parquet"))) == 7 * BUCKETS
+
+
+def test_a_first_bulk_insert_combines_where_it_is_asked_to(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path, ordering_fields=["v"])
+    rows = pa.concat_tables([rows_of({("a", "north"): 2, ("b", "north"): 1}), rows_of({("a", "north"): 1})])
+    write(base_path, "bulk_insert", rows, hoodie__combine__before__insert="true")
+    assert read(base_path) == [(("a", "north"), 2), (("b", "north"), 1)]
+
+
+@pytest.mark.parametrize("good", [0, 20])
+def test_records_without_a_key_fail_a_first_bulk_insert(tmp_path: Path, good: int) -> None:
+    base_path = make_table(tmp_path)
+    rows = [{"id": f"k{number}", "region": "north", "v": number} for number in range(good)]
+    bad = [{"id": None, "region": "north", "v": 1}, {"id": "", "region": "north", "v": 2}]
+    with pytest.raises(HoodieKeyException, match="2 of the records to bulk_insert cannot be written"):
+        write(base_path, "bulk_insert", pa.Table.from_pylist([*rows, *bad], SCHEMA))
+    assert read(base_path) == []
+    assert not list(tmp_path.glob("north/*.parquet"))
+
+
+def test_a_first_bulk_insert_passes_over_records_that_ask_for_a_delete(tmp_path: Path) -> None:
+    base_path = make_table(tmp_path)
+    rows = rows_of({("a", "north"): 1, ("b", "north"): 2})
+    asks = pa.array([False, True])
+    write(base_path, "bulk_insert", rows.append_column("_hoodie_is_deleted", asks))
+    assert read(base_path) == [(("a", "north"), 1)]
+
+
 @pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"])
 def test_bulk_insert_refuses_sort_modes_that_cannot_hold_buckets(tmp_path: Path, mode: str) -> None:
     base_path = make_table(tmp_path)
