@@ -1,0 +1,249 @@
+"""Random histories of writes, services and ways back; some steps die at a random call. A table is as a list of dicts.
+
+`make soak` runs more seeds. A seed that fails is printed with the steps that led there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import HoodieRestoreException, HoodieRollbackException, HoodieSavepointException
+from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, pending_restore
+from tests.storage_faults import Faults, run_with_faults
+from tests.table_invariants import check_table
+
+Row = tuple[str, str, int]
+Model = dict[str, Row]
+NAMES = ("id", "region", "ts")
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
+KEYS = {f"k{number}": "xyz"[number % 3] for number in range(6)}
+STEPS = 20
+SEEDS = 6
+SOAK_SEEDS = 400
+SHARE_OF_DEATHS = 0.35
+SERVICES = {"hoodie.clean.automatic": "true", "hoodie.archive.automatic": "true"}
+SEVERAL = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "InProcessLockProvider",
+}
+WEIGHTS = {
+    "upsert": 8,
+    "upsert_with_services": 3,
+    "delete": 2,
+    "insert_overwrite": 2,
+    "insert_overwrite_table": 1,
+    "delete_partitions": 1,
+    "clean": 4,
+    "archive": 4,
+    "savepoint": 2,
+    "delete_savepoint": 2,
+    "rollback": 2,
+    "restore": 2,
+    "fail": 2,
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet(faulty_storage: None) -> Iterator[None]:
+    """Every second step warns of what it finds."""
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+class RandomHistory:
+    """One table and what it must be."""
+
+    def __init__(self, base_path: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.path = base_path
+        self.commits: list[tuple[str, Model]] = []
+        """Completed commits that nobody undid, and the rows after each."""
+        self.log: list[str] = []
+        self.deaths = 0
+        self._ts = 0
+        choice = self.random.choice
+        self.properties: dict[str, Any] = {
+            "hoodie.clean.automatic": "false",
+            "hoodie.archive.automatic": "false",
+            "hoodie.cleaner.policy": choice(["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"]),
+            "hoodie.cleaner.commits.retained": choice([1, 2]),
+            "hoodie.cleaner.fileversions.retained": choice([1, 2]),
+            "hoodie.keep.min.commits": choice([3, 4]),
+            "hoodie.keep.max.commits": 5,
+            "hoodie.archive.beyond.savepoint": choice(["true", "false"]),
+            "hoodie.archive.merge.enable": choice(["true", "false"]),
+            "hoodie.archive.merge.files.batch.size": 2,
+            "hoodie.index.type": choice(["SIMPLE", "BLOOM", "INMEMORY"]),
+            "hoodie.parquet.small.file.limit": choice([0, 1 << 20]),
+            **choice([{}, {}, SEVERAL]),
+        }
+        HoodieTableMetaClient.init_table(
+            str(base_path), table_name="t", record_key_fields=["id"], partition_fields=["region"],
+            ordering_fields=["ts"],
+        )  # fmt: skip
+
+    @property
+    def model(self) -> Model:
+        return self.commits[-1][1] if self.commits else {}
+
+    def client(self, **more: str) -> HoodieLocalWriteClient:
+        config = HoodieWriteConfig.from_properties(str(self.path), {**self.properties, **more})
+        return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+
+    def timeline(self) -> HoodieActiveTimeline:
+        return HoodieTableMetaClient.load(str(self.path)).active_timeline
+
+    def active(self) -> list[str]:
+        return [i.requested_time for i in self.timeline().commits_timeline().filter_completed_instants()]
+
+    def rows(self, count: int) -> list[Row]:
+        return [(key, KEYS[key], self._ts) for key in self.random.sample(sorted(KEYS), count)]
+
+    def step(self) -> None:
+        """Do one thing, perhaps dying of it; look, recover, and look again."""
+        self._ts += 1
+        name = self.random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        self.log.append(name)
+        work, after = self.work(name)
+        before = self.model
+        faults = Faults()
+        if self.random.random() < SHARE_OF_DEATHS:
+            faults = Faults(self.random.randint(1, 70), self.random.choice(["before", "after"]))
+        error = run_with_faults(faults, work)
+        if error is not None:
+            self.log[-1] += f": {error}"
+            if faults.fired:
+                self.deaths += 1
+            else:
+                assert isinstance(error, HoodieRollbackException | HoodieRestoreException | HoodieSavepointException), (
+                    error
+                )
+        seen = self.read()
+        if name != "restore":
+            assert seen in (before, after)
+        else:
+            assert seen in [{}, *(rows for _, rows in self.commits)]
+        self.recover()
+        self.follow(after)
+        rows = {key: dict(zip(NAMES, row, strict=True)) for key, row in self.model.items()}
+        check_table(self.path, rows, was_cleaned=True)
+
+    def work(self, name: str) -> tuple[Callable[[], Any], Model]:
+        """What is done, and the rows after it."""
+        client, model, choice = self.client(), self.model, self.random.choice
+        active = self.active()
+        target = choice(active) if active else ""
+        match name:
+            case "upsert" | "upsert_with_services":
+                rows = self.rows(self.random.randint(1, 3))
+                client = self.client(**SERVICES) if name != "upsert" else client
+                return lambda: client.upsert(_table(rows)), {**model, **_model(rows)}
+            case "delete":
+                keys = [row[0] for row in self.rows(2)]
+                left = {key: row for key, row in model.items() if key not in keys}
+                return lambda: client.delete([HoodieKey(key, KEYS[key]) for key in keys]), left
+            case "insert_overwrite":
+                rows = self.rows(self.random.randint(1, 2))
+                regions = {row[1] for row in rows}
+                left = {key: row for key, row in model.items() if row[1] not in regions}
+                return lambda: client.insert_overwrite(_table(rows)), {**left, **_model(rows)}
+            case "insert_overwrite_table":
+                rows = self.rows(self.random.randint(1, 4))
+                return lambda: client.insert_overwrite_table(_table(rows)), _model(rows)
+            case "delete_partitions":
+                region = choice("xyz")
+                left = {key: row for key, row in model.items() if row[1] != region}
+                return lambda: client.delete_partitions([region]), left
+            case "clean":
+                return client.clean, model
+            case "archive":
+                return client.archive, model
+            case "savepoint":
+                return lambda: client.savepoint(target), model
+            case "delete_savepoint":
+                saved = self.timeline().filter_actions(Action.SAVEPOINT).instants
+                chosen = choice(saved).requested_time if saved else "20200101000000000"
+                return lambda: client.delete_savepoint(chosen), model
+            case "rollback":
+                undone = self.commits[-2][1] if len(self.commits) > 1 else {}
+                return lambda: client.rollback(active[-1] if active else "20200101000000000"), undone
+            case "restore":
+                return lambda: client.restore_to_instant(target), model
+            case _:
+                rows, operation = self.rows(2), choice(["upsert", "insert_overwrite"])
+                failing = self.client(**{"hoodie.auto.commit": "false"})
+                return lambda: getattr(failing, operation)(_table(rows)), model
+
+    def read(self) -> Model:
+        return _model(tuple(r.values()) for r in hoodie.read_table(str(self.path), columns=NAMES).to_pylist())
+
+    def recover(self) -> None:
+        """What another writer does who finds the table so."""
+        heartbeats = self.path / ".hoodie" / ".heartbeat"
+        for heartbeat in heartbeats.iterdir() if heartbeats.exists() else ():
+            os.utime(heartbeat, (1, 1))
+        timeline = self.timeline()
+        restore = pending_restore(timeline)
+        with self.client() as client:
+            if restore is not None:
+                client.restore_to_instant(HoodieRestorePlan.read(timeline, restore.requested_time).restored_to)
+            client.rollback_failed_writes()
+
+    def follow(self, after: Model) -> None:
+        """Take over what the timeline says was done or undone: at its end only."""
+        active = self.active()
+        while self.commits and active and self.commits[-1][0] > active[-1]:
+            self.commits.pop()
+        if not active:
+            self.commits.clear()
+        elif not self.commits or self.commits[-1][0] < active[-1]:
+            self.commits.append((active[-1], after))
+
+
+def _table(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(NAMES, row, strict=True)) for row in rows], SCHEMA)
+
+
+def _model(rows: Any) -> Model:
+    return {row[0]: row for row in rows}
+
+
+def live(base_path: Path, seed: int) -> RandomHistory:
+    history = RandomHistory(base_path, seed)
+    try:
+        for _ in range(STEPS):
+            history.step()
+    except Exception as error:
+        error.add_note(f"seed {seed}, step {len(history.log)}: {history.log[-12:]}, {history.properties}")
+        raise
+    return history
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_any_history_is_a_list_of_dicts(tmp_path: Path, seed: int) -> None:
+    history = live(tmp_path / "t", seed)
+    print(f"seed {seed}: {len(history.commits)} commits stand, {history.deaths} of {STEPS} steps died")
+    assert history.commits
+
+
+@pytest.mark.soak
+def test_four_hundred_histories(tmp_path: Path) -> None:
+    deaths = 0
+    for seed in range(SEEDS, SEEDS + SOAK_SEEDS):
+        deaths += live(tmp_path / f"t{seed}", seed).deaths
+    print(f"{SOAK_SEEDS} histories of {STEPS} steps, {deaths} deaths")
+    assert deaths > SOAK_SEEDS
