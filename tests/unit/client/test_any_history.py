@@ -102,7 +102,8 @@ class RandomHistory:
 
     def client(self, **more: str) -> HoodieLocalWriteClient:
         config = HoodieWriteConfig.from_properties(str(self.path), {**self.properties, **more})
-        return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+        self._client = HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+        return self._client
 
     def timeline(self) -> HoodieActiveTimeline:
         return HoodieTableMetaClient.load(str(self.path)).active_timeline
@@ -193,9 +194,11 @@ class RandomHistory:
 
     def recover(self) -> None:
         """What another writer does who finds the table so."""
+        for heartbeat in self._client._heartbeats._heartbeats.values():
+            heartbeat.stopped.set()
         heartbeats = self.path / ".hoodie" / ".heartbeat"
-        for heartbeat in heartbeats.iterdir() if heartbeats.exists() else ():
-            os.utime(heartbeat, (1, 1))
+        for file in heartbeats.iterdir() if heartbeats.exists() else ():
+            os.utime(file, (1, 1))
         timeline = self.timeline()
         restore = pending_restore(timeline)
         with self.client() as client:
