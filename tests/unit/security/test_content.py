@@ -6,17 +6,32 @@ import base64
 import json
 import struct
 import zlib
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hoodie
 from hoodie.avro.schema_converters import to_arrow
-from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode, decode_datums, schema_of
+from hoodie.avro.timeline_metadata import (
+    HoodieInstantInfo,
+    HoodieRollbackPlan,
+    HoodieRollbackRequest,
+    decode,
+    decode_datums,
+    encode,
+    schema_of,
+)
 from hoodie.client.transaction.lock.storage_based_lock_provider import StorageLockData
 from hoodie.common.bloom.bloom_filter import DynamicBloomFilter, SimpleBloomFilter
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.consistent_hashing_metadata import HoodieConsistentHashingMetadata
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.log.log_block import HoodieLogBlockType, avro_records
+from hoodie.common.table.log.log_block_writer import encode_avro_data_block
 from hoodie.common.table.log.log_file_reader import MAGIC, read_log_blocks
 from hoodie.common.table.timeline.archived_entry import entry_schema
 from hoodie.common.table.timeline.instant import Action
@@ -208,3 +223,42 @@ def test_a_clean_of_hostile_size_stops_the_next_clean_by_its_name(tmp_path: Path
     time = table.load().active_timeline.create_new_instant_time(Action.CLEAN, data)
     with pytest.raises(HoodieCorruptedDataException, match=rf"{time}\.clean\.requested"):
         table.client().clean()
+
+
+PLAN = HoodieRollbackPlan(
+    HoodieInstantInfo("20250101000000000", "commit"),
+    (HoodieRollbackRequest("x", "f-0", "20250101000000000", ("/t/x/f-0_1-1-1_20250101000000000.parquet",)),),
+)
+BLOCK = encode_avro_data_block(entry_schema(), [b"\x00" * 16] * 3)
+FILTER = DynamicBloomFilter.create(10, 0.01)
+JSON = HoodieCommitMetadata({"x": (HoodieWriteStat("f-0", "x", "x/f-0.parquet", num_writes=3),)}, {"a": "b"}).to_json()
+
+
+def read_block(data: bytes) -> None:
+    for block in read_log_blocks(data, "the.log"):
+        if block.schema is not None and block.block_type is HoodieLogBlockType.AVRO_DATA:
+            avro_records(block)
+
+
+READERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
+    "plan": (encode(PLAN), lambda data: decode(data, HoodieRollbackPlan, "a plan")),
+    "log block": (BLOCK, read_block),
+    "bloom filter": (FILTER.to_bytes(), DynamicBloomFilter.from_bytes),
+    "commit": (JSON, lambda data: HoodieReplaceCommitMetadata.from_json(data, "a commit")),
+    "thrift": (bytes.fromhex("19ac15021580c2d72f18046e616d65000c151618026162000000"), read_struct),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@given(
+    changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=6), end=st.floats(0, 1)
+)
+def test_damage_of_any_kind_is_read_or_refused_by_a_named_error(
+    name: str, changes: list[tuple[float, int]], end: float
+) -> None:
+    good, read = READERS[name]
+    damaged = bytearray(good)
+    for place, value in changes:
+        damaged[int(place * len(damaged))] = value
+    with suppress(HoodieException):
+        read(bytes(damaged[: len(damaged) if changes else int(end * len(damaged))]))
