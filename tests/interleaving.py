@@ -55,23 +55,35 @@ class Process:
 
     Args:
         name: Of the process.
-        dies_at: The call to the storage at which it dies, counted from 1; None for one that lives.
+        dies_at: The call to the storage at which it dies: its number, counted from 1, or the first one whose method and
+            path match an expression; None for one that lives.
         dies_after: Whether that call is still carried out.
-        suspended: Of the calls before which it stands still, the number, and for how many milliseconds.
+        suspended_at: The call before which it stands still, in the same way.
+        suspended_ms: For how long.
     """
 
     def __init__(
-        self, name: str, dies_at: int | None = None, dies_after: bool = False, suspended: dict[int, float] | None = None
+        self,
+        name: str,
+        dies_at: int | str | None = None,
+        dies_after: bool = False,
+        suspended_at: int | str | None = None,
+        suspended_ms: float = 0,
     ) -> None:
         self.name = name
         self.dies_at = dies_at
         self.dies_after = dies_after
-        self.suspended = dict(suspended or {})
+        self.suspended_at = suspended_at
+        self.suspended_ms = suspended_ms
         self.suspended_until = 0.0
         self.is_dead = False
         self.was_suspended = False
         self.calls = 0
         self.held_locks: set[str] = set()
+
+    def is_at(self, where: int | str | None, call: str) -> bool:
+        """Whether the present call is one of `dies_at` or `suspended_at`."""
+        return re.search(where, call) is not None if isinstance(where, str) else where == self.calls
 
 
 class Task:
@@ -208,11 +220,12 @@ class World:
         process = task.process
         self._check_alive(task)
         process.calls += 1
-        number = process.calls
-        if number in process.suspended and not process.held_locks:
-            process.suspended_until = self.now_ms + process.suspended[number]
+        what = f"{name} {path}"
+        if not process.was_suspended and not process.held_locks and process.is_at(process.suspended_at, what):
+            process.suspended_until = self.now_ms + process.suspended_ms
             process.was_suspended = True
-            self.note(f"{process.name} stands still for {process.suspended[number]:.0f} ms")
+            self.note(f"{process.name} stands still for {process.suspended_ms:.0f} ms")
+        dies = process.is_at(process.dies_at, what)
         self._steps += 1
         if self._steps > MAX_STEPS:
             self.fail(AssertionError(f"no end after {MAX_STEPS} calls"))
@@ -220,7 +233,6 @@ class World:
         if process.suspended_until > self.now_ms or self._random.random() < self._switching:
             self._pass_turn(task)
             self._check_alive(task)
-        dies = number == process.dies_at
         if dies and not process.dies_after:
             self._die(process)
         self.note(f"{task.name} {name} {path}")

@@ -140,12 +140,16 @@ class HoodieHeartbeatClient:
     def stop(self, instant_time: str) -> None:
         """End the heartbeat of an instant and delete its file; nothing when there is none.
 
-        A file that cannot be deleted is left: it means nothing once its instant has ended.
+        A file that cannot be deleted is left: it means nothing once its instant has ended. So is that of a heartbeat
+        that has expired: others may have deleted it, and another writer have taken the instant time.
         """
+        is_expired = self.is_expired(instant_time)
         heartbeat = self._heartbeats.pop(instant_time, None)
         if heartbeat is None:
             return
         heartbeat.stopped.set()
+        if is_expired:
+            return
         try:
             with heartbeat.mutex:
                 heartbeat.storage.delete_file(heartbeat.path)

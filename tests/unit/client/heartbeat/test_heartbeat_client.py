@@ -57,6 +57,19 @@ def test_two_writers_of_one_instant_time_have_one_heartbeat_which_only_its_owner
     other.stop(INSTANT)
 
 
+def test_who_stood_still_does_not_end_the_heartbeat_of_who_took_its_instant_time(table: HoodieTableMetaClient) -> None:
+    now_ms = 0.0
+    slow, other = HoodieHeartbeatClient(options(), lambda: now_ms), HoodieHeartbeatClient(options())
+    assert slow.start(table, INSTANT)
+    now_ms += 10_000_000
+    # Others delete what is old and belongs to no instant.
+    os.unlink(table.heartbeat_path(INSTANT))
+    assert other.start(table, INSTANT)
+    slow.stop(INSTANT)
+    assert not is_heartbeat_expired(table, INSTANT, options())
+    other.stop(INSTANT)
+
+
 def test_it_is_expired_when_it_is_older_than_the_interval_times_the_misses(table: HoodieTableMetaClient) -> None:
     client = HoodieHeartbeatClient(options())
     client.start(table, INSTANT)
