@@ -169,7 +169,7 @@ class World:
 
     def _finished_in_time(self) -> bool:
         steps = -1
-        while not self._finished.wait(60):
+        while not self._finished.wait(300):
             if self._steps == steps:
                 return False
             steps = self._steps

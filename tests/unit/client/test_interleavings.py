@@ -15,6 +15,7 @@ from tests.interleaving import virtual
 SEEDS = 300
 CHUNK = 30
 SOAK_SEEDS = 10_000
+SOAK_CHUNK = 1_000
 SHOWN_FAILURES = 5
 
 
@@ -46,10 +47,11 @@ def test_no_order_of_calls_loses_or_doubles_a_row(first: int, template: Template
 
 
 @pytest.mark.soak
-def test_ten_thousand_orders_of_calls(template: Template, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS + SOAK_SEEDS, SOAK_CHUNK))
+def test_ten_thousand_orders_of_calls(first: int, template: Template, tmp_path: Path) -> None:
     failed: list[tuple[int, BaseException]] = []
     outcomes: Counter[str] = Counter()
-    for seed in range(SEEDS, SEEDS + SOAK_SEEDS):
+    for seed in range(first, first + SOAK_CHUNK):
         try:
             outcomes += run_seed(seed, template, tmp_path / "t").outcomes
         except Exception as error:
