@@ -277,7 +277,10 @@ class Oracle:
             self.model.complete(instant_time, self.writing[task.process])
         elif is_write:
             self.model.archived.add(instant_time)
-        self.steps[f"{action} {'completed' if name == 'create' else 'archived'}"] += 1
+        self.steps[name] += 1
+        if name == "delete" and (not is_write or self.steps[name] % 2):
+            # An archiver deletes many; what is wrong after one is wrong after the next.
+            return
         self.check(f"{action} {instant_time} {name}d by {task.name}", is_thorough=action == "clean")
 
     def check(self, what: str, is_thorough: bool = False) -> None:
