@@ -25,9 +25,9 @@ from hoodie.avro.schema_converters import (
 )
 from hoodie.common.data.data import HoodieData
 from hoodie.common.data.schema_compatibility import check_schema
-from hoodie.common.data.stored_types import find_field
+from hoodie.common.data.stored_types import find_field, spelled_otherwise
 from hoodie.common.engine.task_identity import TaskIdentity
-from hoodie.common.model.field_path import top_level_name
+from hoodie.common.model.field_path import top_level_name, type_at
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.model.record_columns import (
@@ -50,6 +50,7 @@ from hoodie.exception import (
     HoodieKeyException,
     HoodieNotSupportedException,
     HoodieSchemaException,
+    MissingSchemaFieldException,
     NullColumnException,
     SchemaCompatibilityException,
 )
@@ -96,6 +97,17 @@ _OPERATIONS_WITHOUT_STORED_KEYS = frozenset(
         WriteOperationType.INSERT_OVERWRITE_TABLE,
     }
 )
+
+
+_COMBINED_INSERTS = frozenset(
+    {
+        WriteOperationType.INSERT,
+        WriteOperationType.BULK_INSERT,
+        WriteOperationType.INSERT_OVERWRITE,
+        WriteOperationType.INSERT_OVERWRITE_TABLE,
+    }
+)
+"""Inserts that ``hoodie.combine.before.insert`` is about."""
 
 
 @attrs.frozen
@@ -245,6 +257,7 @@ class WriteInput:
             key_generator.bind(data.schema)
         absent = self._absent_columns(operation, records, data.schema)
         schemas = self._write_schemas(data.schema, absent)
+        self._check_ordering_field(operation, schemas.columns)
         self._check_delete_flag(schemas.columns)
         merge_spec = self._table.merge_spec.for_input(schemas.columns, absent, default_values(schemas.avro))
         self._table.merge_spec = merge_spec
@@ -262,6 +275,26 @@ class WriteInput:
             checks_partitions=not self._table.index.is_global,
         )
         return self._prepared(data, preparer, schemas)
+
+    def _check_ordering_field(self, operation: WriteOperationType, columns: pa.Schema) -> None:
+        """Refuse records of which nobody can tell which is newer: their column is not there, or otherwise spelled.
+
+        As in Hudi, inserts that combine nothing do without it.
+        """
+        field = self._table.merge_spec.ordering_field
+        if field is None or type_at(columns, field) is not None:
+            return
+        write = self._config.write
+        combines = operation in _COMBINED_INSERTS and (
+            write.combine_before_insert or write.duplicates_of_inserts is InsertDupPolicy.DROP
+        )
+        twin = spelled_otherwise(columns.names, [field.partition(".")[0]])
+        if combines or twin or operation is WriteOperationType.UPSERT:
+            raise MissingSchemaFieldException(
+                f"the ordering field '{field}' of the table (hoodie.table.precombine.field) is not a column of the "
+                f"input{twin}, so nobody can tell which record of a key is newer; nothing was written. Its columns "
+                f"are: {', '.join(columns.names)}"
+            )
 
     def _check_delete_flag(self, columns: pa.Schema) -> None:
         """Refuse a delete flag that is none, unless the table stores it as ordinary data already."""

@@ -22,6 +22,7 @@ from hoodie.exception import (
     HoodieKeyException,
     HoodieRollbackException,
     HoodieUpsertException,
+    HoodieWriteException,
     MissingSchemaFieldException,
     SchemaCompatibilityException,
     TableNotFoundException,
@@ -518,3 +519,37 @@ def test_a_key_whose_partition_path_leaves_the_table_is_refused_with_the_reason(
         with pytest.raises(HoodieKeyException, match=r"partition path contains '\.' or '\.\.'.*'a'.*'\.\./\.\./e'"):
             getattr(c, operation)(records)
     assert not (tmp_path.parent / "e").exists()
+
+
+@pytest.mark.parametrize("data", [None, {}, dict.fromkeys(SCHEMA.names)])
+def test_a_record_without_data_that_is_no_delete_is_refused(
+    base_path: Path, client: MakeClient, data: dict[str, Any] | None
+) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0)))
+        with pytest.raises(HoodieWriteException, match="1 records have a key and no data, the first 'b'.*'delete'"):
+            c.insert([HoodieRecord(HoodieKey("b", "x"), data)])  # type: ignore[arg-type]
+        c.upsert([HoodieRecord(HoodieKey("a", "x"), data, operation="delete")])  # type: ignore[arg-type]
+    assert read(base_path) == []
+
+
+@pytest.mark.parametrize(("column", "hint"), [("when", ""), ("TS", r" \(did you mean 'TS'\?\)")])
+def test_the_ordering_field_is_asked_for_from_the_first_write_on(
+    base_path: Path, client: MakeClient, column: str, hint: str
+) -> None:
+    first = rows(("a", "x", 1, 1.0)).rename_columns(["id", "region", column, "fare"])
+    message = f"the ordering field 'ts' of the table .* is not a column of the input{hint}, so"
+    with client(combine_before_insert=True) as c, pytest.raises(MissingSchemaFieldException, match=message):
+        c.insert(first)
+    with client() as c:
+        with pytest.raises(MissingSchemaFieldException, match=message):
+            c.upsert(first)
+        if hint:
+            with pytest.raises(MissingSchemaFieldException, match=message):
+                c.bulk_insert(first)
+        else:
+            c.bulk_insert(first.drop_columns(column))
+            with pytest.raises(MissingSchemaFieldException, match=message):
+                c.upsert(first.drop_columns(column))
+            c.upsert(rows(("a", "x", 1, 2.0)))
+            assert read(base_path) == [("a", "x", 1, 2.0)]

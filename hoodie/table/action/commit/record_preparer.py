@@ -116,6 +116,8 @@ class RecordPreparer:
         columns = list(rows.columns) if self.schema is not None else []
         columns += [keys, partitions]
         operations = self._operations(batch, rows)
+        if self.schema is not None and self.key_generator is None and not self.merge_spec.absent_columns:
+            _check_data(rows, keys, operations)
         if self._orders:
             columns.append(self._ordering_values(batch, rows, operations))
         columns.append(operations)
@@ -159,6 +161,21 @@ class RecordPreparer:
             pa.array([text], pa.string()) if field.name == RECORD_KEY else pa.nulls(1, field.type) for field in schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_data(rows: pa.RecordBatch, keys: pa.Array, operations: pa.Array) -> None:
+    """Refuse records to write that bring a key and nothing else: they would be stored as nulls."""
+    empty = operations.to_numpy() == RecordOperation.UPSERT
+    for column in rows.columns:
+        if not empty.any():
+            return
+        empty &= column.is_null().to_numpy(zero_copy_only=False)
+    if empty.any():
+        first = keys[int(np.flatnonzero(empty)[0])].as_py()
+        raise HoodieWriteException(
+            f"{int(empty.sum())} records have a key and no data, the first {first!r}, and are no deletes; nothing was "
+            "written. Give their data, or operation='delete'"
+        )
 
 
 def _check_keys(given: pa.Array, made: pa.Array, name: str) -> None:
