@@ -23,6 +23,7 @@ from hoodie.avro.schema_converters import (
     to_avro,
     without_enums,
 )
+from hoodie.client.stored_key_form import check_stored_key_form
 from hoodie.common.data.data import HoodieData
 from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
@@ -177,13 +178,14 @@ class WriteInput:
             records: Of the caller; for a delete keys, or a `Where`.
 
         Raises:
-            HoodieKeyException: Key or partition columns are missing.
+            HoodieKeyException: Key or partition columns are missing, or stored keys have another form.
             SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
         """
         self._check_virtual_keys(operation)
         key_generator = create_key_generator(
             self._meta_client.table_config, self._single_field_prefix(), self._config.properties
         )
+        check_stored_key_form(self._table, key_generator)
         try:
             if operation is WriteOperationType.DELETE:
                 return self._prepare_keys(records, key_generator)

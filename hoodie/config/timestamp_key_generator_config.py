@@ -172,7 +172,7 @@ class HoodieTimestampKeyGeneratorConfig:
         boolean(),
         None,
         "Timestamps stand in keys and partition paths as `2026-11-21 10:30:00.0` (UTC), not as numbers. It is not "
-        "stored: every writer of a table must be told.",
+        "stored: every writer of a table must be told, and one that makes other keys than the stored ones is refused.",
     )
 
     @classmethod

@@ -252,3 +252,24 @@ def test_timestamps_in_keys_as_text_when_every_writer_says_so(tmp_path: Path) ->
         c.upsert(rows)
         c.upsert(rows)
     assert found(path, "_hoodie_record_key") == [{"_hoodie_record_key": "2023-11-14 22:13:20.123"}]
+
+
+@pytest.mark.parametrize("made", ["true", "false"])
+@pytest.mark.parametrize("fields", [{"record_key_fields": "at"}, {"record_key_fields": ["v", "at"]}, {"folder": "at"}])
+def test_a_writer_that_would_make_the_other_form_of_timestamps_is_refused(
+    tmp_path: Path, made: str, fields: dict[str, Any]
+) -> None:
+    in_folders = {"properties": {"hoodie.datasource.write.partitionpath.urlencode": "true"}, "record_key_fields": "v"}
+    path = make(tmp_path / "t", **({**in_folders, "partition_fields": "at"} if "folder" in fields else fields))
+    name = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
+    rows = pa.table({"at": pa.array([1_700_000_000_123_456], pa.timestamp("us", "UTC")), "v": [1]})
+    with client(path, **{name.replace(".", "__"): made}) as c:
+        c.upsert(rows)
+    other = "false" if made == "true" else "true"
+    with client(path, **{name.replace(".", "__"): other}) as c:
+        for write in (c.upsert, c.insert, c.delete):
+            with pytest.raises(HoodieKeyException, match=f"a second time; nothing was written. Set {name}={made}"):
+                write(rows)
+    with client(path, **{name.replace(".", "__"): made}) as c:
+        c.upsert(rows)
+    assert len(found(path, "v")) == 1

@@ -1,0 +1,77 @@
+"""Whether a writer makes timestamps in keys as the stored keys have them.
+
+A writer's option decides that, and tables do not store it: a writer that lacks it would store every record a second
+time, under another key.
+
+Hudi has no such check.
+"""
+
+from __future__ import annotations
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.data.stored_types import find_field
+from hoodie.common.model.field_path import top_level_name, type_at
+from hoodie.common.model.record_columns import PARTITION_PATH_META, RECORD_KEY_META
+from hoodie.exception import HoodieKeyException
+from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.keygen.user_key_generator import KeyGeneratorOfUser
+from hoodie.table.table import HoodieTable
+
+__all__ = ["check_stored_key_form"]
+
+_PROPERTY = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
+
+
+def check_stored_key_form(table: HoodieTable, key_generator: KeyGenerator) -> None:
+    """Refuse a writer whose keys are not those of a stored row, where the option's other value makes them.
+
+    Reads one row, and only where a timestamp is part of the keys.
+
+    Args:
+        table: The table that is written.
+        key_generator: The writer's.
+
+    Raises:
+        HoodieKeyException: The stored keys have timestamps in the other form.
+    """
+    if table.meta_client.load_avro_schema() is None or isinstance(key_generator, KeyGeneratorOfUser):
+        return
+    schema = table.meta_client.load_schema()
+    fields = (*key_generator.record_key_fields, *key_generator.partition_fields)
+    types = [type_at(schema, field) for field in fields]
+    if not any(data_type is not None and pa.types.is_timestamp(data_type) for data_type in types):
+        return
+    names = dict.fromkeys(top_level_name(schema, field) for field in fields)
+    columns = [field for name in names if (field := find_field(schema, name)) is not None]
+    meta = [pa.field(name, pa.string()) for name in (RECORD_KEY_META, PARTITION_PATH_META)]
+    row = _first_row(table, pa.schema([*meta, *columns]))
+    if row is None or row.column(RECORD_KEY_META).null_count:
+        return
+    other = attrs.evolve(key_generator, consistent_timestamps=not key_generator.consistent_timestamps)
+    stored = row.column(RECORD_KEY_META)[0].as_py(), row.column(PARTITION_PATH_META)[0].as_py()
+    for there, mine, theirs in zip(stored, _keys(key_generator, row), _keys(other, row), strict=True):
+        if mine != there and theirs == there:
+            raise HoodieKeyException(
+                f"the table's keys have timestamps as in {there!r}, and this writer would make {mine!r} of the same "
+                f"record, and store it a second time; nothing was written. Set {_PROPERTY}="
+                f"{str(other.consistent_timestamps).lower()}, as the table's other writers do"
+            )
+
+
+def _keys(key_generator: KeyGenerator, row: pa.RecordBatch) -> tuple[str | None, str | None]:
+    keys, paths = key_generator.keys(row)
+    return keys[0].as_py(), paths[0].as_py()
+
+
+def _first_row(table: HoodieTable, schema: pa.Schema) -> pa.RecordBatch | None:
+    """Any stored row; None when there is none."""
+    for partition_path in table.view.list_partitions():
+        for base_file in table.view.latest_base_files(partition_path):
+            with HoodieParquetReader(table.meta_client.storage, base_file.path) as reader:
+                for batch in reader.iter_batches(schema.names, schema, batch_rows=1):
+                    if batch.num_rows:
+                        return batch.slice(0, 1)
+    return None
