@@ -372,7 +372,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         One ``replacecommit``: readers see the old rows or the new ones. The old files stay until a clean deletes them,
         so that readers of older instants go on. Keys are not looked up; of several records of one key all are kept,
-        unless ``hoodie.combine.before.insert`` is set.
+        unless ``hoodie.combine.before.insert`` is set. Records that are marked as deleted go nowhere: a partition that
+        gets no others stays.
 
         Args:
             records: As of `upsert`.

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkS
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -467,8 +467,10 @@ def check_same_columns(records: Any) -> None:
         return
     kinds: dict[frozenset[str], int] = {}
     for number, record in enumerate(records):
-        data = record.data if isinstance(record, HoodieRecord) else record
-        if isinstance(data, dict) and data:
+        is_record = isinstance(record, HoodieRecord)
+        data = (record.data or {}) if is_record else record
+        # Deletes bring none.
+        if isinstance(data, Mapping) and (data or (is_record and record.operation is RecordOperation.UPSERT)):
             kinds.setdefault(frozenset(data), number)
     if len(kinds) < 2:
         return

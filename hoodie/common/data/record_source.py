@@ -254,7 +254,10 @@ def _python_values(values: list[Any], data_type: pa.DataType | None, name: str) 
         if data_type in (pa.string(), pa.binary()) and any(isinstance(value, UUID) for value in values):
             return _python_values([_without_uuid(value, data_type) for value in values], data_type, name)
         wanted = "values of one type" if data_type is None else f"values of the type {data_type}"
-        raise HoodieSchemaException(f"column '{name}' does not hold {wanted} only: {error}") from error
+        raise HoodieSchemaException(
+            f"column '{name}' does not hold {wanted} only: {error}. Correct or cast the others; an Arrow table says "
+            "its types, and hoodie.avro.schema those of dicts in a new table"
+        ) from error
     for one, other in zip(values, stored, strict=True):
         if not _is_same_value(one, other, result.type):
             raise HoodieSchemaException(

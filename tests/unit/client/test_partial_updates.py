@@ -149,6 +149,16 @@ def test_records_with_different_columns_are_refused_because_nobody_knows_what_is
         hoodie.write_table(changes, base_path, properties=PARTIAL)
 
 
+def test_a_record_without_data_changes_nothing_to_null(tmp_path: Path) -> None:
+    base_path = create(tmp_path)
+    changes = [HoodieRecord(HoodieKey("a", "x"), {"tip": 9.0}), HoodieRecord(HoodieKey("b", "x"))]
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, PARTIAL)) as client:
+        with pytest.raises(HoodieSchemaException, match="records 0 and 1 .* different columns, tip"):
+            client.upsert(changes)
+        client.upsert([changes[0], HoodieRecord(HoodieKey("b", "x"), operation="delete")])  # type: ignore[arg-type]
+    assert list(read(base_path)) == ["a", "c"]
+
+
 def test_records_with_keys_change_the_columns_of_their_data(tmp_path: Path) -> None:
     base_path = create(tmp_path)
     with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, PARTIAL)) as client:
