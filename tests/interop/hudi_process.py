@@ -140,6 +140,16 @@ class HudiProcess:
         found = self._call(command="archived_commits", base_path=str(base_path))
         return [(time, operation) for time, operation in found]
 
+    def instants(self, base_path: Path | str) -> dict[str, list[tuple[str, str]]]:
+        """Time and action of completed instants, of the timelines ``active`` and ``archived``, as Hudi reads them."""
+        found = self._call(command="instants", base_path=str(base_path))
+        return {name: [(time, action) for time, action in instants] for name, instants in found.items()}
+
+    def decode_avro(self, path: Path, class_name: str) -> dict[str, Any]:
+        """A file of the timeline, read as an object of this class of Hudi."""
+        decoded: dict[str, Any] = self._call(command="decode_avro", path=str(path), class_name=class_name)
+        return decoded
+
     def bucket_hashes(self, keys: Sequence[tuple[str, str]]) -> list[int]:
         """Hash of each (hash fields, record key), as the simple bucket index makes it."""
         hashes: list[int] = self._call(command="bucket_hashes", keys=[list(key) for key in keys])

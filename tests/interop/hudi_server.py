@@ -122,15 +122,52 @@ def archived_commits(spark: SparkSession, command: dict[str, Any]) -> list[list[
     for instant in timeline.getInstants():
         if instant.getAction() == "commit" and instant.isCompleted():
             record = json.loads(bytes(timeline.getInstantDetails(instant).get()).decode())
-            # The method that gives the time has another name in each release.
-            found.append([re.search(r"\d{17}", instant.toString()).group(), record["operationType"]])
+            found.append([_time_of(instant), record["operationType"]])
     return sorted(found)
+
+
+def instants(spark: SparkSession, command: dict[str, Any]) -> dict[str, list[list[str]]]:
+    """Time and action of the completed instants of both timelines, as Hudi reads them."""
+    jvm = spark.sparkContext._jvm
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConfWithCopy(hadoop)
+    builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+    meta_client = builder.setConf(conf).setBasePath(command["base_path"]).build()
+    return {
+        name: sorted([_time_of(i), i.getAction()] for i in timeline.getInstants() if i.isCompleted())
+        for name, timeline in (
+            ("active", meta_client.getActiveTimeline()),
+            ("archived", meta_client.getArchivedTimeline()),
+        )
+    }
+
+
+def _time_of(instant: Any) -> str:
+    # The method that gives the time has another name in each release.
+    return re.search(r"\d{17}", instant.toString()).group()
+
+
+def decode_avro(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
+    """A file of the timeline as an object of one of Hudi's classes, which is read as Hudi does."""
+    jvm = spark.sparkContext._jvm
+    model = getattr(jvm.org.apache.hudi.avro.model, command["class_name"])
+    reader = jvm.org.apache.avro.specific.SpecificDatumReader(model.getClassSchema())
+    file = jvm.org.apache.avro.file.DataFileReader(jvm.java.io.File(command["path"]), reader)
+    try:
+        record = file.next()
+        assert record.getClass().getSimpleName() == command["class_name"]
+        decoded: dict[str, Any] = json.loads(record.toString())
+    finally:
+        file.close()
+    return decoded
 
 
 COMMANDS = {
     "archived_commits": archived_commits,
     "bucket_hashes": bucket_hashes,
     "consistent_hashing": consistent_hashing,
+    "decode_avro": decode_avro,
+    "instants": instants,
     "write": write,
     "read": read,
     "rollback": rollback,
