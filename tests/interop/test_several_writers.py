@@ -1,8 +1,10 @@
-"""Real Hudi and hoodie write one table at the same time, kept apart by one lock file."""
+"""Real Hudi and hoodie write one table at the same time, kept apart by one lock."""
 
 from __future__ import annotations
 
 import threading
+import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,14 @@ import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.table.timeline.instant import State
 from hoodie.exception import HoodieWriteConflictException
-from tests.interop.hudi_process import HudiProcess
+from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import SIMPLE
 from tests.table_invariants import check_table
 
 pytestmark = pytest.mark.interop
 
-LOCK = {
+SEVERAL = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
-    "hoodie.write.lock.filesystem.expire": "10",
     "hoodie.cleaner.policy.failed.writes": "LAZY",
     "hoodie.write.lock.client.wait_time_ms_between_retry": "200",
     "hoodie.write.lock.client.num_retries": "200",
@@ -36,28 +36,60 @@ def rows(ids: list[str], region: str, ts: int) -> pa.Table:
     return pa.table({"id": ids, "region": [region] * count, "ts": pa.array([ts] * count), "fare": [float(ts)] * count})
 
 
-def client(path: Path, **more: Any) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), {**LOCK, **more}))
+class Several:
+    """A table, the lock of all its writers, and a Hudi that is one of them."""
+
+    def __init__(self, path: Path, hudi: HudiProcess, lock: dict[str, str]) -> None:
+        self.path = path
+        self.hudi = hudi
+        self._properties = {**SEVERAL, **lock}
+        HoodieTableMetaClient.init_table(str(path), table_name="several", **SIMPLE.init_arguments())
+
+    def client(self, **more: Any) -> HoodieLocalWriteClient:
+        return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(self.path), {**self._properties, **more}))
+
+    def write_by_hudi(self, table: pa.Table) -> None:
+        self.hudi.write(self.path, table, {**SIMPLE.hudi_options("several"), **self._properties})
 
 
-def hudi_options(path: Path) -> dict[str, str]:
-    options = dict(SIMPLE.hudi_options("several"))
-    return {**options, **LOCK, "hoodie.write.lock.filesystem.path": str(path / ".hoodie")}
-
-
-def test_hudi_and_hoodie_write_at_once_and_lose_nothing(tmp_path: Path, hudi_0_15: HudiProcess) -> None:
+@pytest.fixture
+def several(request: pytest.FixtureRequest, tmp_path: Path) -> Several:
+    """By the name of a version of Hudi and of a lock."""
+    version, lock = request.param
+    hudi: HudiProcess = request.getfixturevalue({"0.15.0": "hudi_0_15", "1.2.0": "hudi_1_2"}[version])
     path = tmp_path / "t"
-    HoodieTableMetaClient.init_table(str(path), table_name="several", **SIMPLE.init_arguments())
+    properties = {"hoodie.write.lock.provider": f"org.apache.hudi.client.transaction.lock.{lock}LockProvider"}
+    if lock == "ZookeeperBased":
+        host, _, port = request.getfixturevalue("zookeeper").partition(":")
+        properties |= {
+            "hoodie.write.lock.zookeeper.url": host,
+            "hoodie.write.lock.zookeeper.port": port,
+            "hoodie.write.lock.zookeeper.base_path": f"/hudi/{uuid.uuid4().hex}",
+            "hoodie.write.lock.zookeeper.lock_key": "several",
+        }
+    else:
+        properties |= {
+            "hoodie.write.lock.filesystem.expire": "10",
+            "hoodie.write.lock.filesystem.path": str(path / ".hoodie"),
+        }
+    return Several(path, hudi, properties)
+
+
+@pytest.mark.parametrize(
+    "several", [("0.15.0", "FileSystemBased"), ("1.2.0", "ZookeeperBased")], indirect=True, ids="-".join
+)
+def test_hudi_and_hoodie_write_at_once_and_lose_nothing(several: Several) -> None:
+    path, hudi, client = several.path, several.hudi, several.client
     mine, theirs, both = SIMPLE.regions[:3]
-    with client(path) as c:
+    with client() as c:
         c.upsert(pa.concat_tables([rows(["m"], mine, 0), rows(["t"], theirs, 0), rows(["b"], both, 0)]))
 
     # Hudi commits while an instant of hoodie is open: of another file group, then of the same one.
     for region, conflicts in ((theirs, False), (mine, True)):
-        with client(path, **{"hoodie.auto.commit": "false"}) as c:
+        with client(**{"hoodie.auto.commit": "false"}) as c:
             instant_time = c.start_commit()
             result = c.upsert(rows(["m"], mine, 1), instant_time)
-            hudi_0_15.write(path, rows(["h"], region, 1), hudi_options(path))
+            several.write_by_hudi(rows(["h"], region, 1))
             assert HoodieTableMetaClient.load(str(path)).active_timeline.find(instant_time) is not None
             if conflicts:
                 with pytest.raises(HoodieWriteConflictException):
@@ -72,7 +104,7 @@ def test_hudi_and_hoodie_write_at_once_and_lose_nothing(tmp_path: Path, hudi_0_1
     def write_by_hudi() -> None:
         try:
             for ts in range(2, 2 + ROUNDS):
-                hudi_0_15.write(path, rows(["t", f"t{ts}"], theirs, ts), hudi_options(path))
+                several.write_by_hudi(rows(["t", f"t{ts}"], theirs, ts))
         except BaseException as error:
             errors.append(error)
 
@@ -81,7 +113,7 @@ def test_hudi_and_hoodie_write_at_once_and_lose_nothing(tmp_path: Path, hudi_0_1
     count = 0
     while thread.is_alive() or count < ROUNDS:
         count += 1
-        with client(path, **AGAIN) as c:
+        with client(**AGAIN) as c:
             c.upsert(rows(["b", f"b{count}"], both, count))
     thread.join()
     assert errors == []
@@ -90,8 +122,44 @@ def test_hudi_and_hoodie_write_at_once_and_lose_nothing(tmp_path: Path, hudi_0_1
     assert {found[f"t{ts}"] for ts in range(2, 2 + ROUNDS)} == set(range(2, 2 + ROUNDS))
     assert [found[f"b{number}"] for number in range(1, count + 1)] == list(range(1, count + 1))
     assert (found["t"], found["b"], found["m"]) == (1 + ROUNDS, count, 1)
-    by_hudi = hudi_0_15.read(path)
+    by_hudi = hudi.read(path)
     assert dict(zip(by_hudi["id"].to_pylist(), by_hudi["ts"].to_pylist(), strict=True)) == found
     timeline = HoodieTableMetaClient.load(str(path)).active_timeline
     assert all(instant.state is State.COMPLETED for instant in timeline)
-    print(f"{count} writes of hoodie beside {ROUNDS} of Hudi")
+    print(f"{count} writes of hoodie beside {ROUNDS} of Hudi {hudi.version}")
+
+
+@pytest.mark.parametrize(
+    "several", [("1.2.0", "FileSystemBased"), ("0.15.0", "ZookeeperBased")], indirect=True, ids="-".join
+)
+def test_of_writes_to_one_file_group_all_that_were_committed_are_there(several: Several) -> None:
+    path, hudi, client = several.path, several.hudi, several.client
+    region = SIMPLE.regions[0]
+    with client() as c:
+        c.upsert(rows(["shared"], region, 0))
+    committed: set[str] = set()
+    lost: list[str] = []
+
+    def write_by_hudi() -> None:
+        for number in range(ROUNDS):
+            try:
+                several.write_by_hudi(rows(["shared", f"h{number}"], region, number))
+                committed.add(f"h{number}")
+            except HudiError as error:
+                lost.append(str(error))
+
+    thread = threading.Thread(target=write_by_hudi)
+    thread.start()
+    count = 0
+    while thread.is_alive() or count < ROUNDS:
+        count += 1
+        with client(**AGAIN) as c:
+            c.upsert(rows(["shared", f"m{count}"], region, count))
+        time.sleep(4)  # Hudi takes seconds for a write, and would lose each time
+    thread.join()
+    assert all("Conflict" in error for error in lost), lost
+    check_table(path, was_cleaned=True)
+    found = set(hoodie.read_table(str(path), columns=["id"])["id"].to_pylist())
+    assert found == {"shared", *committed, *(f"m{number}" for number in range(1, count + 1))}
+    assert set(hudi.read(path)["id"].to_pylist()) == found
+    print(f"{count} writes of hoodie beside {len(committed)} of Hudi {hudi.version}, of which {len(lost)} more lost")
