@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.storage.storage_path import join
 
-__all__ = ["completed_writes_after", "files_at", "missing_at"]
+__all__ = ["completed_writes_after", "files_at", "last_versions", "missing_at"]
+
+FileGroups = set[tuple[str, str]]
+"""Of (partition path, file id)."""
 
 
 def completed_writes_after(meta_client: HoodieTableMetaClient, instant_time: str) -> HoodieTimeline:
@@ -60,20 +64,70 @@ def missing_at(meta_client: HoodieTableMetaClient, instant_time: str) -> list[st
             for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
                 for file_id in file_ids:
                     wanted[partition_path].setdefault(file_id, None)
-    missing = []
     created = _created_after(meta_client, instant_time)
+    unchanged = {
+        (path, file_id)
+        for path, groups in wanted.items()
+        for file_id, version in groups.items()
+        if version is None and (path, file_id) not in created
+    }
+    last = last_versions(meta_client, unchanged, instant_time)
+    missing = []
     for partition_path, groups in sorted(wanted.items()):
         versions[partition_path] = _versions_in(meta_client, partition_path)
-        for file_id, version in sorted(groups.items()):
+        for file_id, given in sorted(groups.items()):
             there = versions[partition_path].get(file_id, set())
+            version = given or last.get((partition_path, file_id))
             if version is None:
-                # A replaced group that nobody changed since: any version of the instant or older is its last one.
+                # Nothing tells when it was written: any version of the instant or older is taken for its last one.
                 is_there = any(time <= instant_time for time in there) or (partition_path, file_id) in created
             else:
                 is_there = version in there
             if not is_there:
                 missing.append(f"{partition_path}/{file_id}".lstrip("/"))
     return missing
+
+
+def last_versions(meta_client: HoodieTableMetaClient, groups: FileGroups, instant_time: str) -> dict[Any, str]:
+    """The instants that wrote the last versions of file groups, up to an instant.
+
+    Older versions may be there though the last one was cleaned: savepoints hold them.
+
+    Args:
+        meta_client: The table, its timeline freshly loaded.
+        groups: The file groups.
+        instant_time: Later instants do not count.
+
+    Returns:
+        File group to instant time; without those that no instant tells of, active or archived.
+    """
+    found: dict[Any, str] = {}
+    if not groups:
+        return found
+
+    def note(time: str, metadata: HoodieCommitMetadata) -> None:
+        for stat in metadata.write_stats:
+            group = (stat.partition_path, str(stat.file_id))
+            if group in groups:
+                found.setdefault(group, time)
+
+    active = meta_client.active_timeline
+    completed = active.commits_timeline().filter_completed_instants().in_range_before_or_on(instant_time)
+    for instant in completed.reversed():
+        if instant.requested_time not in active.savepoint_times:
+            note(instant.requested_time, active.read_commit_metadata(instant))
+    if found.keys() == groups:
+        return found
+    # Commits in the archive may be younger than those that savepoints hold.
+    archived = meta_client.archived_timeline
+    older = [*archived.commits_timeline().filter_completed_instants().in_range_before_or_on(instant_time)]
+    older += [instant for instant in completed if instant.requested_time in active.savepoint_times]
+    for instant in sorted(older, key=lambda instant: instant.requested_time, reverse=True):
+        if found.keys() == groups:
+            break
+        timeline = active if instant.requested_time in active.savepoint_times else archived
+        note(instant.requested_time, timeline.read_commit_metadata(instant))
+    return found
 
 
 def _created_after(meta_client: HoodieTableMetaClient, instant_time: str) -> set[tuple[str, str]]:

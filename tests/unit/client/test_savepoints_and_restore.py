@@ -252,6 +252,37 @@ def test_rows_of_archived_commits_are_there_when_a_savepoint_is_all_that_is_left
     assert read(base_path) == [("p", "p", 20), *expected[1:-1], ("u", "u", 20)]
 
 
+@pytest.mark.parametrize("archives", [False, True])
+@pytest.mark.parametrize("way", ["restore", "savepoint", "rollback"])
+def test_an_older_version_that_a_savepoint_holds_is_not_taken_for_the_last_one(
+    base_path: Path, way: str, archives: bool
+) -> None:
+    client = new_client(
+        base_path, cleaner_policy="KEEP_LATEST_FILE_VERSIONS", cleaner_fileversions_retained=1, keep_min_commits=2,
+        keep_max_commits=3, archive_beyond_savepoint=True, clean_automatic=False, archive_automatic=False,
+    )  # fmt: skip
+    client.upsert(rows(("a", "x", 1), ("c", "y", 1)))
+    client.savepoint()
+    client.upsert(rows(("a", "x", 2)))
+    if archives:
+        for ts in range(3, 7):
+            client.upsert(rows(("c", "y", ts)))
+        assert client.archive()
+    middle = client.upsert(rows(("c", "y", 8))).instant_time
+    newest = client.insert_overwrite(rows(("d", "x", 9))).instant_time
+    client.clean()
+    assert len(list((base_path / "x").glob("*.parquet"))) == 2
+    before = read(base_path)
+    with pytest.raises(HoodieException, match="cleaned"):
+        if way == "restore":
+            client.restore_to_instant(middle)
+        elif way == "savepoint":
+            client.savepoint(middle)
+        else:
+            client.rollback(newest)
+    assert hoodie.read_table(str(base_path)).num_rows == len(before) == 2
+
+
 def test_a_younger_savepoint_is_in_the_way(base_path: Path) -> None:
     history = write_history(base_path)
     client = new_client(base_path)

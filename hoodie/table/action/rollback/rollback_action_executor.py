@@ -31,6 +31,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
 from hoodie.table.action.planned_instant import check_planned_instant
+from hoodie.table.table_state import last_versions
 
 __all__ = ["RollbackActionExecutor"]
 
@@ -267,9 +268,15 @@ class RollbackActionExecutor:
         metadata = timeline.read_commit_metadata(instant)
         missing = [stat.file_id for stat in metadata.write_stats if not self._has_previous_version(stat)]
         if isinstance(metadata, HoodieReplaceCommitMetadata):
-            for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-                present = {name.file_id for name in self._base_file_names(partition_path)}
-                missing += [file_id for file_id in file_ids if file_id not in present]
+            replaced = {
+                (path, file_id) for path, ids in metadata.partition_to_replace_file_ids.items() for file_id in ids
+            }
+            last = last_versions(self._meta_client, replaced, instant.requested_time)
+            for path, file_id in sorted(replaced):
+                present = {name.instant_time for name in self._base_file_names(path) if name.file_id == file_id}
+                version = last.get((path, file_id))
+                if not present if version is None else version not in present:
+                    missing.append(file_id)
         if missing:
             raise HoodieRollbackException(
                 f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0]}"
