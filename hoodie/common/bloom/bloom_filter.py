@@ -116,6 +116,14 @@ class BloomFilter(ABC):
     def stored_bytes(self) -> int:
         """Length of `to_bytes`, without making them."""
 
+    def stored_bytes_with(self, more_keys: int) -> int:
+        """What `stored_bytes` would be if so many keys were added.
+
+        Args:
+            more_keys: How many.
+        """
+        return self.stored_bytes
+
     @abstractmethod
     def to_bytes(self) -> bytes:
         """The filter as stored, before Base64."""
@@ -305,6 +313,12 @@ class DynamicBloomFilter(BloomFilter):
     def stored_bytes(self) -> int:
         """Length of `to_bytes`."""
         return len(self._rows[0].header()) + 12 + sum(row.stored_bytes for row in self._rows)
+
+    def stored_bytes_with(self, more_keys: int) -> int:
+        """As of `BloomFilter`: with the rows that would be made."""
+        unplaced = max(0, more_keys - max(0, self._row_capacity - self._last_row_keys))
+        most = max(0, -(-self._max_entries // self._row_capacity) - len(self._rows))
+        return self.stored_bytes + min(-(-unplaced // self._row_capacity), most) * self._rows[0].stored_bytes
 
     def to_bytes(self) -> bytes:
         """The filter as stored; see `BloomFilter.to_bytes`."""

@@ -30,6 +30,14 @@ class FooterKeys:
         """The smallest and the largest key; None where there is none."""
         return self._key_range
 
+    def filter_bytes_with(self, more_keys: int) -> int:
+        """Length of the filter with all keys, and so many more.
+
+        Args:
+            more_keys: How many.
+        """
+        return self._bloom_filter.stored_bytes_with(sum(map(len, self._waiting)) + more_keys)
+
     def add(self, stored: Keys, new: Keys | None) -> None:
         """Take the keys of rows.
 

@@ -178,17 +178,21 @@ class HoodieParquetWriter:
         Returns:
             The rows to write before asking again; 0 when the file is full. A file without rows takes one at least.
         """
-        if self._stored_bytes + self._kept_bytes + self._sizes.most_bytes(batch) + self._footer_bytes() <= limit_bytes:
+        most = self._stored_bytes + self._kept_bytes + self._sizes.most_bytes(batch)
+        if most + self._footer_bytes(more_keys=batch.num_rows) <= limit_bytes:
             return int(batch.num_rows)
         trial = self._sizes.trial(batch)
         while True:
             held = self._sizes.held_bytes(trial) + self._kept_bytes
-            limit = max(limit_bytes - self._footer_bytes(trial), limit_bytes // 2)
             doubt = _DOUBT if self._sizes.correction is None else _DOUBT_AFTER_ROW_GROUP
-            space = limit - self._stored_bytes
-            # Held rows may take so much that the doubt about them still fits, or does not matter.
-            reach = max(space / (1 + doubt), min(space, _CERTAIN * limit / doubt))
-            rows = int((reach - held) * batch.num_rows / (trial.row_bytes * (self._sizes.correction or 1.0)))
+            rows, row_bytes = 0, trial.row_bytes / batch.num_rows * (self._sizes.correction or 1.0)
+            # As many rows as fit with the bloom filter as it is; then as it would be with their keys.
+            for _ in range(2):
+                limit = max(limit_bytes - self._footer_bytes(trial, min(rows, batch.num_rows)), limit_bytes // 2)
+                space = limit - self._stored_bytes
+                # Held rows may take so much that the doubt about them still fits, or does not matter.
+                reach = max(space / (1 + doubt), min(space, _CERTAIN * limit / doubt))
+                rows = max(0, int((reach - held) / row_bytes))
             if rows >= batch.num_rows:
                 return int(batch.num_rows)
             if rows > 0 and reach - held >= _FULL * limit:
@@ -471,9 +475,9 @@ class HoodieParquetWriter:
         """Bytes of the row groups that were written."""
         return int(self._stream.tell()) if self._file is not None else 0
 
-    def _footer_bytes(self, coming: Trial | None = None) -> int:
-        """About what the footer will take when such rows are appended."""
-        bloom = self._bloom_filter.stored_bytes * 4 // 3 if self._bloom_filter is not None else 0
+    def _footer_bytes(self, coming: Trial | None = None, more_keys: int = 0) -> int:
+        """About what the footer will take when such rows are appended, with so many keys."""
+        bloom = self._footer_keys.filter_bytes_with(more_keys) * 4 // 3 if self._footer_keys is not None else 0
         return self._sizes.footer_bytes(coming) + bloom + len(self._avro_schema or "")
 
     def _encode_sample(self, sample: pa.RecordBatch, rows: Sequence[pa.RecordBatch]) -> pq.FileMetaData:

@@ -201,3 +201,14 @@ def test_damaged_filters_are_refused(kind: type[BloomFilter], data: bytes) -> No
 def test_text_that_is_not_base64_is_refused() -> None:
     with pytest.raises(HoodieCorruptedDataException, match="not Base64"):
         SimpleBloomFilter.from_base64("?!")
+
+
+@pytest.mark.parametrize("filter_type", ["SIMPLE", "DYNAMIC_V0"])
+@pytest.mark.parametrize("first", [0, 7, 10, 45])
+def test_the_length_with_more_keys_is_known_before(filter_type: str, first: int) -> None:
+    for more in (0, 3, 4, 20, 30, 60):
+        bloom_filter = create_bloom_filter(filter_type, 10, 0.01, max_entries=42)
+        bloom_filter.add(pa.array([f"k{number}" for number in range(first)], pa.string()))
+        expected = bloom_filter.stored_bytes_with(more)
+        bloom_filter.add(pa.array([f"m{number}" for number in range(more)], pa.string()))
+        assert bloom_filter.stored_bytes == len(bloom_filter.to_bytes()) == expected

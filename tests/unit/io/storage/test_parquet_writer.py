@@ -322,6 +322,16 @@ def test_a_file_is_filled_to_the_wanted_size_whatever_its_rows_are_like(path: Pa
     assert pq.read_metadata(path).num_row_groups <= 6
 
 
+def test_a_bloom_filter_that_grows_is_foreseen(path: Path) -> None:
+    limit = 1_000_000
+    writer = open_writer(path, bloom_filter=DynamicBloomFilter.create(1000, 1e-9))
+    number = 0
+    while fitting := writer.rows_that_fit(batch := rows([f"{number + i:09d}" for i in range(40_000)]), limit):
+        writer.write(batch.slice(0, fitting))
+        number += fitting
+    assert 0.85 * limit < writer.close().size_bytes < 1.05 * limit
+
+
 def test_an_empty_file_takes_a_row_however_small_it_is_to_be(path: Path) -> None:
     writer = open_writer(path)
     batch = rows(["a", "b"])
