@@ -283,6 +283,25 @@ def test_an_older_version_that_a_savepoint_holds_is_not_taken_for_the_last_one(
     assert hoodie.read_table(str(base_path)).num_rows == len(before) == 2
 
 
+def test_the_last_commit_after_archived_ones_is_not_rolled_back(base_path: Path) -> None:
+    client = new_client(
+        base_path, keep_min_commits=2, keep_max_commits=3, cleaner_commits_retained=1, clean_automatic=False,
+        archive_automatic=False,
+    )  # fmt: skip
+    for ts, region in enumerate("pqrst", 1):
+        client.upsert(rows((region, region, ts)))
+    assert client.archive()
+    oldest = timeline_of(base_path).commits_timeline().instants[0].requested_time
+    client.restore_to_instant(oldest)
+    expected = read(base_path)
+    with pytest.raises(HoodieRollbackException, match="commits before it are archived"):
+        client.rollback(oldest)
+    assert read(base_path) == expected
+    result = client.upsert(rows(("p", "p", 9)))
+    assert client.rollback(result.instant_time)
+    assert read(base_path) == expected
+
+
 def test_a_younger_savepoint_is_in_the_way(base_path: Path) -> None:
     history = write_history(base_path)
     client = new_client(base_path)

@@ -265,6 +265,7 @@ class RollbackActionExecutor:
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
         if instant.action not in (Action.COMMIT, Action.REPLACE_COMMIT):
             raise HoodieRollbackException(f"{where}: only commits and replacecommits can be, after they completed")
+        self._refuse_the_last_one(instant, where)
         metadata = timeline.read_commit_metadata(instant)
         missing = [stat.file_id for stat in metadata.write_stats if not self._has_previous_version(stat)]
         if isinstance(metadata, HoodieReplaceCommitMetadata):
@@ -280,6 +281,20 @@ class RollbackActionExecutor:
         if missing:
             raise HoodieRollbackException(
                 f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0]}"
+            )
+
+    def _refuse_the_last_one(self, instant: HoodieInstant, where: str) -> None:
+        """Files of archived commits are told by an active commit that is younger: one must be left."""
+        timeline = self._meta_client.active_timeline
+        completed = timeline.commits_timeline().filter_completed_instants().before(instant.requested_time)
+        left = [commit.requested_time for commit in completed]
+        if any(time not in timeline.savepoint_times for time in left):
+            return
+        archived = self._meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        if len(archived.after(left[-1] if left else "")):
+            raise HoodieRollbackException(
+                f"{where}: commits before it are archived, and without it nothing would tell readers that their files "
+                "count. Write what shall be there instead, such as by insert_overwrite or delete"
             )
 
     def _has_previous_version(self, stat: HoodieWriteStat) -> bool:
