@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import attrs
 import boto3
 from moto.core import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.responses import DynamoHandler
 from moto.s3.models import s3_backends
 from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
@@ -32,14 +33,18 @@ SECRET_KEY = "s3cr3t-that-nobody-may-see"
 _put_lock = threading.Lock()
 
 
-def _one_put_at_a_time(handler: Callable[[S3Response], Any]) -> Callable[[S3Response], Any]:
-    """S3 decides a conditional put at one moment; moto looks first and puts then, in several threads."""
+_CONDITIONAL = ((S3Response, "put_object"), (DynamoHandler, "put_item"), (DynamoHandler, "delete_item"))
+"""What moto's servers do under conditions."""
 
-    def put_object(self: S3Response) -> Any:
+
+def _one_at_a_time(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Stores decide a conditional call at one moment; moto looks first and acts then, in several threads."""
+
+    def handle(self: Any) -> Any:
         with _put_lock:
             return handler(self)
 
-    return put_object
+    return handle
 
 
 @attrs.frozen
@@ -97,8 +102,9 @@ class S3Server:
 def running_s3() -> Iterator[S3Server]:
     """moto's S3 on a free port."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    original = S3Response.put_object
-    S3Response.put_object = _one_put_at_a_time(original)  # type: ignore[method-assign]
+    originals = [getattr(kind, name) for kind, name in _CONDITIONAL]
+    for (kind, name), original in zip(_CONDITIONAL, originals, strict=True):
+        setattr(kind, name, _one_at_a_time(original))
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
@@ -115,7 +121,8 @@ def running_s3() -> Iterator[S3Server]:
         client.close()
     finally:
         server.stop()
-        S3Response.put_object = original  # type: ignore[method-assign]
+        for (kind, name), original in zip(_CONDITIONAL, originals, strict=True):
+            setattr(kind, name, original)
 
 
 @attrs.define
