@@ -1,0 +1,149 @@
+"""Table services, ways back and several writers with the Spark client."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import hoodie.spark
+import hoodie.table.action.clean.clean_planner as clean_planner
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import HoodieWriteConflictException
+from hoodie.storage import fsspec_storage
+from hoodie.storage.fsspec_storage import LocalStorage
+from tests.table_invariants import check_table
+
+pytestmark = pytest.mark.spark
+COLUMNS = "id string, region string, ts bigint"
+SERVICES = {
+    "hoodie.cleaner.commits.retained": "1",
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+}
+OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+SEVERAL = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+}
+
+
+@pytest.fixture
+def base_path(tmp_path: Path) -> str:
+    path = str(tmp_path / "t")
+    HoodieTableMetaClient.init_table(
+        path, table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
+    )
+    return path
+
+
+def rows(spark: SparkSession, *entries: tuple[str, str, int]) -> DataFrame:
+    return spark.createDataFrame(list(entries), COLUMNS)
+
+
+def new_client(spark: SparkSession, base_path: str, properties: dict[str, str]) -> SparkRDDWriteClient:
+    return SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(base_path, properties))
+
+
+def local_upsert(base_path: str, properties: dict[str, str], *entries: tuple[str, str, int]) -> None:
+    table = pa.table({name: [row[i] for row in entries] for i, name in enumerate(("id", "region", "ts"))})
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties)) as client:
+        assert client.upsert(table).is_committed
+
+
+def check(spark: SparkSession, base_path: str, *entries: tuple[str, str, int], was_cleaned: bool = False) -> None:
+    """Both readers see the rows, and the table is as every table must be."""
+    found = sorted(tuple(row) for row in hoodie.spark.read(spark, base_path).select("id", "region", "ts").collect())
+    assert found == sorted(entries)
+    model = {row[0]: {"id": row[0], "region": row[1], "ts": row[2]} for row in entries}
+    check_table(base_path, model, was_cleaned=was_cleaned)
+
+
+class NotingStorage(LocalStorage):
+    """Local files; which process deletes a data file is written down beside the table."""
+
+    __slots__ = ()
+
+    def delete_file(self, path: str) -> bool:
+        if path.endswith(".parquet"):
+            with open(f"{self.base_path}.deleted_by", "a") as file:
+                file.write(f"{os.getpid()}\n")
+        return LocalStorage.delete_file(self, path)
+
+
+@pytest.mark.parametrize("driver_partitions", [0, 64], ids=["listed_by_tasks", "listed_by_the_driver"])
+def test_a_client_cleans_and_archives_after_commits(
+    spark: SparkSession, base_path: str, monkeypatch: pytest.MonkeyPatch, driver_partitions: int
+) -> None:
+    monkeypatch.setattr(clean_planner, "DRIVER_PARTITIONS", driver_partitions)
+    monkeypatch.setitem(fsspec_storage._STORAGES, "file", NotingStorage)
+    with new_client(spark, base_path, SERVICES) as client:
+        for ts in range(5):
+            assert client.upsert(rows(spark, ("a", "x", ts), ("b", "y", ts))).service_errors == ()
+    meta_client = HoodieTableMetaClient.load(base_path)
+    assert len(list(Path(base_path).rglob("*.parquet"))) == 4
+    assert len(meta_client.active_timeline.filter_actions(Action.COMMIT)) == 3
+    assert len(meta_client.archived_timeline.filter_actions(Action.COMMIT)) == 2
+    check(spark, base_path, ("a", "x", 4), ("b", "y", 4), was_cleaned=True)
+    # Files are deleted by tasks, never by the driver.
+    deleted_by = Path(f"{base_path}.deleted_by").read_text().splitlines()
+    assert len(deleted_by) == 6
+    assert str(os.getpid()) not in deleted_by
+
+
+def test_what_was_overwritten_and_deleted_comes_back_by_rollback_and_restore(
+    spark: SparkSession, base_path: str
+) -> None:
+    first = [("a", "x", 1), ("b", "y", 1), ("c", "z", 1)]
+    with new_client(spark, base_path, OFF) as client:
+        client.upsert(rows(spark, *first))
+        made = client.savepoint(user="ann", comment="before the overwrite")
+        overwritten = client.insert_overwrite(rows(spark, ("d", "x", 2)))
+        check(spark, base_path, ("d", "x", 2), *first[1:])
+        assert client.rollback(overwritten.instant_time)
+        check(spark, base_path, *first)
+        client.insert_overwrite(rows(spark, ("d", "x", 2)))
+        client.delete_partitions(["y"])
+        check(spark, base_path, ("d", "x", 2), ("c", "z", 1))
+        client.insert_overwrite_table(rows(spark, ("e", "w", 3)))
+        check(spark, base_path, ("e", "w", 3))
+        assert len(client.restore_to_savepoint(made.instant_time)) == 3
+        check(spark, base_path, *first)
+        assert client.delete_savepoint(made.instant_time)
+        client.upsert(rows(spark, ("a", "x", 9), ("e", "w", 9)))
+        check(spark, base_path, ("a", "x", 9), *first[1:], ("e", "w", 9))
+        client.restore_to_instant(made.instant_time)
+    check(spark, base_path, *first)
+
+
+def test_of_two_writers_of_a_file_group_the_second_loses_or_writes_again(spark: SparkSession, base_path: str) -> None:
+    local_upsert(base_path, SEVERAL, ("a", "x", 1), ("b", "y", 1))
+    with new_client(spark, base_path, {**SEVERAL, "hoodie.auto.commit": "false"}) as client:
+        kept = client.start_commit()
+        result = client.upsert(rows(spark, ("b", "y", 2)), kept)
+        local_upsert(base_path, SEVERAL, ("a", "x", 2))
+        assert client.commit(kept, result)
+        lost = client.start_commit()
+        result = client.upsert(rows(spark, ("a", "x", 3)), lost)
+        local_upsert(base_path, SEVERAL, ("a", "x", 4))
+        with pytest.raises(HoodieWriteConflictException) as caught:
+            client.commit(lost, result)
+        assert caught.value.instant_time == lost
+    assert not list(Path(base_path).rglob(f"*_{lost}.parquet"))
+    check(spark, base_path, ("a", "x", 4), ("b", "y", 2))
+
+    others = iter([5, 6])
+
+    def meanwhile(event: hoodie.ProgressEvent) -> None:
+        if event.step == "write buckets" and event.state == "started" and (ts := next(others, None)):
+            local_upsert(base_path, SEVERAL, ("a", "x", ts), (f"new{ts}", "x", ts))
+
+    again = HoodieWriteConfig.from_properties(base_path, {**SEVERAL, "hoodie.write.lock.wait.retry": "true"})
+    with SparkRDDWriteClient(spark, again, on_progress=meanwhile) as client:
+        result = client.upsert(rows(spark, ("a", "x", 7), ("new5", "x", 7)))
+    assert (result.is_committed, result.inserted_count, result.updated_count) == (True, 0, 2)
+    check(spark, base_path, ("a", "x", 7), ("b", "y", 2), ("new5", "x", 7), ("new6", "x", 6))
