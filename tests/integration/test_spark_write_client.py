@@ -23,6 +23,8 @@ from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDD
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException, HoodieWriteException
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
+from hoodie.table.repair import drop_duplicates
+from tests.table_invariants import check_table
 from tests.watched_storage import LARGE, watch_writes
 
 pytestmark = pytest.mark.spark
@@ -353,3 +355,15 @@ def test_rows_that_were_read_go_back_without_a_look_up(spark: SparkSession, tmp_
             c.upsert_prepped_records(rows(spark, ("k1", "y", 1, 1.0)))
     expected = [(f"k{i}", "xy"[i % 2], 1, i + 100.0 if i < 20 else float(i)) for i in range(50)]
     assert both_readers(spark, base_path) == sorted(expected)
+
+
+def test_duplicates_of_keys_are_dropped_by_their_places(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path, parquet_small_file_limit=0) as c:
+        c.insert(rows(spark, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
+        c.insert(rows(spark, ("a", "x", 3, 3.0), ("a", "x", 2, 2.0), ("c", "x", 1, 1.0)).coalesce(1))
+        assert drop_duplicates(c).key_count == 1
+        assert drop_duplicates(c).rows == ()
+    expected = [("a", "x", 3, 3.0), ("b", "x", 1, 1.0), ("c", "x", 1, 1.0), ("c", "y", 1, 1.0)]
+    assert both_readers(spark, base_path) == expected
+    check_table(base_path)
