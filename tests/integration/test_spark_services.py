@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +19,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteConflictException
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
+from tests.storage_faults import Faults, faults_of, run_with_faults
 from tests.table_invariants import check_table
 
 pytestmark = pytest.mark.spark
@@ -30,6 +34,8 @@ SEVERAL = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
 }
+SEED = 6
+FAULT_COUNT = 12
 
 
 @pytest.fixture
@@ -147,3 +153,54 @@ def test_of_two_writers_of_a_file_group_the_second_loses_or_writes_again(spark: 
         result = client.upsert(rows(spark, ("a", "x", 7), ("new5", "x", 7)))
     assert (result.is_committed, result.inserted_count, result.updated_count) == (True, 0, 2)
     check(spark, base_path, ("a", "x", 7), ("b", "y", 2), ("new5", "x", 7), ("new6", "x", 6))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("faulty_storage")
+def test_a_driver_that_dies_at_a_call_of_an_upsert_with_services_leaves_nothing_in_the_way(
+    spark: SparkSession, base_path: str
+) -> None:
+    before = [("a", "x", 1), ("b", "y", 1)]
+    after = [("a", "x", 9), ("b", "y", 1), ("c", "z", 9)]
+    template = f"{base_path}.template"
+
+    def attempt(faults: Faults) -> BaseException | None:
+        if not os.path.exists(template):
+            os.rename(base_path, template)
+        shutil.rmtree(base_path, ignore_errors=True)
+        shutil.copytree(template, base_path)
+
+        def write() -> Any:
+            with new_client(spark, base_path, SERVICES) as client:
+                return client.upsert(rows(spark, ("a", "x", 9), ("c", "z", 9)))
+
+        return run_with_faults(faults, write)
+
+    for ts in (-2, -1, 0):
+        local_upsert(base_path, {**SERVICES, **OFF}, ("a", "x", ts), ("b", "y", ts))
+    local_upsert(base_path, {**SERVICES, **OFF}, *before)
+    healthy = Faults()
+    assert attempt(healthy) is None
+    check(spark, base_path, *after, was_cleaned=True)
+    assert len(HoodieTableMetaClient.load(base_path).archived_timeline.filter_actions(Action.COMMIT)) > 0
+    every = list(faults_of(healthy.calls))
+    chosen = sorted(random.Random(SEED).sample(every, FAULT_COUNT))
+    print(f"seed {SEED}: {len(chosen)} of {len(every)} failures, {len(healthy.calls)} calls of the driver")
+    outcomes = {"kept": 0, "undone": 0}
+    for number, how in chosen:
+        faults = Faults(number, how)
+        error = attempt(faults)
+        what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[-1][0]}: {error}"
+        print(what)
+        assert faults.fired, what
+        rows_then = hoodie.read_table(base_path, columns=["id", "region", "ts"]).to_pylist()
+        found = sorted(tuple(row.values()) for row in rows_then)
+        assert found in (before, after), what
+        outcomes["kept" if found == after else "undone"] += 1
+        # A writer of the other engine goes on; what the dead one left is gone.
+        local_upsert(base_path, SERVICES, ("b", "y", 10))
+        expected = {row[0]: {"id": row[0], "region": row[1], "ts": row[2]} for row in [*found, ("b", "y", 10)]}
+        check_table(base_path, expected, was_cleaned=True)
+        timeline = HoodieTableMetaClient.load(base_path).active_timeline
+        assert len(timeline.filter_pending()) == 0, what
+    assert min(outcomes.values()) > 0
