@@ -91,6 +91,12 @@ class StandaloneCluster:
             if entry.name.isdigit() and _parent_of(entry) == parent and b"CoarseGrained" in _command_line(entry)
         ]
 
+    def python_workers(self, host: str) -> list[int]:
+        """Process ids of the Python workers of a host: children of the daemon that its executor started."""
+        executors = set(self.executors(host))
+        daemons = {pid for pid in _python_processes() if _parent_of(Path(f"/proc/{pid}")) in executors}
+        return [pid for pid in _python_processes() if _parent_of(Path(f"/proc/{pid}")) in daemons]
+
     def wait_for_executors(self) -> None:
         """Until both executors have registered with the driver."""
         tracker = self.session.sparkContext._jsc.sc().statusTracker()
@@ -174,6 +180,11 @@ def _parent_of(process: Path) -> int:
         return int((process / "stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return 0
+
+
+def _python_processes() -> list[int]:
+    entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [int(entry.name) for entry in entries if b"pyspark.daemon" in _command_line(entry)]
 
 
 def _command_line(process: Path) -> bytes:

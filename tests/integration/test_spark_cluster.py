@@ -6,10 +6,14 @@ file group has one file of the instant, and no marker is left.
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +27,19 @@ import hoodie
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteException
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.table import HoodieTable
 from tests.integration.faulty_storage import Fault, FaultyStorage, Moment, files_below
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
+from tests.table_invariants import check_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROWS = 400
 PARTITIONS = 6
 WAIT_SECONDS = 120
+COLUMNS = ("id", "region", "ts", "fare")
 
 
 @pytest.fixture(scope="module")
@@ -274,3 +281,76 @@ def watch_markers(path: Path, seen: set[str], ended: threading.Event) -> None:
     while not ended.is_set():
         seen.update(file.name for file in files_below(path / ".hoodie" / ".temp") if ".marker." in file.name)
         time.sleep(0.02)
+
+
+SERVICES = {
+    "cleaner.commits.retained": 1, "keep.min.commits": 2, "keep.max.commits": 3, "commits.archival.batch": 2,
+    "write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL", "write.lock.provider": "FileSystemBasedLockProvider",
+    "write.lock.wait.retry": "true",
+}  # fmt: skip
+SEED = 7
+WRITES = 4
+KILLS = 8
+
+
+@pytest.mark.parametrize(
+    ("fault", "moment"),
+    [(Fault.TASK_DIES, Moment.FILE_WRITTEN), (Fault.EXECUTOR_DIES, Moment.BEFORE_THE_FILE)],
+)
+def test_two_writers_with_services_outlive_what_is_killed_under_them(
+    table: Table, fault: Fault, moment: Moment
+) -> None:
+    """They share a partition; a task dies in mid-write, and Python workers and an executor at random moments."""
+    write(table.client(**SERVICES), "upsert", table.rows(0, PARTITIONS, 1))
+    table.go_wrong(fault, moment)
+    errors: list[BaseException] = []
+    service_errors: list[str] = []
+
+    def write_some(number: int) -> None:
+        try:
+            with table.client(**SERVICES) as client:
+                for ts in range(2, 2 + WRITES):
+                    # Of its own partitions the same keys again, of the shared one new ones: all go to one file.
+                    own = table.rows(number, number + 1, ts).unionAll(table.rows(2 + number, 3 + number, ts))
+                    new = 6000 * ts + PARTITIONS * (10 + number) + PARTITIONS - 1
+                    result = client.upsert(own.unionAll(table.rows(new, new + 1, ts)))
+                    service_errors.extend(result.service_errors)
+        except BaseException as error:
+            errors.append(error)
+
+    writers = [threading.Thread(target=write_some, args=(number,)) for number in range(2)]
+    for writer in writers:
+        writer.start()
+    killed = kill_at_random(table.cluster, writers)
+    assert errors == []
+    assert service_errors == []
+    assert table.has_struck
+    found = hoodie.read_table(str(table.path), columns=["id", "region", "ts", "fare"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == sorted(table.model.values())
+    # A last writer cleans up; then nothing is left of attempts that died.
+    write(table.client(**SERVICES), "upsert", table.rows(0, 1, 99))
+    check_table(table.path, {key: dict(zip(COLUMNS, row, strict=True)) for key, row in table.model.items()}, "id", True)
+    assert not list(files_below(table.path / ".hoodie" / ".temp"))
+    timeline = HoodieTableMetaClient.load(str(table.path)).active_timeline
+    assert len(timeline.filter_pending()) == 0
+    assert len(timeline.filter_actions(Action.CLEAN)) > 0
+    assert list((table.path / ".hoodie" / "archived").glob(".commits_.archive.*"))
+    print(f"seed {SEED}: killed {killed}")
+
+
+def kill_at_random(cluster: StandaloneCluster, writers: list[threading.Thread]) -> dict[str, int]:
+    """Kill Python workers, and once an executor, while writers are at work; how many."""
+    chosen = random.Random(SEED)
+    killed = {"python workers": 0, "executors": 0}
+    while any(writer.is_alive() for writer in writers):
+        time.sleep(chosen.uniform(0.3, 2))
+        host = chosen.choice(HOSTS)
+        workers = cluster.python_workers(host)
+        if sum(killed.values()) == KILLS // 2 and not killed["executors"]:
+            cluster.kill_executor(host)
+            killed["executors"] += 1
+        elif workers and sum(killed.values()) < KILLS:
+            with suppress(ProcessLookupError):
+                os.kill(chosen.choice(workers), signal.SIGKILL)
+                killed["python workers"] += 1
+    return killed
