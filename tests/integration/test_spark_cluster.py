@@ -293,6 +293,7 @@ WRITES = 4
 KILLS = 8
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("fault", "moment"),
     [(Fault.TASK_DIES, Moment.FILE_WRITTEN), (Fault.EXECUTOR_DIES, Moment.BEFORE_THE_FILE)],
