@@ -54,7 +54,8 @@ def test_what_tasks_share_is_freed(tmp_path: Path, shared: list[Shared], index: 
     with client(path, index) as c:
         getattr(c, operation)(rows(100))
         c.upsert(rows(100, 2))
-    assert shared
+    # Keys that are too many to share are joined with those of the files: then there may be nothing to free.
+    assert shared or index in ("SIMPLE", "GLOBAL_SIMPLE")
     assert [value.value for value in shared] == [None] * len(shared)
 
 
