@@ -60,10 +60,8 @@ def several(request: pytest.FixtureRequest, tmp_path: Path) -> Several:
     path = tmp_path / "t"
     properties = {"hoodie.write.lock.provider": f"org.apache.hudi.client.transaction.lock.{lock}LockProvider"}
     if lock == "ZookeeperBased":
-        host, _, port = request.getfixturevalue("zookeeper").partition(":")
         properties |= {
-            "hoodie.write.lock.zookeeper.url": host,
-            "hoodie.write.lock.zookeeper.port": port,
+            "hoodie.write.lock.zookeeper.url": request.getfixturevalue("zookeeper"),
             "hoodie.write.lock.zookeeper.base_path": f"/hudi/{uuid.uuid4().hex}",
             "hoodie.write.lock.zookeeper.lock_key": "several",
         }
