@@ -307,11 +307,16 @@ class BucketFillHandler(BulkInsertHandler):
         failures: list[TaskFailure] = []
         statuses: list[WriteStatus] = []
         counter = RowCounter()
+        written: set[str] = set()
         pieces = chain.from_iterable(map(_split_by_file, self._checked(batches, failures)))
         for (file_id, partition_path), group in groupby(pieces, key=itemgetter(0)):
+            if file_id in written:
+                raise HoodieException(f"the rows of file group {file_id} do not follow each other: it would lose some")
+            written.add(file_id)
             with HoodieCreateHandle(self.context, partition_path, file_id, task, counter) as handle:
                 for _, rows in group:
-                    handle.write(rows)
+                    if handle.write(rows).num_rows:
+                        raise HoodieException(f"file group {file_id} of a bucket did not take all of its rows")
                 statuses.append(handle.close())
         yield pack([*failures, *statuses])
 

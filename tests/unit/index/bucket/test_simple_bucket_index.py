@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.data.local_data import LocalData
 from hoodie.exception import (
     HoodieConfigException,
     HoodieDuplicateKeyException,
+    HoodieException,
     HoodieIndexException,
     HoodieKeyException,
 )
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
+from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("v", pa.int64())])
@@ -208,6 +211,27 @@ def test_a_first_bulk_insert_makes_one_file_for_each_bucket(tmp_path: Path, sort
     assert read(base_path) == sorted(records.items())
     assert_in_their_buckets(base_path)
     assert len(list(tmp_path.glob("p*/*.parquet"))) == 7 * BUCKETS
+
+
+def test_rows_of_a_first_bulk_insert_that_come_in_another_order_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base_path = make_table(tmp_path)
+    monkeypatch.setattr(LocalData, "sort_within", lambda data, columns: data)
+    records = {(f"k{number}", "north"): number for number in range(100)}
+    with pytest.raises(HoodieException, match="do not follow each other"):
+        write(base_path, "bulk_insert", records, hoodie__bulkinsert__shuffle__parallelism=1)
+    assert read(base_path) == []
+
+
+def test_rows_of_a_first_bulk_insert_that_a_file_does_not_take_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base_path = make_table(tmp_path)
+    monkeypatch.setattr(HoodieCreateHandle, "write", lambda handle, rows: rows)
+    with pytest.raises(HoodieException, match="did not take all of its rows"):
+        write(base_path, "bulk_insert", {("a", "north"): 1})
+    assert read(base_path) == []
 
 
 def test_a_first_bulk_insert_combines_where_it_is_asked_to(tmp_path: Path) -> None:
