@@ -31,10 +31,12 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import (
     HoodieCommitException,
+    HoodieIndexException,
     HoodieIOException,
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
+from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
@@ -217,6 +219,7 @@ class Committer:
             self._heartbeats.check_alive(instant_time, meta_client.base_path)
         if self._config.write.has_several_writers:
             self._resolver.check(meta_client, operation, metadata, self._start_of(instant_time))
+            self._check_layout(meta_client, timeline, instant_time)
         else:
             self._check_nobody_committed(timeline, instant_time)
         if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
@@ -225,6 +228,25 @@ class Committer:
                 "nothing was committed. Start a new one with start_commit() and write again"
             )
         return timeline
+
+    def _check_layout(
+        self, meta_client: HoodieTableMetaClient, timeline: HoodieActiveTimeline, instant_time: str
+    ) -> None:
+        """Refuse files beside those that another writer committed meanwhile by a contradicting index."""
+        others = completed_write_times(timeline) - self._start_of(instant_time).completed
+        if not others:
+            return
+        keys = meta_client.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
+        try:
+            check_layout(self._index, meta_client, keys)
+        except HoodieIndexException as error:
+            raise HoodieWriteConflictException(
+                f"{', '.join(sorted(others)[:SHOWN_ERRORS])} was committed to {meta_client.base_path} while "
+                f"{instant_time} was being written, with an index that contradicts this writer's; nothing of "
+                f"{instant_time} was committed: {error}",
+                instant_time=instant_time,
+                other_instants=sorted(others),
+            ) from error
 
     def _start_of(self, instant_time: str) -> WriteStart:
         start = self._written_to.get(instant_time)

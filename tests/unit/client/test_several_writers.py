@@ -93,6 +93,40 @@ def age(path: str, seconds: float = 100_000) -> None:
 # --- who may commit ---------------------------------------------------------------------------------------------------
 
 
+def with_buckets(count: int) -> dict[str, Any]:
+    return {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": count}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(with_buckets(4), {}), ({}, with_buckets(4)), (with_buckets(3), with_buckets(5))]
+)
+def test_of_two_first_writers_with_contradicting_indexes_the_second_to_commit_loses(
+    tmp_path: Path, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    path = str(tmp_path / "new")
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], partition_fields=["region"])
+    late, early = client(path, {**BY_HAND, **one}), client(path, {**OCC, **other})
+    instant_time = late.start_commit()
+    result = late.upsert(rows(("a", "x", 1), ("b", "x", 1)), instant_time)
+    early.upsert(rows(("a", "x", 2), ("c", "y", 2)))
+    with pytest.raises(HoodieWriteConflictException, match=r"index that contradicts|changed as well") as raised:
+        late.commit(instant_time, result)
+    assert instant_time in str(raised.value)
+    check_table(path, model(("a", "x", 2), ("c", "y", 2)))
+    assert instant_time not in {instant.requested_time for instant in HoodieTableMetaClient.load(path).active_timeline}
+
+
+def test_a_table_that_was_laid_out_in_buckets_meanwhile_takes_no_files_of_another_index(path: str) -> None:
+    late = client(path, BY_HAND)
+    instant_time = late.start_commit()
+    result = late.upsert(rows(("c", "z", 1)), instant_time)
+    with client(path, {**OCC, **with_buckets(4)}) as other:
+        other.insert_overwrite_table(rows(("a", "x", 2), ("c", "z", 2)))
+    with pytest.raises(HoodieWriteConflictException, match="index that contradicts"):
+        late.commit(instant_time, result)
+    check_table(path, model(("a", "x", 2), ("c", "z", 2)))
+
+
 def test_writes_of_different_file_groups_are_all_committed_whatever_their_order(path: str) -> None:
     first, second = client(path, BY_HAND), client(path)
     instant_time = first.start_commit()
