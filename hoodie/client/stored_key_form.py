@@ -8,6 +8,8 @@ Hudi has no such check.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attrs
 import pyarrow as pa
 
@@ -28,7 +30,7 @@ _PROPERTY = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.e
 def check_stored_key_form(table: HoodieTable, key_generator: KeyGenerator) -> None:
     """Refuse a writer whose keys are not those of a stored row, where the option's other value makes them.
 
-    Reads one row, and only where a timestamp is part of the keys.
+    Reads one row, of the newest commit that wrote any, and only where a timestamp is part of the keys.
 
     Args:
         table: The table that is written.
@@ -68,10 +70,24 @@ def _keys(key_generator: KeyGenerator, row: pa.RecordBatch) -> tuple[str | None,
 
 def _first_row(table: HoodieTable, schema: pa.Schema) -> pa.RecordBatch | None:
     """Any stored row; None when there is none."""
-    for partition_path in table.view.list_partitions():
+    for partition_path in _partitions_newest_first(table):
         for base_file in table.view.latest_base_files(partition_path):
             with HoodieParquetReader(table.meta_client.storage, base_file.path) as reader:
                 for batch in reader.iter_batches(schema.names, schema, batch_rows=1):
                     if batch.num_rows:
                         return batch.slice(0, 1)
     return None
+
+
+def _partitions_newest_first(table: HoodieTable) -> Iterator[str]:
+    """The partition paths, as they are asked for: of the newest commit that wrote rows, then all of the table.
+
+    Listing a table's partitions can cost more than the write that wants to know.
+    """
+    timeline = table.meta_client.active_timeline
+    for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):
+        stats = timeline.read_commit_metadata(instant).write_stats
+        if newest := dict.fromkeys(str(stat.partition_path) for stat in stats if stat.num_writes):
+            yield from newest
+            break
+    yield from table.view.list_partitions()

@@ -14,6 +14,7 @@ from hudi import HudiTableBuilder
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieWriteException
+from tests.hooked_storage import hooked
 
 TIME = "hoodie.keygen.timebased."
 UNIX = {f"{TIME}timestamp.type": "UNIX_TIMESTAMP", f"{TIME}output.dateformat": "yyyy/MM/dd"}
@@ -273,3 +274,24 @@ def test_a_writer_that_would_make_the_other_form_of_timestamps_is_refused(
     with client(path, **{name.replace(".", "__"): made}) as c:
         c.upsert(rows)
     assert len(found(path, "v")) == 1
+
+
+def test_a_writer_of_timestamps_in_keys_lists_no_partitions_that_it_does_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "t", record_key_fields="at", partition_fields="p")
+    at = pa.array([1_700_000_000_123_456], pa.timestamp("us", "UTC"))
+    days = [f"day {number}" for number in range(5)]
+    listed: set[str] = set()
+
+    def note(name: str, folder: str) -> None:
+        if name in ("list", "walk"):
+            listed.add(Path(folder).name)
+
+    with hooked(monkeypatch, note), client(path) as c:
+        for day in days:
+            c.upsert(pa.table({"at": at, "p": [day], "v": [1]}))
+        listed.clear()
+        c.upsert(pa.table({"at": at, "p": [days[-1]], "v": [2]}))
+    assert listed & {*days, "t"} == {days[-1]}
+    assert [row["v"] for row in found(path, "p", "v")] == [1, 1, 1, 1, 2]
