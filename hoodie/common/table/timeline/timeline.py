@@ -12,8 +12,16 @@ from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieI
 __all__ = ["HoodieTimeline"]
 
 
+class _Ordered(tuple[HoodieInstant, ...]):
+    """Instants that are in order: part of a timeline needs no sorting, and a write asks for many parts."""
+
+    __slots__ = ()
+
+
 def _in_order(instants: Iterable[HoodieInstant]) -> tuple[HoodieInstant, ...]:
-    return tuple(sorted(instants, key=lambda instant: instant.sort_key))
+    if isinstance(instants, _Ordered):
+        return instants
+    return _Ordered(sorted(instants, key=lambda instant: instant.sort_key))
 
 
 @attrs.frozen(slots=False, repr=False)
@@ -58,7 +66,7 @@ class HoodieTimeline:
         Args:
             predicate: Called once per instant.
         """
-        kept = (instant for instant in self.instants if predicate(instant))
+        kept = _Ordered(instant for instant in self.instants if predicate(instant))
         return HoodieTimeline(kept, savepoint_times=self.savepoint_times)
 
     def filter_completed_instants(self) -> HoodieTimeline:
