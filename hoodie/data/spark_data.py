@@ -50,6 +50,8 @@ BROADCAST_KEYS = 100_000
 
 FINGERPRINT = "__hoodie_fingerprint"
 _FINGERPRINT_FIELD = pa.field(FINGERPRINT, pa.int64())
+SIZES = "__hoodie_sizes"
+_SIZES_FIELD = pa.field(SIZES, pa.string())
 COMPUTED_ANEW = (
     "hoodie.exception.HoodieWriteException: an executor was lost that kept rows of the input, and the input was "
     "computed again with other record keys, partition paths or ordering values: it is not deterministic (keys made by "
@@ -94,6 +96,7 @@ class SparkData(HoodieData):
         self._num_partitions = num_partitions
         self._kept: DataFrame | None = None
         self._unchecked: Column | None = None
+        self._bytes: dict[str, int] | None = None
         self._numbered: tuple[SparkData, str] | None = None
         self._stepped: DataFrame | None = None
 
@@ -125,7 +128,10 @@ class SparkData(HoodieData):
 
     def select(self, columns: Sequence[str]) -> SparkData:
         schema = pa.schema([self.schema.field(name) for name in columns])
-        return self._derived(self.frame.select([_column(name) for name in columns]), schema)
+        data = self._derived(self.frame.select([_column(name) for name in columns]), schema)
+        if self._bytes is not None and not self._steps:
+            data._bytes = {name: self._bytes[name] for name in columns}
+        return data
 
     def map_batches(self, function: BatchFunction, schema: pa.Schema) -> SparkData:
         return self._then(_Step(_EachBatch(function), schema))
@@ -240,9 +246,13 @@ class SparkData(HoodieData):
         return self
 
     def _with_fingerprints(self, columns: list[str]) -> tuple[DataFrame, Column]:
-        """The rows, where the last one of each partition has its fingerprint, and what identifies the partition."""
+        """The rows, where the last one of each partition has its fingerprint, and what identifies the partition.
+
+        The last one has the partition's sizes as well: `collect` need not ask for them.
+        """
         data, number = self._numbered if self._numbered is not None and not self._steps else (self, None)
-        marked = data._then(_Step(_Fingerprints(tuple(columns)), data.schema.append(_FINGERPRINT_FIELD)))
+        schema = data.schema.append(_FINGERPRINT_FIELD).append(_SIZES_FIELD)
+        marked = data._then(_Step(_Fingerprints(tuple(columns)), schema))
         if number is None:
             return marked.frame, sf.xxhash64(_column(FINGERPRINT))
         # The number of the last row tells partition and count.
@@ -256,12 +266,22 @@ class SparkData(HoodieData):
         identity, self._unchecked = self._unchecked, None
         is_last = _column(FINGERPRINT).isNotNull()
         with hoodie_errors():
-            found = self._kept.where(is_last).select(identity.alias("identity")).collect()
+            found = (
+                self._kept.where(is_last).select(identity.alias("identity"), _column(SIZES).alias("sizes")).collect()
+            )
+        self._bytes = self._sum_of_sizes([row.sizes for row in found])
         # One literal that Spark folds into an array: thousands of literals would cost planning time.
         known = sf.split(sf.lit(",".join(["0", *(str(row.identity) for row in found)])), ",").cast("array<bigint>")
         is_new = is_last & ~sf.array_contains(known, identity)
         checked = sf.when(is_new, sf.raise_error(sf.lit(COMPUTED_ANEW)).cast("boolean")).otherwise(sf.lit(True))
         self._source = self._kept.where(checked).select([_column(name) for name in self._source_schema.names])
+
+    def _sum_of_sizes(self, sizes: list[str]) -> dict[str, int]:
+        """Bytes of each column over all partitions; the numbers of rows, which Spark has added, take 8 each."""
+        totals = np.array([[int(number) for number in text.split(",")] for text in sizes], dtype=np.int64)
+        rows, *columns = totals.sum(axis=0).tolist() if len(totals) else [0]
+        names = self._source_schema.names
+        return dict(zip(names, [*columns, *[8 * rows] * (len(names) - len(columns))], strict=True))
 
     def unpersist(self) -> None:
         if self._kept is not None:
@@ -297,7 +317,9 @@ class SparkData(HoodieData):
         return CLIENT_BYTES if spark_context(self._source.sparkSession) is None else sys.maxsize
 
     def _estimate_bytes(self) -> int:
-        """Arrow bytes of all rows: by the JVM when the columns are flat, else by tasks."""
+        """Arrow bytes of all rows: as noted when they were kept, else by the JVM for flat columns, or by tasks."""
+        if self._bytes is not None and not self._steps:
+            return sum(self._bytes.values())
         row_bits = 0
         sizes = []
         for field in self.schema:
@@ -376,27 +398,41 @@ class _EachBatch:
 
 @attrs.frozen
 class _Fingerprints:
-    """Adds a column that is null but for the partition's last row, which has the fingerprint of all of them."""
+    """Adds two columns that are null but for the partition's last row.
+
+    It has the fingerprint of all of them, and their number and the bytes of each column.
+    """
 
     columns: tuple[str, ...]
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total = 0
+        sizes: np.ndarray | None = None
         held: pa.RecordBatch | None = None
         for batch in batches:
             if not batch.num_rows:
                 continue
             if held is not None:
-                yield held.append_column(_FINGERPRINT_FIELD, pa.nulls(held.num_rows, pa.int64()))
+                yield _with_notes(held, None, None)
             total += fingerprint(batch, self.columns)
+            found = np.array([batch.num_rows, *(column.nbytes for column in batch.columns)], dtype=np.int64)
+            sizes = found if sizes is None else sizes + found
             held = batch
-        if held is not None:
+        if held is not None and sizes is not None:
             # As a signed number of 64 bits.
             number = (total + (1 << 63)) % (1 << 64) - (1 << 63)
-            values = np.full(held.num_rows, number, dtype=np.int64)
-            yield held.append_column(
-                _FINGERPRINT_FIELD, pa.array(values, mask=np.arange(held.num_rows) < held.num_rows - 1)
-            )
+            if held.num_rows > 1:
+                yield _with_notes(held.slice(0, held.num_rows - 1), None, None)
+            yield _with_notes(held.slice(held.num_rows - 1), number, ",".join(map(str, sizes.tolist())))
+
+
+def _with_notes(batch: pa.RecordBatch, number: int | None, sizes: str | None) -> pa.RecordBatch:
+    """A batch with the columns of `_Fingerprints`; values are those of its only row."""
+    if number is None:
+        notes = [pa.nulls(batch.num_rows, pa.int64()), pa.nulls(batch.num_rows, pa.string())]
+    else:
+        notes = [pa.array([number], pa.int64()), pa.array([sizes], pa.string())]
+    return batch.append_column(_FINGERPRINT_FIELD, notes[0]).append_column(_SIZES_FIELD, notes[1])
 
 
 @attrs.frozen

@@ -270,6 +270,26 @@ def test_our_rows_outlive_the_callers_cache(context: HoodieSparkEngineContext) -
     data.unpersist()
 
 
+def test_sizes_of_kept_rows_are_known_without_a_job_of_their_own(context: HoodieSparkEngineContext) -> None:
+    frame = context.spark.range(0, 1000, 1, 4).select(sf.col("id").cast("string").alias("key"), sf.lit(1.5).alias("x"))
+    data = context.to_data(frame).number_rows("number").persist(["key"])
+    keys = data.select(["key", "number"])
+    spark_context = context.spark.sparkContext
+    spark_context.setJobGroup("sizes of kept rows", "")
+    try:
+        assert keys.collect(max_bytes=1000) is None
+        assert not spark_context.statusTracker().getJobIdsForGroup("sizes of kept rows")
+        found = keys.collect(max_bytes=100_000)
+        assert spark_context.statusTracker().getJobIdsForGroup("sizes of kept rows")
+    finally:
+        spark_context.setLocalProperty("spark.jobGroup.id", None)
+        data.unpersist()
+    assert found is not None
+    assert sorted(found["key"].to_pylist(), key=int) == [str(number) for number in range(1000)]
+    assert keys.collect(max_bytes=found.nbytes * 9 // 10) is None
+    assert keys.collect(max_bytes=found.nbytes * 11 // 10) is not None
+
+
 def test_what_is_persisted_is_released(context: HoodieSparkEngineContext) -> None:
     data = context.to_data(context.spark.range(10)).persist()
     assert data.count() == 10
