@@ -176,6 +176,7 @@ class BaseHoodieTableServiceClient:
         """
         with self._metrics.operation("rollback") as call:
             self._measure(None)
+            self._services.wait()
             done = self._rollback_service(load_table(self._config)).rollback(instant_time)
             call.summary = f"rollback of {instant_time}"
         self._forget(instant_time)
@@ -216,6 +217,7 @@ class BaseHoodieTableServiceClient:
         """
         with self._metrics.operation("savepoint") as call:
             self._measure(None)
+            self._services.wait()
             made = self._savepoints().savepoint(instant_time, user, comment)
             call.summary = f"savepoint {made.instant_time}"
         return made
@@ -256,6 +258,7 @@ class BaseHoodieTableServiceClient:
     def _restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
         with self._metrics.operation("restore") as call:
             self._measure(None)
+            self._services.wait()
             undone = self._savepoints().restore(instant_time, needs_savepoint)
             call.summary = f"restore to {instant_time}"
         for undone_time in undone:

@@ -40,6 +40,7 @@ from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
+from hoodie.table.table_state import being_rolled_back
 
 __all__ = ["Committer"]
 
@@ -222,7 +223,7 @@ class Committer:
             self._check_layout(meta_client, timeline, instant_time)
         else:
             self._check_nobody_committed(timeline, instant_time)
-        if instant_time in RollbackService(meta_client, self._config).being_rolled_back():
+        if instant_time in being_rolled_back(timeline):
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; "
                 "nothing was committed. Start a new one with start_commit() and write again"

@@ -223,19 +223,6 @@ class RollbackService:
             self._roll_back(instant)
         return True
 
-    def being_rolled_back(self) -> set[str]:
-        """Instant times that pending rollbacks are about to undo."""
-        timeline = self._meta_client.active_timeline
-        found = set()
-        for rollback in timeline.filter_actions(Action.ROLLBACK).filter_pending():
-            requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
-            plan: HoodieRollbackPlan = decode(
-                timeline.read_details(requested), HoodieRollbackPlan, timeline.path_of(requested)
-            )
-            if plan.instant_to_rollback is not None:
-                found.add(plan.instant_to_rollback.commit_time)
-        return found
-
     def rolled_back_by(self, rollback: HoodieInstant) -> tuple[str, ...]:
         """The instant times that a completed rollback undid."""
         timeline = self._meta_client.active_timeline

@@ -88,8 +88,7 @@ class TableServices:
             finished = self._finish_pending_cleans(meta_client, metrics, may_delete_partitions)
             with metrics.step("plan the clean") as planning:
                 with self._transactions.transaction(meta_client, "planning of a clean"):
-                    if self._transactions.is_lock_required:
-                        meta_client.reload_active_timeline()
+                    self._look_again(meta_client)
                     planner = CleanPlanActionExecutor(
                         self._context, self._config.clean, meta_client, may_delete_partitions
                     )
@@ -129,14 +128,15 @@ class TableServices:
     def _prepare_table(self) -> HoodieTableMetaClient:
         """The table, checked, without a metadata table."""
         meta_client = load_table(self._config)
-        restoring = meta_client.active_timeline.filter_actions(Action.RESTORE).filter_pending()
-        if len(restoring):
-            raise HoodieCommitException(
-                f"restore {restoring.instants[0].requested_time} of {meta_client.base_path} is pending: nothing is "
-                "cleaned or archived until it is finished"
-            )
+        _refuse_pending_restore(meta_client)
         switch_off_metadata_table(self._config, meta_client)
         return meta_client
+
+    def _look_again(self, meta_client: HoodieTableMetaClient) -> None:
+        """Others may have changed the table, or have died over a restore of it, while the lock was waited for."""
+        if self._transactions.is_lock_required:
+            meta_client.reload_active_timeline()
+            _refuse_pending_restore(meta_client)
 
     # --- archiving ----------------------------------------------------------------------------------------------
 
@@ -158,8 +158,7 @@ class TableServices:
         with metrics.step("archive") as step:
             meta_client = self._prepare_table()
             with self._transactions.transaction(meta_client, "archiving"):
-                if self._transactions.is_lock_required:
-                    meta_client.reload_active_timeline()
+                self._look_again(meta_client)
                 count = HoodieTimelineArchiver(self._config, meta_client).archive_if_required()
             step.count(records=count)
         return count
@@ -184,13 +183,14 @@ class TableServices:
         if self._config.archival.automatic:
             (beside if self._config.archival.run_async else inline).append(self._archive)
         self._run(inline, self._metrics)
+        # What the thread below meets is told with the next commit, however fast it is.
+        failures, self._failures = self._failures, []
         if beside and (self._thread is None or not self._thread.is_alive()):
             # What is due while one is running is taken by the next.
             self._thread = threading.Thread(
                 target=self._run, args=(beside, HoodieMetrics()), name="hoodie-table-services"
             )
             self._thread.start()
-        failures, self._failures = self._failures, []
         return failures
 
     def _run(self, services: list[Callable[[HoodieMetrics], object]], metrics: HoodieMetrics) -> None:
@@ -216,3 +216,12 @@ class TableServices:
         """Whether nobody else can be about to write, so that folders of empty partitions may go."""
         alone = self._config.write.concurrency_mode is WriteConcurrencyMode.SINGLE_WRITER
         return alone and not self._config.clean.run_async
+
+
+def _refuse_pending_restore(meta_client: HoodieTableMetaClient) -> None:
+    restoring = meta_client.active_timeline.filter_actions(Action.RESTORE).filter_pending()
+    if len(restoring):
+        raise HoodieCommitException(
+            f"restore {restoring.instants[0].requested_time} of {meta_client.base_path} is pending: nothing is "
+            "cleaned or archived until it is finished"
+        )

@@ -5,17 +5,40 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.storage.storage_path import join
 
-__all__ = ["completed_writes_after", "files_at", "last_versions", "missing_at"]
+__all__ = ["being_rolled_back", "completed_writes_after", "files_at", "last_versions", "missing_at"]
 
 FileGroups = set[tuple[str, str]]
 """Of (partition path, file id)."""
+
+
+def being_rolled_back(timeline: HoodieActiveTimeline) -> set[str]:
+    """Instant times that pending rollbacks are about to undo; some may be completed instants still.
+
+    Args:
+        timeline: Of the table, freshly loaded.
+
+    Raises:
+        HoodieCorruptedDataException: A plan is damaged; it is named.
+        HoodieIOException: Storage failed, or a rollback has ended since.
+    """
+    found = set()
+    for rollback in timeline.filter_actions(Action.ROLLBACK).filter_pending():
+        requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
+        content, path = timeline.read_details(requested), timeline.path_of(requested)
+        plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, path)
+        if plan.instant_to_rollback is not None:
+            found.add(plan.instant_to_rollback.commit_time)
+    return found
 
 
 def completed_writes_after(meta_client: HoodieTableMetaClient, instant_time: str) -> HoodieTimeline:

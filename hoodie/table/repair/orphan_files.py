@@ -8,12 +8,11 @@ Hudi: org.apache.hudi.table.repair.RepairUtils, org.apache.hudi.utilities.Hoodie
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import StrEnum
 
 import attrs
 
-from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME
@@ -21,7 +20,7 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
-from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS
 from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIOException
@@ -31,6 +30,7 @@ from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, list_base_files
+from hoodie.table.table_state import being_rolled_back
 
 __all__ = ["OrphanFile", "OrphanFiles", "OrphanReason", "find_orphan_files", "remove_orphan_files"]
 
@@ -230,7 +230,7 @@ class _Explanation:
         self._archive = meta_client.archived_timeline
         self._visible = VisibleInstants.of(self._timeline)
         self._owned |= {instant.requested_time for instant in self._timeline.filter_pending()}
-        self._owned |= set(self._being_rolled_back())
+        self._owned |= being_rolled_back(self._timeline)
         self._named: dict[str, frozenset[str] | None] = {}
         self._others: tuple[frozenset[tuple[str, str, str]], frozenset[tuple[str, str]], frozenset[str]] | None = None
 
@@ -267,14 +267,6 @@ class _Explanation:
         marked = storage.list_directory(storage_path.join(meta_path, TEMP_FOLDER_NAME))
         beating = storage.list_directory(storage_path.parent(self._meta_client.heartbeat_path("0")))
         return {status.name.removesuffix(OPEN_SUFFIX) for status in [*marked, *beating]}
-
-    def _being_rolled_back(self) -> Iterator[str]:
-        for rollback in self._timeline.filter_actions(Action.ROLLBACK).filter_pending():
-            requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
-            content, path = self._timeline.read_details(requested), self._timeline.path_of(requested)
-            plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, path)
-            if plan.instant_to_rollback is not None:
-                yield plan.instant_to_rollback.commit_time
 
     def _files_of(self, instant_time: str) -> frozenset[str] | None:
         """Relative paths that the completed commit of a time names; None where there is none."""

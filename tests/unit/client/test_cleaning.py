@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,19 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanMetadata,
 )
 from hoodie.avro.timeline_metadata import decode
+from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieIOException
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieCorruptedDataException,
+    HoodieIOException,
+    HoodieRestoreException,
+    HoodieRollbackException,
+)
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
+from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from tests.hooked_storage import hooked
 from tests.unit.client.services_table import SCHEMA, ServicesTable
 
@@ -98,8 +109,8 @@ def test_versions_are_kept_by_their_number(table: ServicesTable) -> None:
 def test_hours_are_counted_from_now(table: ServicesTable, monkeypatch: pytest.MonkeyPatch) -> None:
     times = [table.upsert("a") for _ in range(3)]
     assert clean(table, **{"hoodie.cleaner.hours.retained": 1}) is None
-    for time in times[:2]:
-        rename_instant(table, time, f"2020{time[4:]}")
+    for instant_time in times[:2]:
+        rename_instant(table, instant_time, f"2020{instant_time[4:]}")
     clean(table, **{"hoodie.cleaner.hours.retained": 1})
     # The one that a reader at the first commit of the last hour needs, and that before it.
     assert table.files() == {"x": {f"2020{times[1][4:]}", times[2]}}
@@ -327,9 +338,9 @@ def test_a_plan_of_long_ago_takes_nothing_that_is_the_newest_or_savepointed_now(
     table: ServicesTable, caplog: pytest.LogCaptureFixture
 ) -> None:
     times = [table.upsert("a") for _ in range(4)]
-    table.request_clean(plan_to_delete(table, "x", times[0], times[1], times[2]))
     with table.client() as client:
         client.rollback(times[3])
+    table.request_clean(plan_to_delete(table, "x", times[0], times[1], times[2]))
     table.savepoint(times[1])
     rows = table.read()
     metadata = clean(table)
@@ -412,6 +423,108 @@ def test_a_damaged_report_of_the_last_clean_does_not_stop_the_next(
     assert metadata is not None
     assert table.files()["x"] == set(times)
     assert "as if there had been no clean before" in caplog.text
+
+
+@pytest.mark.parametrize("way_back", ["restore", "rollback"])
+def test_nobody_goes_back_to_files_that_a_clean_is_deleting(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch, way_back: str
+) -> None:
+    several = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "InProcessLockProvider",
+    }
+    times = [table.upsert("a") for _ in range(4)]
+    rows = table.read()
+    delete = CleanActionExecutor._delete
+    refused: list[str] = []
+
+    def beside_another(self: CleanActionExecutor, files: dict[str, list[str]]) -> dict[str, set[str]]:
+        with table.client(**several) as other:
+            if way_back == "restore":
+                with pytest.raises(
+                    HoodieRestoreException, match="its files are being cleaned: clean .*is pending"
+                ) as e:
+                    other.restore_to_instant(times[1])
+            else:
+                with pytest.raises(HoodieRollbackException, match="is being cleaned: clean .*is pending") as e:
+                    other.rollback(times[3])
+            refused.append(str(e.value))
+        return delete(self, files)
+
+    monkeypatch.setattr(CleanActionExecutor, "_delete", beside_another)
+    policy = retain(1) if way_back == "restore" else VERSIONS | {"hoodie.cleaner.fileversions.retained": 1}
+    metadata = clean(table, **several, **policy)
+    assert metadata is not None
+    assert metadata.start_clean_time in refused[0]
+    assert table.read() == rows
+    assert times[3] in table.files()["x"]
+
+
+def test_a_way_back_waits_for_the_clean_of_its_own_client(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = CleanActionExecutor._delete
+    begun = threading.Event()
+
+    def slowly(self: CleanActionExecutor, files: dict[str, list[str]]) -> dict[str, set[str]]:
+        begun.set()
+        time.sleep(0.2)
+        return delete(self, files)
+
+    monkeypatch.setattr(CleanActionExecutor, "_delete", slowly)
+    automatic = {"hoodie.clean.automatic": "true", "hoodie.clean.async": "true"}
+    with table.client(**automatic, **retain(1)) as client:
+        for _ in range(2):
+            table.upsert("a", client=client)
+        kept = table.upsert("a", client=client)
+        assert begun.wait(10)
+        made = client.savepoint()
+    assert made.instant_time == kept
+
+
+def test_what_a_pending_rollback_goes_back_to_is_not_cleaned(table: ServicesTable) -> None:
+    times = [table.upsert("a") for _ in range(3)]
+    before = table.read_at(times[1])
+    meta_client = table.load()
+    newest = meta_client.active_timeline.commits_timeline().last_instant
+    assert newest is not None
+    # Its writer died before it took the commit back; it is completed still.
+    RollbackActionExecutor(meta_client).schedule(newest)
+    metadata = clean(table, **VERSIONS, **{"hoodie.cleaner.fileversions.retained": 1})
+    assert metadata is not None
+    assert table.files() == {"x": {times[1], times[2]}}
+    with table.client() as client:
+        assert client.rollback_failed_writes() == [times[2]]
+    assert table.read() == before
+
+
+def test_nothing_is_cleaned_or_archived_after_a_restore_that_died_while_the_lock_was_waited_for(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        table.upsert("a")
+    take = TransactionManager.transaction
+
+    @contextmanager
+    def late(self: TransactionManager, *arguments: Any) -> Iterator[Any]:
+        with take(self, *arguments) as taken:
+            table.load().active_timeline.create_new_instant_time(Action.RESTORE, b"plan")
+            yield taken
+
+    monkeypatch.setattr(TransactionManager, "transaction", late)
+    several = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "InProcessLockProvider",
+    }
+    with pytest.raises(HoodieCommitException, match="is pending: nothing is cleaned"):
+        clean(table, **several, **retain(1))
+    for file in (table.base_path / ".hoodie").glob("*.restore.*"):
+        file.unlink()
+    with (
+        table.client(**several) as client,
+        pytest.raises(HoodieCommitException, match="nothing is cleaned or archived"),
+    ):
+        client.archive()
 
 
 def test_nothing_is_cleaned_while_a_restore_is_pending(table: ServicesTable) -> None:

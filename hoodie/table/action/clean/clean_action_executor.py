@@ -150,12 +150,12 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         return path
 
     def _without_those_that_stay(self, files: dict[str, list[str]], instant_time: str) -> dict[str, list[str]]:
-        planner = CleanPlanner(self._context, self._clean, self._meta_client)
+        retention = CleanPlanner(self._context, self._clean, self._meta_client).retention()
         metadata = FileSystemBackedTableMetadata(self._storage, self._meta_client.base_path)
         listed = metadata.list_files_of(sorted(files))
         result = {}
         for partition_path, paths in files.items():
-            staying = files_that_stay(planner, partition_path, listed[partition_path])
+            staying = files_that_stay(retention, partition_path, listed[partition_path])
             kept = [path for path in paths if path in staying]
             if kept:
                 logger.warning(

@@ -32,7 +32,7 @@ from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage_path import file_name, resolve_inside
 from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning
-from hoodie.table.table_state import files_at
+from hoodie.table.table_state import being_rolled_back, files_at
 
 __all__ = ["SAVEPOINTED_TIMESTAMPS", "CleanPlanner", "earliest_instant_to_retain", "files_that_stay", "read_last_clean"]
 
@@ -211,11 +211,13 @@ class CleanPlanner:
     def retention(self) -> FileRetention:
         """The rules, with all that holds files at present."""
         pending = self._timeline.commits_timeline().filter_pending()
+        # What is about to be undone gives way to the version before it, as what may never be completed does.
+        unsure = {instant.requested_time for instant in pending} | being_rolled_back(self._timeline)
         return FileRetention(
             instants=VisibleInstants.of(self._timeline),
             earliest=None if self.earliest is None else self.earliest.requested_time,
             versions=self._clean.file_versions_retained,
-            earliest_pending=None if pending.first_instant is None else pending.first_instant.requested_time,
+            earliest_pending=min(unsure, default=None),
             replaced=self._replaced(),
             held=self.savepointed_files().union(_clustered_files(self._timeline, pending)),
             compactions=dict(_compacted_groups(self._timeline, pending)),
@@ -299,17 +301,16 @@ def _plan_partitions(
     return [cleaning for cleaning in cleanings if cleaning.paths or cleaning.is_left_empty]
 
 
-def files_that_stay(planner: CleanPlanner, partition_path: str, files: Iterable[Any]) -> frozenset[str]:
+def files_that_stay(retention: FileRetention, partition_path: str, files: Iterable[Any]) -> frozenset[str]:
     """Paths of files that no plan may delete, however old it is: what the newest state and savepoints need.
 
     Args:
-        planner: Of the table as it is now.
+        retention: Of the table as it is now.
         partition_path: A partition.
         files: Its files.
     """
     listed = list(files)
-    retention = attrs.evolve(planner.retention(), earliest=None, versions=1)
-    going = set(retention.clean(partition_path, listed).paths)
+    going = set(attrs.evolve(retention, earliest=None, versions=1).clean(partition_path, listed).paths)
     return frozenset(status.path for status in listed if status.path not in going)
 
 

@@ -22,8 +22,9 @@ from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
+from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.planned_instant import check_planned_instant
-from hoodie.table.table_state import missing_at
+from hoodie.table.table_state import files_at, missing_at
 
 __all__ = ["HoodieRestorePlan", "RestoreActionExecutor", "pending_restore"]
 
@@ -121,7 +122,8 @@ class RestoreActionExecutor:
             The restore's own instant time.
 
         Raises:
-            HoodieRestoreException: The table cannot be what it was at that instant, or a savepoint is newer.
+            HoodieRestoreException: The table cannot be what it was at that instant, a savepoint is newer, or a clean
+                that is pending deletes files of that instant.
         """
         timeline = self._meta_client.active_timeline
         where = f"{self._meta_client.base_path} cannot be restored to {instant_time}"
@@ -135,6 +137,7 @@ class RestoreActionExecutor:
                 f"{where}: savepoint {newer[-1]} is newer, and its files would be deleted. "
                 f"delete_savepoint({newer[-1]!r}) first"
             )
+        self._refuse_what_is_going(instant_time, where)
         self._refuse_what_is_gone(instant_time, savepoints.contains(instant_time), where)
         undone = [i for i in timeline.after(instant_time) if i.action in _UNDONE_ACTIONS]
         undone.sort(key=lambda i: (i.is_pending and is_clustering(timeline, i), i.requested_time), reverse=True)
@@ -186,6 +189,19 @@ class RestoreActionExecutor:
             self._meta_client.base_path, plan.restored_to, restore_time, len(plan.instants_to_rollback),
         )  # fmt: skip
         return tuple(instant_time for instant_time, _ in plan.instants_to_rollback)
+
+    def _refuse_what_is_going(self, instant_time: str, where: str) -> None:
+        """A clean that is under way goes on deleting what its plan names, whatever becomes of the table meanwhile."""
+        timeline = self._meta_client.active_timeline
+        going = files_being_cleaned(timeline)
+        if not going:
+            return
+        for partition_path, names in files_at(self._meta_client, instant_time).items():
+            clean_time = next((going[partition_path, name] for name in names if (partition_path, name) in going), None)
+            if clean_time is not None:
+                raise HoodieRestoreException(
+                    f"{where}: its files are being cleaned: {way_out_of_clean(timeline, clean_time)}"
+                )
 
     def _refuse_what_is_gone(self, instant_time: str, is_savepointed: bool, where: str) -> None:
         missing = missing_at(self._meta_client, instant_time)

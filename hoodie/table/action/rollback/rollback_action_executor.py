@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 
 import attrs
 
@@ -20,16 +21,17 @@ from hoodie.avro.timeline_metadata import (
     decode,
     encode,
 )
-from hoodie.common.fs.file_names import BaseFileName, parse_base_file_name
+from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import IOType
-from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
+from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
+from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.planned_instant import check_planned_instant
 from hoodie.table.table_state import last_versions
 
@@ -54,7 +56,7 @@ class RollbackActionExecutor:
         self._meta_client = meta_client
         self._using_markers = using_markers
         self._storage = meta_client.storage
-        self._listed: dict[str, list[BaseFileName]] = {}
+        self._listed: dict[str, dict[str, set[str]]] = {}
 
     def schedule(self, instant: HoodieInstant) -> str:
         """Write the plan.
@@ -267,21 +269,35 @@ class RollbackActionExecutor:
             raise HoodieRollbackException(f"{where}: only commits and replacecommits can be, after they completed")
         self._refuse_the_last_one(instant, where)
         metadata = timeline.read_commit_metadata(instant)
-        missing = [stat.file_id for stat in metadata.write_stats if not self._has_previous_version(stat)]
+        going = files_being_cleaned(timeline)
+        wanted = {
+            (stat.partition_path, str(stat.file_id)): stat.prev_commit
+            for stat in metadata.write_stats
+            if stat.prev_commit not in (NULL_COMMIT, "", None)
+        }
+        missing = [group for group, version in wanted.items() if version not in self._versions(*group)]
         if isinstance(metadata, HoodieReplaceCommitMetadata):
             replaced = {
                 (path, file_id) for path, ids in metadata.partition_to_replace_file_ids.items() for file_id in ids
             }
             last = last_versions(self._meta_client, replaced, instant.requested_time)
-            for path, file_id in sorted(replaced):
-                present = {name.instant_time for name in self._base_file_names(path) if name.file_id == file_id}
-                version = last.get((path, file_id))
-                if not present if version is None else version not in present:
-                    missing.append(file_id)
+            for group in sorted(replaced):
+                versions, version = self._versions(*group), last.get(group)
+                if not versions if version is None else version not in versions:
+                    missing.append(group)
+                elif versions:
+                    wanted[group] = max(versions) if version is None else version
         if missing:
             raise HoodieRollbackException(
-                f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0]}"
+                f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0][1]}"
             )
+        for (partition_path, name), clean_time in going.items():
+            base = parse_base_file_name(name)
+            if base is not None and wanted.get((partition_path, base.file_id)) == base.instant_time:
+                raise HoodieRollbackException(
+                    f"{where}: the version before it of file group {base.file_id} is being cleaned: "
+                    f"{way_out_of_clean(timeline, clean_time)}"
+                )
 
     def _refuse_the_last_one(self, instant: HoodieInstant, where: str) -> None:
         """Files of archived commits are told by an active commit that is younger: one must be left."""
@@ -297,16 +313,13 @@ class RollbackActionExecutor:
                 "count. Write what shall be there instead, such as by insert_overwrite or delete"
             )
 
-    def _has_previous_version(self, stat: HoodieWriteStat) -> bool:
-        if stat.prev_commit in (NULL_COMMIT, "", None):
-            return True
-        names = self._base_file_names(stat.partition_path)
-        return any(name.file_id == stat.file_id and name.instant_time == stat.prev_commit for name in names)
-
-    def _base_file_names(self, partition_path: str) -> list[BaseFileName]:
-        """Of all base files of a partition, committed or not; listed once."""
+    def _versions(self, partition_path: str, file_id: str) -> set[str]:
+        """Instant times of the base files of a file group, committed or not; each partition is listed once."""
         if partition_path not in self._listed:
-            listing = self._storage.list_directory(join(self._meta_client.base_path, partition_path))
-            names = (parse_base_file_name(status.name) for status in listing)
-            self._listed[partition_path] = [name for name in names if name is not None]
-        return self._listed[partition_path]
+            versions: dict[str, set[str]] = defaultdict(set)
+            for status in self._storage.list_directory(join(self._meta_client.base_path, partition_path)):
+                name = parse_base_file_name(status.name)
+                if name is not None:
+                    versions[name.file_id].add(name.instant_time)
+            self._listed[partition_path] = versions
+        return self._listed[partition_path].get(file_id, set())

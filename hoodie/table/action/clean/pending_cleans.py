@@ -1,0 +1,66 @@
+"""What cleans that are under way are going to delete: files that are there now, and on which nobody may count.
+
+Hudi has nothing like it: there a restore or rollback beside a clean may take a table back to files that go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from hoodie.avro.clean_metadata import HoodieCleanerPlan
+from hoodie.avro.timeline_metadata import decode
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.storage.storage_path import file_name
+
+__all__ = ["files_being_cleaned", "way_out_of_clean"]
+
+
+def files_being_cleaned(timeline: HoodieActiveTimeline) -> Mapping[tuple[str, str], str]:
+    """(Partition path, file name) to the instant time of the pending clean whose plan names the file.
+
+    To be asked for before files are listed: what a clean deleted that was completed since is not there any more.
+
+    Args:
+        timeline: Of the table, freshly loaded.
+
+    Raises:
+        HoodieCorruptedDataException: A plan is damaged; it is named.
+        HoodieIOException: Storage failed.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for clean in timeline.filter_actions(Action.CLEAN).filter_pending():
+        requested = HoodieInstant(clean.requested_time, Action.CLEAN, State.REQUESTED)
+        path = timeline.path_of(requested)
+        if not timeline.storage.exists(path):
+            # It has lost its plan: nobody can carry it out.
+            continue
+        content = timeline.read_details(requested)
+        if not content:
+            # Its writer died while it made the plan.
+            continue
+        plan: HoodieCleanerPlan = decode(content, HoodieCleanerPlan, path)
+        named: list[tuple[str, Collection[str]]] = [
+            (partition_path, [file.file_path for file in files])
+            for partition_path, files in plan.file_paths_to_be_deleted_per_partition.items()
+        ]
+        named += (plan.files_to_be_deleted_per_partition or {}).items()
+        for partition_path, names in named:
+            found.update(((partition_path, file_name(name)), clean.requested_time) for name in names)
+    return found
+
+
+def way_out_of_clean(timeline: HoodieActiveTimeline, clean_time: str) -> str:
+    """What a user may do about a pending clean, as the end of an error.
+
+    Args:
+        timeline: Of the table.
+        clean_time: The clean.
+    """
+    inflight, requested = (
+        timeline.path_of(HoodieInstant(clean_time, Action.CLEAN, state)) for state in (State.INFLIGHT, State.REQUESTED)
+    )
+    return (
+        f"clean {clean_time} is pending, and may be deleting files. Let it end, or finish it by clean(); when its "
+        f"writer is dead and the files are to stay, delete {inflight} and then {requested}"
+    )
