@@ -55,7 +55,9 @@ class BaseHoodieTableServiceClient:
     ) -> None:
         self._context = context
         self._config = config
-        self._publisher = MetricsPublisher(config, lambda: self._metrics.steps)
+        self._publisher = MetricsPublisher(
+            config, lambda: self._metrics.steps, lambda: load_table(config).table_config.table_name
+        )
         listeners = _listeners(context, config, on_progress)
         if self._publisher.is_on:
             listeners.append(self._publisher)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.config.metrics_config import REPORTER_TYPES, HoodieMetricsConfig, parse_labels
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException
+from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.metrics.metrics import StepDuration
 from hoodie.metrics.progress import ProgressEvent
 from hoodie.metrics.reporters import (
@@ -55,7 +55,8 @@ def commit_gauges(action: str, metadata: HoodieCommitMetadata) -> dict[str, floa
         "totalCreateTime": sum(runtime.total_create_time for runtime in runtimes),
         "totalUpsertTime": sum(runtime.total_upsert_time for runtime in runtimes),
     }
-    return {f"{action}.{name}": float(value) for name, value in figures.items()}
+    found = {f"{action}.{name}": float(value) for name, value in figures.items()}
+    return found | {"finalize.numFilesFinalized": float(sum(1 for _ in metadata.write_stats))}
 
 
 def step_gauges(steps: Iterable[StepDuration]) -> dict[str, float]:
@@ -98,13 +99,17 @@ class MetricsPublisher:
     Args:
         config: The writer's configuration.
         steps: Gives the steps that have ended.
+        table_name: Gives the table's name; asked for where the configuration names no prefix and no commit has told it.
 
     Raises:
         HoodieConfigException: There is no such reporter, or it lacks what it needs.
     """
 
-    def __init__(self, config: HoodieWriteConfig, steps: Callable[[], tuple[StepDuration, ...]]) -> None:
+    def __init__(
+        self, config: HoodieWriteConfig, steps: Callable[[], tuple[StepDuration, ...]], table_name: Callable[[], str]
+    ) -> None:
         self._steps = steps
+        self._table_name = table_name
         self._told: tuple[StepDuration, ...] = ()
         self._prefix = (config.metrics.prefix or config.table.table_name or "").replace(".", "_")
         self._commit: dict[str, float] = {}
@@ -167,7 +172,16 @@ class MetricsPublisher:
             gauges[f"{self._action}.duration"] = round(milliseconds, 3)
             gauges[f"{self._action}.commitTime"] = round(time.time() * 1000 - milliseconds)
             self._commit = {}
-        return {f"{self._prefix}.{name}" if self._prefix else name: value for name, value in gauges.items()}
+        prefix = self._name_prefix() if gauges else ""
+        return {f"{prefix}.{name}" if prefix else name: value for name, value in gauges.items()}
+
+    def _name_prefix(self) -> str:
+        if not self._prefix:
+            try:
+                self._prefix = self._table_name().replace(".", "_")
+            except HoodieException as error:
+                logger.warning("figures of a call are reported without the table's name: %s", error)
+        return self._prefix
 
 
 def _create(config: HoodieMetricsConfig) -> MetricsReporter | None:

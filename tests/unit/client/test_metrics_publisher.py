@@ -91,9 +91,20 @@ def test_json_lines_have_the_names_of_hudi(base_path: str, tmp_path: Path) -> No
     seconds = sum(step.seconds for step in result.steps if step.depth == 0 and step.name != "post-commit")
     assert first["trips_v1.commit.duration"] == pytest.approx(seconds * 1000, abs=0.01)
     assert second["trips_v1.commit.totalUpdateRecordsWritten"] == 1
+    assert second["trips_v1.finalize.numFilesFinalized"] == 1
     assert {"trips_v1.index.lookup.duration", "trips_v1.finalize.duration", "trips_v1.clean.duration"} <= second.keys()
     assert third["trips_v1.clean.numFilesDeleted"] == 0
     assert not any(".commit." in name for name in third)
+
+
+def test_services_of_a_client_that_commits_nothing_have_the_name_of_the_table(base_path: str, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    with client(base_path, "json_lines", json_path=str(path)) as cleaner:
+        cleaner.clean()
+        cleaner.archive()
+    clean, archive = (json.loads(line)["metrics"] for line in path.read_text().splitlines())
+    assert "trips_v1.clean.numFilesDeleted" in clean
+    assert "trips_v1.archive.numInstantsArchived" in archive
 
 
 def test_a_commit_by_hand_is_reported_once_and_with_its_whole_time(base_path: str, tmp_path: Path) -> None:
