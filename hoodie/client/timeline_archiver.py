@@ -24,6 +24,7 @@ from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
+from hoodie.config.clean_config import CleaningPolicy
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage import FileStatus
@@ -108,9 +109,13 @@ class HoodieTimelineArchiver:
             now = parse_instant_time(last.requested_time, timeline.timezone)
         earliest = earliest_instant_to_retain(timeline, self._config.clean, now, timeline.timezone)
         minimum, maximum = archival.min_commits, archival.max_commits
-        if earliest is None:
+        if earliest is not None:
+            needed = len(completed.after(earliest.requested_time)) + 2
+        elif self._config.clean.policy is CleaningPolicy.KEEP_LATEST_COMMITS:
+            # Nothing is cleaned before there are more commits than are retained: they must be let come.
+            needed = self._config.clean.commits_retained + 1
+        else:
             return _Kept(minimum, maximum)
-        needed = len(completed.after(earliest.requested_time)) + 2
         if minimum >= needed:
             return _Kept(minimum, maximum)
         logger.info(
@@ -118,7 +123,7 @@ class HoodieTimelineArchiver:
             "archiving as if it were %d",
             minimum,
             self._meta_client.base_path,
-            earliest.requested_time,
+            "the beginning" if earliest is None else earliest.requested_time,
             needed,
         )
         return _Kept(needed, maximum + needed - minimum)

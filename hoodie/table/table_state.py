@@ -11,6 +11,7 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieRepl
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.storage.storage_path import join
@@ -136,20 +137,26 @@ def last_versions(meta_client: HoodieTableMetaClient, groups: FileGroups, instan
 
     active = meta_client.active_timeline
     completed = active.commits_timeline().filter_completed_instants().in_range_before_or_on(instant_time)
+    newest_archived = active.newest_archived_time() or ""
     for instant in completed.reversed():
-        if instant.requested_time not in active.savepoint_times:
+        if instant.requested_time > newest_archived:
             note(instant.requested_time, active.read_commit_metadata(instant))
     if found.keys() == groups:
         return found
-    # Commits in the archive may be younger than those that savepoints hold.
+    # Commits in the archive may be younger than those that savepoints hold, or held until just now.
     archived = meta_client.archived_timeline
-    older = [*archived.commits_timeline().filter_completed_instants().in_range_before_or_on(instant_time)]
-    older += [instant for instant in completed if instant.requested_time in active.savepoint_times]
-    for instant in sorted(older, key=lambda instant: instant.requested_time, reverse=True):
+    older: dict[str, tuple[HoodieActiveTimeline | HoodieArchivedTimeline, HoodieInstant]] = {
+        instant.requested_time: (archived, instant)
+        for instant in archived.commits_timeline().filter_completed_instants().in_range_before_or_on(instant_time)
+    }
+    older |= {
+        instant.requested_time: (active, instant) for instant in completed if instant.requested_time <= newest_archived
+    }
+    for time in sorted(older, reverse=True):
         if found.keys() == groups:
             break
-        timeline = active if instant.requested_time in active.savepoint_times else archived
-        note(instant.requested_time, timeline.read_commit_metadata(instant))
+        timeline, instant = older[time]
+        note(time, timeline.read_commit_metadata(instant))
     return found
 
 

@@ -121,6 +121,15 @@ def test_the_minimum_is_raised_to_what_the_cleaner_looks_at(table: ServicesTable
     assert active(table) == times[3:]
 
 
+def test_a_table_is_cleaned_though_fewer_commits_are_to_be_kept_than_are_retained(table: ServicesTable) -> None:
+    automatic = {"hoodie.clean.automatic": "true", "hoodie.archive.automatic": "true"}
+    with table.client(**{**KEEP, **automatic, "hoodie.cleaner.commits.retained": 6}) as client:
+        times = [table.upsert("a", client=client) for _ in range(12)]
+    # The six newest, and the version that readers of the oldest of them began with.
+    assert table.files() == {"x": set(times[-7:])}
+    assert set(times[-7:]) <= set(active(table))
+
+
 def test_hours_that_stay_readable_stay_active(table: ServicesTable) -> None:
     for _ in range(8):
         table.upsert("a")

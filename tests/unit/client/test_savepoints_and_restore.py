@@ -283,6 +283,25 @@ def test_an_older_version_that_a_savepoint_holds_is_not_taken_for_the_last_one(
     assert hoodie.read_table(str(base_path)).num_rows == len(before) == 2
 
 
+@pytest.mark.parametrize("operation", ["insert_overwrite", "delete_partitions"])
+def test_the_version_that_a_savepoint_holds_is_the_last_one_of_what_was_replaced(
+    base_path: Path, operation: str
+) -> None:
+    client = new_client(base_path, cleaner_commits_retained=1)
+    for ts in range(3):
+        client.upsert(rows(("a", "x", ts)))
+    before = read(base_path)
+    made = client.savepoint()
+    if operation == "insert_overwrite":
+        client.insert_overwrite(rows(("b", "x", 7)))
+    else:
+        client.delete_partitions(["x"])
+    for ts in range(8, 11):
+        client.upsert(rows(("c", "x", ts)))
+    client.restore_to_savepoint(made.instant_time)
+    assert read(base_path) == before
+
+
 def test_the_last_commit_after_archived_ones_is_not_rolled_back(base_path: Path) -> None:
     client = new_client(
         base_path, keep_min_commits=2, keep_max_commits=3, cleaner_commits_retained=1, clean_automatic=False,
