@@ -20,6 +20,8 @@ pytestmark = pytest.mark.interop
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 SERVICES = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.archive.automatic": "true",
     "hoodie.cleaner.commits.retained": "1",
     "hoodie.keep.min.commits": "2",
     "hoodie.keep.max.commits": "3",
@@ -186,8 +188,7 @@ def test_rollbacks_and_cleans_are_archived_around_restores(
             table.by(hudi, **SERVICES)
         else:
             table.by_hoodie(
-                **{"clean__automatic": "true", "archive__automatic": "true"},
-                **{key.removeprefix("hoodie.").replace(".", "__"): value for key, value in SERVICES.items()},
+                **{key.removeprefix("hoodie.").replace(".", "__"): value for key, value in SERVICES.items()}
             )
     found = hudi.instants(table.base_path)
     assert {action for _, action in found["archived"]} == {"commit", "rollback", "clean"}
