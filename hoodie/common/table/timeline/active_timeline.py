@@ -42,6 +42,11 @@ _MAX_LISTINGS = 10
 _LISTED_AT_ONCE = 300
 # More than the hour that daylight saving repeats.
 _SUSPICIOUS_LEAD = timedelta(hours=2)
+_BEING_WRITTEN_S = 30
+"""A file of Hudi that is not whole and no older than that may be being written."""
+_LONGEST_PAUSE_S = 0.5
+_AVRO_MAGIC = b"Obj\x01"
+_AVRO_SYNC_LENGTH = 16
 
 
 def _utc_now() -> datetime:
@@ -376,12 +381,18 @@ class HoodieActiveTimeline(HoodieTimeline):
     def read_details(self, instant: HoodieInstant) -> bytes:
         """The content of the file of an instant in its state; may be empty.
 
+        Hudi makes its files on a local file system before it fills them: one that it is writing at the moment is waited
+        for. What else is not whole is given as it is.
+
         Raises:
             HoodieIOException: There is no such file (any more), or storage failed.
         """
         path = self.path_of(instant)
         try:
-            return self.storage.read(path)
+            content = self.storage.read(path)
+            if _is_whole(instant, content):
+                return content
+            return self._read_when_written(instant, path, content)
         except FileNotFoundError as error:
             raise HoodieIOException(
                 f"Reading {instant} failed: {path} does not exist. The instant was archived or rolled back since the "
@@ -434,6 +445,23 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
+    def _read_when_written(self, instant: HoodieInstant, path: str, content: bytes) -> bytes:
+        """Wait until a file that Hudi has made just now is whole; any other one is damaged, and given as it is."""
+        first = State.INFLIGHT if instant.action is Action.SAVEPOINT else State.REQUESTED
+        begun = self._path(instant.requested_time, instant.action, first)
+        if not any(self.storage.exists(_checksums_of(file)) for file in (path, begun)):
+            return content
+        deadline, pause = time.monotonic() + _BEING_WRITTEN_S, 0.02
+        while not _is_whole(instant, content) and time.monotonic() < deadline:
+            status = self.storage.file_status(path)
+            if status is None or time.time() - status.modification_time_ms / 1000 > _BEING_WRITTEN_S:
+                break
+            logger.info("%s is being written; reading it again", path)
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+            content = self.storage.read(path)
+        return content
+
     def _claim(self, instant_time: str, action: Action, content: bytes) -> bool:
         """Make the requested file, and give it up again when another writer took the same time or a later one."""
         if not self.create_requested(instant_time, action, content):
@@ -474,6 +502,22 @@ def _list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout)
         instant = None if status.is_directory else layout.parse_file_name(status.name)
         if instant is not None:
             yield instant
+
+
+def _checksums_of(path: str) -> str:
+    """What Hadoop makes beside each file of a file system where files are not there in one step, right after it."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.crc"
+
+
+def _is_whole(instant: HoodieInstant, content: bytes) -> bool:
+    """Whether the end of a file is there. What is empty before it is completed is so for ever, or a plan."""
+    if not content:
+        return instant.is_pending and instant.action.completed_action in COMMIT_ACTIONS
+    if content.startswith(_AVRO_MAGIC):
+        # The mark at its end stands in its head as well.
+        return content.find(content[-_AVRO_SYNC_LENGTH:]) < len(content) - _AVRO_SYNC_LENGTH
+    return content.rstrip().endswith(b"}")
 
 
 def _list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> list[HoodieInstant]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.synchronize
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -239,6 +240,47 @@ def test_every_truncation_of_commit_metadata_is_noticed(tmp_path: Path) -> None:
         (tmp_path / "1.commit").write_bytes(data[:length])
         with pytest.raises(HoodieCorruptedDataException, match=f"{tmp_path}/1.commit"):
             timeline.read_commit_metadata(HoodieInstant("1", Action.COMMIT, State.COMPLETED))
+
+
+def _completed_by_hudi(path: Path, suffix: str, content: bytes, checksums_of: str) -> Path:
+    """A file of the timeline as far as a writer of Hudi on a local disk has come with it."""
+    file = path / f"{NOW_TIME}.{suffix}"
+    file.write_bytes(content)
+    (path / f".{NOW_TIME}.{checksums_of}.crc").write_bytes(b"")
+    return file
+
+
+@pytest.mark.parametrize("written", [0, 100, 400])
+@pytest.mark.parametrize("checksums_of", ["commit", "commit.requested"])
+def test_a_commit_that_hudi_is_writing_at_the_moment_is_waited_for(
+    tmp_path: Path, written: int, checksums_of: str
+) -> None:
+    metadata = HoodieCommitMetadata(extra_metadata={"note": "x" * 300})
+    content = metadata.to_json()
+    file = _completed_by_hudi(tmp_path, "commit", content[:written], checksums_of)
+    timeline = load(tmp_path)
+    rest = threading.Timer(0.1, file.write_bytes, [content])
+    rest.start()
+    assert timeline.read_commit_metadata(timeline.instants[0]) == metadata
+    rest.join()
+
+
+def test_a_clean_that_hudi_is_writing_at_the_moment_is_waited_for(tmp_path: Path) -> None:
+    content = b"Obj\x01 schema and codec 0123456789abcdef records 0123456789abcdef"
+    file = _completed_by_hudi(tmp_path, "clean", content[:-20], "clean.requested")
+    timeline = load(tmp_path)
+    rest = threading.Timer(0.1, file.write_bytes, [content])
+    rest.start()
+    assert timeline.read_details(timeline.instants[0]) == content
+    rest.join()
+
+
+def test_what_hudi_left_unfinished_long_ago_is_damaged(tmp_path: Path) -> None:
+    file = _completed_by_hudi(tmp_path, "commit", b"", "commit")
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    timeline = load(tmp_path)
+    with pytest.raises(HoodieCorruptedDataException, match="it is empty"):
+        timeline.read_commit_metadata(timeline.instants[0])
 
 
 def test_an_empty_inflight_file_is_an_empty_profile(tmp_path: Path) -> None:
