@@ -238,6 +238,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         meta_client = load_table(self._config)
         keys = meta_client.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
         check_layout(self._index, meta_client, keys, _replaces_all(operation))
+        self._transactions.check(meta_client)
         with self._metrics.step("roll back failed writes"):
             rolled_back = self._rollback_service(meta_client).prepare_write()
             for instant_time in rolled_back:

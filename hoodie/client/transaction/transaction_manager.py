@@ -70,6 +70,20 @@ class TransactionManager:
         """Whether several writers may be at work."""
         return self._config.write.has_several_writers
 
+    def check(self, meta_client: HoodieTableMetaClient) -> None:
+        """Refuse a lock that can never be taken, before anything is written; nobody is asked for it yet.
+
+        Args:
+            meta_client: The table.
+
+        Raises:
+            HoodieConfigException: The lock lacks a property or a package, or is not for the table's storage.
+        """
+        if self.is_lock_required:
+            with self._mutex:
+                logger.debug("writes of %s are kept apart by %s", meta_client.base_path,
+                             self._manager(meta_client).provider.name)  # fmt: skip
+
     @contextmanager
     def transaction(self, meta_client: HoodieTableMetaClient, owner: str) -> Iterator[Transaction]:
         """Hold the lock for a block; it is given back however the block ends.

@@ -584,6 +584,23 @@ def test_a_lock_that_is_not_given_fails_the_commit_and_says_who_holds_it(path: s
     check_table(path, model(("a", "x", 2), ("b", "y", 1)))
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"provider": "ZookeeperBasedLockProvider"}, "needs hoodie.write.lock.zookeeper.url"),
+        ({"provider": "FileSystemBasedLockProvider", "filesystem.path": "s3://lake/locks"}, "Give StorageBasedLock"),
+    ],
+)
+def test_a_lock_that_cannot_be_taken_is_refused_before_anything_is_written(
+    path: str, options: dict[str, str], problem: str
+) -> None:
+    before = timeline(path)
+    given = {f"hoodie.write.lock.{key}": value for key, value in options.items()}
+    with client(path, {**OCC, **given}) as writer, pytest.raises(HoodieConfigException, match=problem):
+        writer.upsert(rows(("a", "x", 2)))
+    assert timeline(path) == before
+
+
 def test_several_writers_need_a_lock() -> None:
     with pytest.raises(HoodieConfigException, match="needs hoodie.write.lock.provider"):
         HoodieWriteConfig.from_properties("/t", {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"})
