@@ -5,6 +5,7 @@ Hudi: org.apache.hudi.io.{HoodieMergeHandle, HoodieConcatHandle}.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 
 import attrs
@@ -28,7 +29,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import IOType, RecordOperation, WriteOperationType
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
-from hoodie.exception import HoodieCorruptedDataException, HoodieException
+from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
 from hoodie.io.storage.column_chunks import ColumnChunk, ColumnPlan, StoredColumns
 from hoodie.io.storage.parquet_footer import KeyRange
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
@@ -36,6 +37,8 @@ from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import HoodieWriteHandle, RowCounter, constant_column
 
 __all__ = ["HoodieConcatHandle", "HoodieMergeHandle"]
+
+logger = logging.getLogger(__name__)
 
 MERGE_BATCH_ROWS = 1 << 16
 """Rows of the old file that are merged at a time."""
@@ -294,14 +297,22 @@ class HoodieMergeHandle(HoodieWriteHandle):
         ]
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
-        """Go on with the old file's filter, so that only new keys are hashed; without one, hash all."""
+        """Go on with the old file's filter, so that only new keys are hashed; without a sound one, hash all.
+
+        A range that another writer found in the order of UTF-8 bytes cannot be joined with keys in Java's order.
+        """
         if self.context.has_virtual_keys:
             return super()._start_keys()
-        footer = self._open_reader.footer()
-        if footer.bloom_filter is None or footer.key_range is None:
+        try:
+            footer = self._open_reader.footer()
+            bloom_filter, key_range = footer.bloom_filter, footer.key_range
+        except (HoodieCorruptedDataException, HoodieNotSupportedException) as error:
+            logger.warning("rewriting %s with a new bloom filter of all its keys: %s", self.base_file.path, error)
+            return super()._start_keys()
+        if bloom_filter is None or key_range is None or not key_range.is_of_any_order:
             return super()._start_keys()
         self._goes_on = True
-        return footer.bloom_filter, footer.key_range
+        return bloom_filter, key_range
 
     def _dictionary_columns(self) -> frozenset[str]:
         return self._open_reader.dictionary_columns()

@@ -26,6 +26,8 @@ _MIN_RECORD_KEY = "hoodie_min_record_key"
 _MAX_RECORD_KEY = "hoodie_max_record_key"
 _AVRO_SCHEMA = "parquet.avro.schema"
 _MODEL_NAME = "writer.model.name"
+_FIRST_BYTE_OF_LAST_BASIC = 0xEE
+"""Of U+E000 to U+FFFF; only characters from there on, and those above, are ordered in two ways."""
 _FIRST_BYTE_OF_SUPPLEMENTARY = 0xF0
 
 
@@ -71,6 +73,12 @@ class KeyRange:
         return KeyRange(
             min(self.min_key, other.min_key, key=_java_order), max(self.max_key, other.max_key, key=_java_order)
         )
+
+    @property
+    def is_of_any_order(self) -> bool:
+        """Whether the keys within it are the same in Java's order and in that of UTF-8 bytes."""
+        low, high = self.min_key.encode(), self.max_key.encode()
+        return low <= high and max(low + high, default=0) < _FIRST_BYTE_OF_LAST_BASIC
 
     def may_contain(self, key: str) -> bool:
         """Whether a key lies within."""
