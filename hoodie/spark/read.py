@@ -12,11 +12,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.data.spark_scan import scan_files
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.table_scan import plan_read
 
 __all__ = ["read"]
 
@@ -63,13 +65,22 @@ def read(
         >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
     """
     _check_options(options or {})
-    meta_client = HoodieTableMetaClient.load(base_path, storage_options)
+    meta_client, schema, files = plan_read(
+        lambda: HoodieTableMetaClient.load(base_path, storage_options), _files_to_read
+    )
+    return scan_files(spark, meta_client, base_path, files, schema)
+
+
+def _files_to_read(
+    meta_client: HoodieTableMetaClient,
+) -> tuple[HoodieTableMetaClient, pa.Schema, list[HoodieBaseFile]]:
     meta_client.table_config.check_readable()
     _check_storage(meta_client.base_path)
     schema = _schema(meta_client)
     view = meta_client.view()
-    files = [file for partition in view.list_partitions() for file in view.latest_base_files(partition)]
-    return scan_files(spark, meta_client, base_path, files, schema)
+    partitions = view.list_partitions()
+    view.load_partitions(partitions)
+    return meta_client, schema, [file for partition in partitions for file in view.latest_base_files(partition)]
 
 
 def _check_options(options: Mapping[str, str]) -> None:

@@ -5,9 +5,10 @@ Hudi: the snapshot query of its engines.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,14 @@ from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieIOException,
+    HoodieNotSupportedException,
+    HoodieSchemaException,
+)
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.keygen.partition_values import partition_expression
 from hoodie.storage.storage_options import StorageOptions
@@ -27,6 +35,7 @@ from hoodie.storage.storage_options import StorageOptions
 __all__ = [
     "Filters",
     "file_slices",
+    "plan_read",
     "prune_partitions",
     "read_table",
     "scan_slices",
@@ -34,8 +43,12 @@ __all__ = [
     "to_expression",
 ]
 
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
 _QUERY_TYPES = ("snapshot", "read_optimized")
+_DELETING_ACTIONS = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
+_MAX_PLANS = 10
 _UNKNOWN_FIELD = re.compile(r"No match for FieldRef\.(?:Name\((?P<name>.*?)\)|Nested\((?P<path>.*?)\)) in ")
 
 
@@ -106,7 +119,60 @@ def scan_table(
     _check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
     if isinstance(columns, str):
         columns = [columns]
-    meta_client = HoodieTableMetaClient.load(base_path, storage_options)
+    return plan_read(
+        lambda: HoodieTableMetaClient.load(base_path, storage_options),
+        lambda meta_client: _scan(meta_client, columns, filters),
+    )
+
+
+def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieTableMetaClient], T]) -> T:
+    """What a plan says of a table whose files nobody deleted while it was made.
+
+    Partitions are listed some time after the timeline. When a clean has deleted the slices of that timeline in between,
+    those file groups look as if they were not there yet, and their rows would silently be missing. So it is looked
+    at the timeline once more: one listing for each read.
+
+    Hudi has no such check.
+
+    Args:
+        load: Opens the table.
+        plan: Lists what is to be read; called again with the table opened anew when files were deleted meanwhile.
+
+    Raises:
+        HoodieIOException: Files were deleted each time.
+        HoodieException: What opening and planning raise.
+    """
+    for _ in range(_MAX_PLANS):
+        meta_client = load()
+        before = meta_client.active_timeline
+        try:
+            result = plan(meta_client)
+        except HoodieIOException:
+            if not _were_files_deleted_since(before):
+                raise
+        else:
+            if not _were_files_deleted_since(before):
+                return result
+        logger.info("files of %s were deleted while it was listed; listing it again", meta_client.base_path)
+    raise HoodieIOException(
+        f"reading {meta_client.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times that it was "
+        "listed, so rows would be missing. Read it again, and let cleans retain more (hoodie.cleaner.commits.retained)"
+    )
+
+
+def _were_files_deleted_since(before: HoodieActiveTimeline) -> bool:
+    """Whether instants that delete files came, went on or were archived."""
+    after = before.reload()
+    return _deletions(before) != _deletions(after) or before.first_instant != after.first_instant
+
+
+def _deletions(timeline: HoodieActiveTimeline) -> frozenset[HoodieInstant]:
+    return frozenset(timeline.filter_actions(*_DELETING_ACTIONS))
+
+
+def _scan(
+    meta_client: HoodieTableMetaClient, columns: Sequence[str] | None, filters: Filters
+) -> pa.RecordBatchReader:
     meta_client.table_config.check_readable()
     if meta_client.load_avro_schema() is None:
         # Nothing was ever written: no rows, and no types to give them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieIOException,
+    HoodieNotSupportedException,
+    HoodieSchemaException,
+)
+from tests.hooked_storage import Hook, hooked
 
 
 @pytest.fixture
@@ -72,3 +79,68 @@ def test_an_unknown_column_in_a_filter_is_named_with_the_columns_there_are(base_
     with pytest.raises(HoodieSchemaException, match=r"has no column \S*fare\S*.*; it has .*, k, v$") as caught:
         hoodie.read_table(base_path, filters=filters)
     assert "\n" not in str(caught.value)
+
+
+# --------------------------------------------------------------------------- files that are deleted while a read is planned
+
+
+def retaining_one(path: str) -> HoodieLocalWriteClient:
+    properties = {
+        "hoodie.cleaner.commits.retained": 1,
+        "hoodie.archive.automatic": "false",
+    }
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
+
+
+def meanwhile(path: str, work: Callable[[HoodieLocalWriteClient], object], times: int = 1) -> Hook:
+    """Work that is done just before a partition is listed, the first times that one is."""
+    left = [times]
+
+    def hook(name: str, listed: str) -> None:
+        if name in ("list", "walk") and left[0] and Path(listed).name == "x":
+            left[0] -= 1
+            with retaining_one(path) as client:
+                work(client)
+
+    return hook
+
+
+def overwrite_twice(client: HoodieLocalWriteClient) -> None:
+    for _ in range(2):
+        client.upsert(pa.table({"k": ["a"], "p": ["x"], "v": [3]}))
+
+
+def replace_and_clean(client: HoodieLocalWriteClient) -> None:
+    client.delete_partitions(["x"])
+    for _ in range(2):
+        client.upsert(pa.table({"k": ["b"], "p": ["y"], "v": [2]}))
+
+
+@pytest.mark.parametrize(
+    ("work", "rows"), [(overwrite_twice, {"a": 3, "b": 2}), (replace_and_clean, {"b": 2})], ids=["slices", "partitions"]
+)
+def test_rows_whose_files_are_cleaned_before_they_are_listed_are_not_missing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[HoodieLocalWriteClient], object],
+    rows: dict[str, int],
+) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(
+        pa.table({"k": ["a", "b"], "p": ["x", "y"], "v": [1, 2]}), path, record_key_fields="k", partition_fields="p"
+    )
+    with hooked(monkeypatch, meanwhile(path, work)):
+        found = hoodie.read_table(path, columns=["k", "v"])
+    assert dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True)) == rows
+
+
+def test_a_table_that_is_cleaned_each_time_it_is_listed_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(pa.table({"k": ["a"], "p": ["x"], "v": [1]}), path, record_key_fields="k", partition_fields="p")
+    with (
+        hooked(monkeypatch, meanwhile(path, overwrite_twice, times=100)),
+        pytest.raises(HoodieIOException, match="cleaned or rolled back each of the 10 times"),
+    ):
+        hoodie.read_table(path)
