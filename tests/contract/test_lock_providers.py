@@ -384,6 +384,7 @@ def test_who_died_while_breaking_a_lock_does_not_stop_the_next(tmp_path: Path, m
         os.utime(path, (1, 1))
     assert third.try_lock(0)
     assert third.is_held()
+    assert [path.name for path in folder.iterdir()] == ["lock"], "the claim of the dead is of no use any more"
 
 
 def test_object_stores_are_refused() -> None:

@@ -152,6 +152,13 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
             return created
         finally:
             self._storage.delete_file(breaker)
+            self._delete_old_claims()
+
+    def _delete_old_claims(self) -> None:
+        """Delete what writers left that died while they broke a lock; a claim is of no use once its lock is gone."""
+        for status in self._storage.list_directory(storage_path.parent(self._path)):
+            if status.name.startswith(_FILE_NAME + _BREAK_INFIX) and self._is_old(status):
+                self._storage.delete_file(status.path)
 
     def _claim_breaking(self, stem: str) -> str | None:
         """The right to delete one old lock; that of a writer that died over it is passed on."""
