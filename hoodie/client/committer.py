@@ -92,10 +92,15 @@ class Committer:
     def begin_write(self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action) -> None:
         """Note what the table is as the write of an instant begins.
 
+        Args:
+            meta_client: The table, just loaded.
+            instant_time: The instant.
+            action: Its action.
+
         Raises:
             HoodieCommitException: The instant does not wait to be written.
         """
-        instant = meta_client.reload_active_timeline().find(instant_time, action)
+        instant = meta_client.active_timeline.find(instant_time, action)
         if instant is None or instant.state is not State.REQUESTED:
             raise HoodieCommitException(self._why_not(meta_client, instant_time, action, "be written to"))
         if self._config.write.unique_keys and not meta_client.table_config.populate_meta_fields:
@@ -132,7 +137,7 @@ class Committer:
             HoodieValidationException: A validator does not agree.
         """
         meta_client = load_table(self._config)
-        self._check_inflight(meta_client, instant_time, action)
+        self._check_inflight(meta_client, meta_client.active_timeline, instant_time, action)
         with self._metrics.step("reconcile with markers") as step:
             step.count(files=self._reconcile_with_markers(meta_client, instant_time, result))
         if not (result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit):
@@ -215,7 +220,8 @@ class Committer:
         """All that must still be so when the instant is completed; under the lock where there is one."""
         instant_time = operation.instant.requested_time
         self._check_table_unchanged(meta_client)
-        timeline = self._check_inflight(meta_client, instant_time, operation.instant.action)
+        timeline = meta_client.reload_active_timeline()
+        self._check_inflight(meta_client, timeline, instant_time, operation.instant.action)
         if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
             self._heartbeats.check_alive(instant_time, meta_client.base_path)
         if self._config.write.has_several_writers:
@@ -345,13 +351,11 @@ class Committer:
             raise HoodieCommitException(f"the version of {meta_client.base_path} changed while it was being written")
 
     def _check_inflight(
-        self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action
-    ) -> HoodieActiveTimeline:
-        timeline = meta_client.reload_active_timeline()
+        self, meta_client: HoodieTableMetaClient, timeline: HoodieActiveTimeline, instant_time: str, action: Action
+    ) -> None:
         instant = timeline.find(instant_time, action)
         if instant is None or instant.state is not State.INFLIGHT:
             raise HoodieCommitException(self._why_not(meta_client, instant_time, action, "be committed"))
-        return timeline
 
     def _why_not(self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action, wish: str) -> str:
         timeline = meta_client.active_timeline

@@ -80,9 +80,12 @@ class HoodieTableConfig:
         backup_path = _path(base_path, PROPERTIES_BACKUP_FILE_NAME)
         problem, missing_count = "", 0
         for attempt in range(_READ_ATTEMPTS):
-            main, backup = _read(storage, path), _read(storage, backup_path)
+            main = _read(storage, path)
+            # While a backup exists the file may be half-written: only its checksum, the last line, tells.
+            if isinstance(main, HoodieTableConfig) and _CHECKSUM in main.properties:
+                return main
+            backup = _read(storage, backup_path)
             for found in (main, backup):
-                # While a backup exists the file may be half-written: only its checksum, the last line, tells.
                 if isinstance(found, HoodieTableConfig) and (_CHECKSUM in found.properties or backup is None):
                     return found
             if main is None and backup is None:

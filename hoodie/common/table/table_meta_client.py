@@ -195,15 +195,17 @@ class HoodieTableMetaClient:
         """
         path = storage_path.normalise_path(base_path)
         storage = open_storage(path, storage_options, retry)
-        if not _is_table(storage, path):
+        try:
+            table_config = HoodieTableConfig.load(storage, path)
+        except TableNotFoundException:
             given_path, path = path, _without_globs(path)
             storage = open_storage(path, storage_options, retry)
-            if not _is_table(storage, path):
+            if path == given_path or not _is_table(storage, path):
                 raise TableNotFoundException(
                     f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}): check the "
                     "path, or create the table with HoodieTableMetaClient.init_table"
-                )
-        table_config = HoodieTableConfig.load(storage, path)
+                ) from None
+            table_config = HoodieTableConfig.load(storage, path)
         _check_version(table_config)
         timeline = _load_active_timeline(storage, path, table_config)
         return cls(path, storage, storage_options, table_config, timeline)
