@@ -170,9 +170,7 @@ def _deletions(timeline: HoodieActiveTimeline) -> frozenset[HoodieInstant]:
     return frozenset(timeline.filter_actions(*_DELETING_ACTIONS))
 
 
-def _scan(
-    meta_client: HoodieTableMetaClient, columns: Sequence[str] | None, filters: Filters
-) -> pa.RecordBatchReader:
+def _scan(meta_client: HoodieTableMetaClient, columns: Sequence[str] | None, filters: Filters) -> pa.RecordBatchReader:
     meta_client.table_config.check_readable()
     if meta_client.load_avro_schema() is None:
         # Nothing was ever written: no rows, and no types to give them.

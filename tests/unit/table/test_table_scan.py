@@ -81,7 +81,7 @@ def test_an_unknown_column_in_a_filter_is_named_with_the_columns_there_are(base_
     assert "\n" not in str(caught.value)
 
 
-# --------------------------------------------------------------------------- files that are deleted while a read is planned
+# --- files that are deleted while a read is planned -----------------------------------------------------------------
 
 
 def retaining_one(path: str) -> HoodieLocalWriteClient:
