@@ -155,7 +155,7 @@ def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieT
                 return result
         logger.info("files of %s were deleted while it was listed; listing it again", meta_client.base_path)
     raise HoodieIOException(
-        f"reading {meta_client.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times that it was "
+        f"reading {meta_client.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times it was "
         "listed, so rows would be missing. Read it again, and let cleans retain more (hoodie.cleaner.commits.retained)"
     )
 
