@@ -9,9 +9,11 @@ import logging
 
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
+from hoodie.client.timeline_archiver import HoodieTimelineArchiver
 from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieRestoreException
 from hoodie.metrics.metrics import HoodieMetrics
@@ -62,7 +64,24 @@ class SavepointService:
         meta_client = load_table(self._config)
         with self._transactions.transaction(meta_client, "delete savepoint"):
             meta_client.reload_active_timeline()
+            if self._is_beginning(meta_client, instant_time):
+                HoodieTimelineArchiver(self._config, meta_client).archive_commit(instant_time)
             return delete_savepoint(meta_client, instant_time)
+
+    @staticmethod
+    def _is_beginning(meta_client: HoodieTableMetaClient, instant_time: str) -> bool:
+        """Whether readers would take a commit without its savepoint for the beginning of the timeline, so that younger
+        ones that were archived past it would not count for them.
+        """
+        timeline = meta_client.active_timeline
+        left = timeline.filter(lambda i: (i.action, i.requested_time) != (Action.SAVEPOINT, instant_time))
+        before, after = VisibleInstants.of(timeline).start, VisibleInstants.of(left).start
+        if before is None or after is None or after >= before:
+            return False
+        if (timeline.newest_archived_time() or "") <= after:
+            return False
+        archived = meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        return any(instant.requested_time < before for instant in archived.after(after))
 
     def restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
         """Take the table back to an instant, or finish a restore to it that was begun.

@@ -26,7 +26,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieCorruptedDataException
+from hoodie.exception import HoodieCorruptedDataException, HoodieSavepointException
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean
@@ -87,6 +87,26 @@ class HoodieTimelineArchiver:
         self._archive.merge_if_required()
         return len(instants)
 
+    def archive_commit(self, instant_time: str) -> None:
+        """Archive one completed commit, whatever its age: one that a savepoint has kept longer than younger ones.
+
+        Raises:
+            HoodieSavepointException: Files are there that it hides, and that would be seen again.
+            HoodieCorruptedDataException: It is damaged.
+            HoodieIOException: Storage failed; call again.
+        """
+        instant = self._timeline.commits_timeline().filter_completed_instants().find(instant_time)
+        if instant is None:
+            return
+        if instant.action is Action.REPLACE_COMMIT and self._has_replaced_files(instant):
+            raise HoodieSavepointException(
+                f"savepoint {instant_time} of {self._meta_client.base_path} cannot be deleted yet: younger commits "
+                "were archived past it (hoodie.archive.beyond.savepoint), so its commit must be archived with it, and "
+                "files that it replaced are there still. Let clean() delete them first"
+            )
+        self._archive.finish_merge()
+        self._archive_instants([instant])
+
     # --- what is due --------------------------------------------------------------------------------------------
 
     def instants_to_archive(self) -> list[HoodieInstant]:
@@ -135,8 +155,10 @@ class HoodieTimelineArchiver:
         savepoints = self._timeline.savepoint_times
         bound = self._bound(completed)
         due: list[HoodieInstant] = []
-        for instant in completed:
-            if len(due) == len(completed) - kept.minimum or (bound is not None and instant.requested_time >= bound):
+        # Readers take the first commit without a savepoint for the beginning: the newest of these stays.
+        unsaved = [instant for instant in completed if instant.requested_time not in savepoints]
+        for instant in completed[: len(completed) - kept.minimum]:
+            if (bound is not None and instant.requested_time >= bound) or instant is unsaved[-1]:
                 break
             if instant.requested_time in savepoints:
                 if not self._config.archival.beyond_savepoint:

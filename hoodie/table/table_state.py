@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
@@ -73,22 +74,22 @@ def missing_at(meta_client: HoodieTableMetaClient, instant_time: str) -> list[st
     away: what they name must be there, if it is of the instant or older.
 
     Args:
-        meta_client: The table, its timeline freshly loaded; all instants after the one asked for are active.
+        meta_client: The table, its timeline freshly loaded.
         instant_time: A completed instant.
     """
     versions: dict[str, dict[str, set[str]]] = {}
     wanted: dict[str, dict[str, str | None]] = defaultdict(dict)
-    timeline = meta_client.active_timeline
-    for instant in completed_writes_after(meta_client, instant_time):
-        metadata = timeline.read_commit_metadata(instant)
+    created: FileGroups = set()
+    for metadata in _writes_after(meta_client, instant_time):
         for stat in metadata.write_stats:
-            if stat.prev_commit not in (NULL_COMMIT, "") and stat.prev_commit <= instant_time:
+            if stat.prev_commit in (NULL_COMMIT, ""):
+                created.add((stat.partition_path, stat.file_id))
+            elif stat.prev_commit <= instant_time:
                 wanted[stat.partition_path].setdefault(stat.file_id, stat.prev_commit)
         if isinstance(metadata, HoodieReplaceCommitMetadata):
             for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
                 for file_id in file_ids:
                     wanted[partition_path].setdefault(file_id, None)
-    created = _created_after(meta_client, instant_time)
     unchanged = {
         (path, file_id)
         for path, groups in wanted.items()
@@ -160,15 +161,17 @@ def last_versions(meta_client: HoodieTableMetaClient, groups: FileGroups, instan
     return found
 
 
-def _created_after(meta_client: HoodieTableMetaClient, instant_time: str) -> set[tuple[str, str]]:
-    """File groups that began after an instant."""
-    timeline = meta_client.active_timeline
-    return {
-        (stat.partition_path, stat.file_id)
-        for instant in completed_writes_after(meta_client, instant_time)
-        for stat in timeline.read_commit_metadata(instant).write_stats
-        if stat.prev_commit in (NULL_COMMIT, "")
-    }
+def _writes_after(meta_client: HoodieTableMetaClient, instant_time: str) -> Iterator[HoodieCommitMetadata]:
+    """What the completed writes after an instant did, the oldest first; those that were archived past it too."""
+    active = meta_client.active_timeline
+    later = {instant.requested_time: instant for instant in completed_writes_after(meta_client, instant_time)}
+    if (active.newest_archived_time() or "") > instant_time:
+        archived = meta_client.archived_timeline
+        for instant in archived.commits_timeline().filter_completed_instants().after(instant_time):
+            if instant.requested_time not in later:
+                yield archived.read_commit_metadata(instant)
+    for instant in later.values():
+        yield active.read_commit_metadata(instant)
 
 
 def _versions_in(meta_client: HoodieTableMetaClient, partition_path: str) -> dict[str, set[str]]:

@@ -19,7 +19,7 @@ from hoodie.common.table.log.log_file_reader import read_log_blocks
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline, read_archive_file
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
+from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieSavepointException
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from tests.unit.client.services_table import SCHEMA, ServicesTable
@@ -145,11 +145,78 @@ def test_archiving_stops_before_the_oldest_savepoint_or_leaves_it_out(table: Ser
     times += [table.upsert("a") for _ in range(5)]
     rows = table.read()
     archive(table, **{"hoodie.archive.beyond.savepoint": str(beyond).lower()})
-    left = [times[1], *times[5:]] if beyond else times[1:]
+    left = [times[1], *times[4:]] if beyond else times[1:]
     assert active(table, Action.COMMIT) == left
     assert active(table, Action.SAVEPOINT) == [times[1]]
     assert table.read() == rows
     assert table.upsert("a") in active(table)
+
+
+def test_a_commit_without_savepoint_stays_where_archiving_goes_beyond_them(table: ServicesTable) -> None:
+    beyond = {"hoodie.archive.beyond.savepoint": "true", "hoodie.keep.min.commits": 1, "hoodie.keep.max.commits": 2}
+    times = [table.upsert(key, region=key) for key in "abcdef"]
+    table.savepoint(times[1])
+    table.savepoint(times[5])
+    rows = table.read()
+    assert archive(table, **beyond) == 3
+    assert active(table, Action.COMMIT) == [times[1], times[4], times[5]]
+    assert table.read() == rows
+
+
+def test_rows_of_commits_that_were_archived_past_a_savepoint_stay_when_it_is_deleted(table: ServicesTable) -> None:
+    beyond = {"hoodie.archive.beyond.savepoint": "true"}
+    times = [table.upsert(key, region=key) for key in "ab"]
+    table.savepoint(times[1])
+    times += [table.upsert(key, region=key) for key in "cdefg"]
+    rows = table.read()
+    assert archive(table, **beyond) == 3
+    with table.client(**beyond) as client:
+        assert client.delete_savepoint(times[1])
+    assert table.read() == rows
+    assert active(table, Action.COMMIT, Action.SAVEPOINT) == times[4:]
+    assert times[1] in archived(table)
+
+
+def test_a_savepoint_of_a_replacement_stays_until_its_commit_can_be_archived(table: ServicesTable) -> None:
+    beyond = {"hoodie.archive.beyond.savepoint": "true"}
+    table.upsert("a")
+    replaced = table.replace(["x"])
+    table.savepoint(replaced)
+    for key in "cdefgh":
+        table.upsert(key, region=key)
+    rows = table.read()
+    with table.client(**KEEP, **beyond) as client:
+        # The file of the first commit is the savepoint's before, and nobody's after.
+        assert client.archive()
+        with pytest.raises(HoodieSavepointException, match="cannot be deleted yet"):
+            client.delete_savepoint(replaced)
+        assert table.read() == rows
+        client.clean()
+        assert client.delete_savepoint(replaced)
+    assert table.read() == rows
+
+
+@pytest.mark.parametrize("later", ["insert_overwrite_table", "delete_partitions"])
+def test_a_savepoint_is_gone_back_to_past_archived_commits_whose_file_groups_were_replaced(
+    table: ServicesTable, later: str
+) -> None:
+    beyond = {"hoodie.archive.beyond.savepoint": "true"}
+    saved = table.upsert("a")
+    table.savepoint(saved)
+    rows = table.read()
+    for key in "bcdefgh":
+        table.upsert(key, region=key)
+    assert archive(table, **beyond)
+    with table.client(**KEEP, **beyond) as client:
+        if later == "insert_overwrite_table":
+            client.insert_overwrite_table(pa.Table.from_pylist([{"id": "n", "region": "n", "ts": 99}], SCHEMA))
+        else:
+            client.delete_partitions(["b", "c", "h"])
+        for _ in range(3):
+            table.upsert("z", region="z")
+        client.clean()
+        client.restore_to_savepoint(saved)
+    assert table.read() == rows
 
 
 def test_archiving_stops_before_the_oldest_pending_instant(table: ServicesTable) -> None:
