@@ -60,21 +60,23 @@ class HoodieInMemoryHashIndex(HoodieIndex):
         self._drop_replaced(table)
         by_partition = keys_by_partition(keys) if keys.num_rows else {}
 
-        def lookup(task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Array, np.ndarray]:
+        def lookup(task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Array, np.ndarray, int]:
             partition_path, base_file = item
             incoming = by_partition.get(partition_path)
             if incoming is None:
-                return pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
-            found = pc.index_in(self._load(table, base_file), value_set=incoming)
+                return pa.array([], pa.string()), np.zeros(0, dtype=np.int64), 0
+            stored, row_groups_read = self._load(table, base_file)
+            found = pc.index_in(stored, value_set=incoming)
             found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
             positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
-            return incoming.take(found.drop_null()), positions
+            return incoming.take(found.drop_null()), positions, row_groups_read
 
         found = context.run_tasks(files, lookup)
-        for (partition_path, base_file), (known, _) in zip(files, found, strict=True):
+        for (partition_path, base_file), (known, _, read) in zip(files, found, strict=True):
             keys = len(by_partition.get(partition_path, ()))
-            table.work.note(FileGroupLook(partition_path, base_file.file_id, Decision.MEMORY, keys, len(known)))
-        return gather_locations(files, found)
+            look = FileGroupLook(partition_path, base_file.file_id, Decision.MEMORY, keys, len(known), read, read)
+            table.work.note(look)
+        return gather_locations(files, [(known, positions) for known, positions, _ in found])
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         keys = records.select([RECORD_KEY, PARTITION_PATH]).collect()
@@ -100,15 +102,18 @@ class HoodieInMemoryHashIndex(HoodieIndex):
             for path in [path for path in self._keys if is_of_instant(path, instant_time)]:
                 del self._keys[path]
 
-    def _load(self, table: IndexedTable, base_file: HoodieBaseFile) -> pa.ChunkedArray:
+    def _load(self, table: IndexedTable, base_file: HoodieBaseFile) -> tuple[pa.ChunkedArray, int]:
+        """The keys of a file, and how many row groups were read for that: none where they are kept."""
         with self._lock:
             keys = self._keys.get(base_file.path)
-        if keys is None:
-            with HoodieParquetReader(table.storage, base_file.path) as reader:
-                keys = compact_keys(reader.read_record_keys())
-            with self._lock:
-                self._keys[base_file.path] = keys
-        return keys
+        if keys is not None:
+            return keys, 0
+        with HoodieParquetReader(table.storage, base_file.path) as reader:
+            keys = compact_keys(reader.read_record_keys())
+            row_groups = reader.num_row_groups
+        with self._lock:
+            self._keys[base_file.path] = keys
+        return keys, row_groups
 
     def _drop_replaced(self, table: IndexedTable) -> None:
         """Forget files of the given partitions that are not among their latest ones."""

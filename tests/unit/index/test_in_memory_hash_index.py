@@ -92,6 +92,16 @@ def test_keys_of_files_that_are_there_are_read_once(path: str, reads: list[str])
     assert read(path) == {"a": 3, "b": 2, "c": 3}
 
 
+def test_a_plan_tells_that_keys_must_be_read_which_are_not_kept_yet(path: str) -> None:
+    with client(path, "SIMPLE") as other:
+        other.upsert(rows("ab"))
+    with client(path) as c:
+        cold, warm = c.explain_upsert(rows("bc", 2)), c.explain_upsert(rows("bc", 2))
+    assert [plan.index_report.files_read for plan in (cold, warm)] == [1, 0]
+    assert "keys of 1 file read" in repr(cold)
+    assert [group.reason for group in cold.rewritten] == ["memory"]
+
+
 def test_what_somebody_else_did_is_noticed(path: str, reads: list[str]) -> None:
     with client(path) as c, client(path, "SIMPLE") as other:
         c.upsert(rows("ab"))

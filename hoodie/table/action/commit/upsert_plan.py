@@ -41,6 +41,7 @@ class PlannedFileGroup:
             ``small file`` or ``new``.
         updates: Records whose key it holds; those among them that arrive late change nothing.
         deletes: Records that ask for a delete and whose key it holds; those that move to another partition included.
+            By ``hash`` it is not known whether it holds them.
         inserts: Records that are new in it.
         updates_or_inserts: Records that are one or the other: the index knows the file group of a key (``hash``), and
             not whether the key is there.
