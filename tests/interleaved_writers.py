@@ -43,7 +43,7 @@ from hoodie.exception import (
 from tests.interleaving import Process, Task, World
 from tests.table_invariants import check_table
 
-__all__ = ["Scenario", "make_template", "run_seed"]
+__all__ = ["Scenario", "check_end", "make_template", "run_seed"]
 
 Place = tuple[str, str]
 """Partition path and key."""
@@ -77,6 +77,7 @@ PAUSES = (
 )
 """Calls at which a death or a pause may matter more than at others."""
 COMPLETED = re.compile(r"/\.hoodie/(\d{17})\.(commit|replacecommit|clean|rollback)$")
+INFLIGHT = {"commit": "{}.inflight", "replacecommit": "{}.replacecommit.inflight"}
 COMMON = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.lock.filesystem.expire": 1,
@@ -104,6 +105,8 @@ class Operation:
     snapshot: frozenset[str] = frozenset()
     """The instants that were completed when the write began to look at the table."""
     committed_at: str | None = None
+    is_told: bool = False
+    """Whether its caller was told that it is committed."""
 
     def apply(self, rows: dict[Place, tuple[int, str]], instant_time: str) -> None:
         """Change rows, of which each carries the instant that wrote it last."""
@@ -129,6 +132,7 @@ class Model:
         self.rows: dict[Place, tuple[int, str]] = {}
         self.versions: list[Rows] = [{}]
         self.archived: set[str] = set()
+        self.undone: list[str] = []
 
     def copy(self) -> Model:
         copy = Model()
@@ -143,6 +147,17 @@ class Model:
         self.operations[instant_time] = operation
         operation.apply(self.rows, instant_time)
         self.versions.append(_as_model(self.rows))
+
+    def undo(self, instant_time: str) -> Operation:
+        """Take a commit back, whatever came after it."""
+        operation = self.operations.pop(instant_time)
+        operation.committed_at = None
+        self.rows = {}
+        for time, remaining in self.operations.items():
+            remaining.apply(self.rows, time)
+        self.versions.append(_as_model(self.rows))
+        self.undone.append(instant_time)
+        return operation
 
     def as_of(self, instant_time: str) -> Rows:
         """Of the instants up to one, in the order of their times."""
@@ -244,6 +259,10 @@ class Oracle:
         self.model = model
         self.retained = retained
         self.writing: dict[Process, Operation] = {}
+        self.undoing: set[Process] = set()
+        """Who may take back what others were told to be committed."""
+        self.unsettled: str | None = None
+        """The instant of a process that stood still within the call that completed it: it has yet to look again."""
         self.earliest = ""
         """The newest of the instants that cleans were to retain: older ones need not be readable."""
         self.steps: Counter[str] = Counter()
@@ -265,7 +284,6 @@ class Oracle:
         return _Patched(WriteStart, "of", classmethod(of))
 
     def on_applied(self, task: Task, name: str, path: str, result: Any) -> None:
-        self._follow_locks(task.process, name, path, result)
         if name == "create" and result and path.endswith(".clean.requested"):
             self._learn_plan(path)
         found = COMPLETED.search(path)
@@ -275,13 +293,33 @@ class Oracle:
         is_write = action in ("commit", "replacecommit")
         if is_write and name == "create":
             self.model.complete(instant_time, self.writing[task.process])
-        elif is_write:
+            if task.process.stood_at == f"create {path.replace(self.base_path, '')}" and not task.process.only_call:
+                self.unsettled = instant_time
+        is_undone = is_write and name == "delete" and Path(INFLIGHT[action].format(path.rpartition(".")[0])).exists()
+        if is_undone:
+            self._undo(instant_time, task)
+        elif is_write and name == "delete":
             self.model.archived.add(instant_time)
         self.steps[name] += 1
-        if name == "delete" and (not is_write or self.steps[name] % 2):
+        if name == "delete" and not is_undone and (not is_write or self.steps[name] % 2):
             # An archiver deletes many; what is wrong after one is wrong after the next.
             return
-        self.check(f"{action} {instant_time} {name}d by {task.name}", is_thorough=action == "clean")
+        if self.unsettled is None:
+            self.check(f"{action} {instant_time} {name}d by {task.name}", is_thorough=action == "clean")
+
+    def _undo(self, instant_time: str, task: Task) -> None:
+        operation = self.model.undo(instant_time)
+        assert not operation.is_told or task.process in self.undoing, f"{task.name} took {operation} back"
+        if self.unsettled == instant_time:
+            self.unsettled = None
+
+    def tell(self, operation: Operation) -> None:
+        """The caller of a write is told that it is committed; nobody but who says so may take it back."""
+        assert operation.committed_at is not None, f"{operation} was told to be committed"
+        operation.is_told = True
+        if self.unsettled is not None and self.unsettled == operation.committed_at:
+            self.unsettled = None
+            self.check(f"after {operation} was looked at again")
 
     def check(self, what: str, is_thorough: bool = False) -> None:
         """The newest rows, and with `is_thorough` those of every instant that is retained."""
@@ -326,19 +364,6 @@ class Oracle:
             later = [time for time in self.model.operations if time >= earliest]
             assert len(later) >= self.retained, f"the clean {path} retains {later} only"
             self.earliest = max(self.earliest, earliest)
-
-    def _follow_locks(self, process: Process, name: str, path: str, result: Any) -> None:
-        """Who holds the lock must not stand still: its lease might end, and another one take the lock."""
-        if path.endswith("/.hoodie/lock"):
-            if name == "create" and result:
-                process.held_locks.add(path)
-            elif name == "delete":
-                process.held_locks.discard(path)
-        elif path.endswith("/table_lock.json") and name == "put" and result is not None:
-            if b'"expired":true' in Path(path).read_bytes():
-                process.held_locks.discard(path)
-            else:
-                process.held_locks.add(path)
 
 
 class _Patched:
@@ -421,7 +446,7 @@ class Scenario:
             self.world.now_ms += 10 * MINUTE_MS
             self.world.note("--- all have ended")
             self.world.run({(process := Process("last")): lambda: self._recover(process)})
-        self._check_end()
+        check_end(self.base_path, self.model, any(process.dies_at is not None for process in self._work))
 
     # --- who works ----------------------------------------------------------------------------------------------
 
@@ -456,7 +481,7 @@ class Scenario:
                 except HoodieException as error:
                     self._judge(process, operation, error)
                 else:
-                    assert operation.committed_at is not None, f"{operation} was told to be committed"
+                    self.oracle.tell(operation)
                     self.outcomes[f"{operation.kind} committed"] += 1
                 self.world.sleep(rng.choice([0, 0, 100, 3000]))
 
@@ -555,33 +580,31 @@ class Scenario:
             client.archive()
             write(client, last)
 
-    def _check_end(self) -> None:
-        base_path = Path(self.base_path)
-        rows = self.model.versions[-1]
-        check_table(base_path, None, was_cleaned=True)
-        assert read_all(self.base_path) == rows
-        table = HoodieTableMetaClient.load(self.base_path)
-        assert not list(table.active_timeline.filter_pending())
-        for name in (".temp", ".heartbeat"):
-            left = [path.name for path in (base_path / ".hoodie" / name).iterdir()]
-            assert not left, f"left in {name}: {left}"
-        locks = sorted(path.name for path in (base_path / ".hoodie").glob("lock*"))
-        # Who died while it broke a lock left its claim on that one, until the next lock is broken.
-        mortal = any(process.dies_at is not None for process in self._work)
-        assert not [name for name in locks if not ("breaking" in name and mortal)], locks
-        archive = base_path / ".hoodie" / "archived"
-        entries = Counter(
-            state
-            for path in sorted(archive.glob(".commits_.*"))
-            for state, _ in read_archive_file(table.storage, str(path))
-        )
-        doubled = {str(state): count for state, count in entries.items() if count > 1}
-        assert not doubled, f"twice in the archive: {doubled}"
-        archived = {instant.requested_time for instant in table.archived_timeline}
-        active = {instant.requested_time for instant in table.active_timeline.commits_timeline()}
-        assert set(self.model.operations) == {time for time in archived | active if time in self.model.operations}, (
-            "commits are in no timeline"
-        )
+
+def check_end(base_path: str, model: Model, has_dead: bool = False) -> None:
+    """What must hold when all have ended, and a last client has found its way; some died perhaps."""
+    folder = Path(base_path)
+    check_table(folder, None, was_cleaned=True)
+    assert read_all(base_path) == model.versions[-1]
+    table = HoodieTableMetaClient.load(base_path)
+    assert not list(table.active_timeline.filter_pending())
+    for name in (".temp", ".heartbeat"):
+        left = [path.name for path in (folder / ".hoodie" / name).iterdir()]
+        assert not left, f"left in {name}: {left}"
+    locks = sorted(path.name for path in (folder / ".hoodie").glob("lock*"))
+    # Who died while it broke a lock left its claim on that one, until the next lock is broken.
+    assert not [name for name in locks if not ("breaking" in name and has_dead)], locks
+    archive = folder / ".hoodie" / "archived"
+    entries = Counter(
+        state
+        for path in sorted(archive.glob(".commits_.*"))
+        for state, _ in read_archive_file(table.storage, str(path))
+    )
+    doubled = {str(state): count for state, count in entries.items() if count > 1}
+    assert not doubled, f"twice in the archive: {doubled}"
+    archived = {instant.requested_time for instant in table.archived_timeline}
+    active = {instant.requested_time for instant in table.active_timeline.commits_timeline()}
+    assert set(model.operations) <= archived | active, "commits are in no timeline"
 
 
 def run_seed(seed: int, template: Template, folder: Path) -> Scenario:

@@ -31,6 +31,7 @@ import pyarrow as pa
 import pytest
 
 from hoodie.client.heartbeat import heartbeat_client
+from hoodie.client.transaction.lock import in_process_lock_provider
 from hoodie.common.engine import local_engine_context
 from hoodie.common.table import table_metadata
 from hoodie.common.table.timeline import active_timeline, archived_timeline
@@ -58,8 +59,10 @@ class Process:
         dies_at: The call to the storage at which it dies: its number, counted from 1, or the first one whose method and
             path match an expression; None for one that lives.
         dies_after: Whether that call is still carried out.
-        suspended_at: The call before which it stands still, in the same way.
+        suspended_at: The call at which it stands still, in the same way.
         suspended_ms: For how long.
+        suspended_after: Whether that call is carried out before; otherwise it is when the process goes on.
+        only_call: Whether it is only that call that takes so long, while the other threads of the process go on.
     """
 
     def __init__(
@@ -69,17 +72,21 @@ class Process:
         dies_after: bool = False,
         suspended_at: int | str | None = None,
         suspended_ms: float = 0,
+        suspended_after: bool = False,
+        only_call: bool = False,
     ) -> None:
         self.name = name
         self.dies_at = dies_at
         self.dies_after = dies_after
         self.suspended_at = suspended_at
         self.suspended_ms = suspended_ms
+        self.suspended_after = suspended_after
+        self.only_call = only_call
         self.suspended_until = 0.0
         self.is_dead = False
         self.was_suspended = False
+        self.stood_at = ""
         self.calls = 0
-        self.held_locks: set[str] = set()
 
     def is_at(self, where: int | str | None, call: str) -> bool:
         """Whether the present call is one of `dies_at` or `suspended_at`."""
@@ -98,6 +105,7 @@ class Task:
         self.is_silent = False
         self.ready: Callable[[], bool] | None = None
         self.deadline: float | None = None
+        self.suspended_until = 0.0
         self.turn = threading.Semaphore(0)
         self.error: BaseException | None = None
 
@@ -221,16 +229,15 @@ class World:
         self._check_alive(task)
         process.calls += 1
         what = f"{name} {path}"
-        if not process.was_suspended and not process.held_locks and process.is_at(process.suspended_at, what):
-            process.suspended_until = self.now_ms + process.suspended_ms
-            process.was_suspended = True
-            self.note(f"{process.name} stands still for {process.suspended_ms:.0f} ms")
+        stands = not process.was_suspended and process.is_at(process.suspended_at, what)
+        if stands and not process.suspended_after:
+            self._stand_still(task, what)
         dies = process.is_at(process.dies_at, what)
         self._steps += 1
         if self._steps > MAX_STEPS:
             self.fail(AssertionError(f"no end after {MAX_STEPS} calls"))
         self.now_ms += self._random.uniform(0, self._step_ms)
-        if process.suspended_until > self.now_ms or self._random.random() < self._switching:
+        if not self._may_go_on(task) or self._random.random() < self._switching:
             self._pass_turn(task)
             self._check_alive(task)
         if dies and not process.dies_after:
@@ -244,6 +251,10 @@ class World:
             self.fail(error)
         if dies:
             self._die(process)
+        if stands and process.suspended_after:
+            self._stand_still(task, what)
+            self._pass_turn(task)
+            self._check_alive(task)
         return result
 
     def fail(self, error: BaseException) -> NoReturn:
@@ -289,6 +300,17 @@ class World:
         short = text.replace(self.base_path, "").replace(":", "")
         self.trace.append(re.sub(r"breaking-[0-9a-f]+", "breaking", short))
 
+    def _stand_still(self, task: Task, what: str) -> None:
+        process = task.process
+        process.was_suspended, process.stood_at = True, what.replace(self.base_path, "")
+        (task if process.only_call else process).suspended_until = self.now_ms + process.suspended_ms
+        who = f"this call of {task.name}" if process.only_call else process.name
+        when = "after" if process.suspended_after else "before"
+        self.note(f"{who} stands still for {process.suspended_ms:.0f} ms {when} {what}")
+
+    def _may_go_on(self, task: Task) -> bool:
+        return max(task.suspended_until, task.process.suspended_until) <= self.now_ms
+
     def _die(self, process: Process) -> None:
         process.is_dead = True
         self.note(f"{process.name} dies")
@@ -314,7 +336,7 @@ class World:
             if able:
                 return able[0] if len(able) == 1 else self._random.choice(able)
             ends = [
-                max(0 if task.ready is None else task.deadline, task.process.suspended_until)
+                max(0 if task.ready is None else task.deadline, task.suspended_until, task.process.suspended_until)
                 for task in self._tasks
                 if not task.is_done and (task.ready is None or task.deadline is not None)
             ]
@@ -328,7 +350,7 @@ class World:
     def _is_able(self, task: Task) -> bool:
         if self._is_over or task.process.is_dead:
             return True
-        if task.process.suspended_until > self.now_ms:
+        if not self._may_go_on(task):
             return False
         if task.ready is None:
             return True
@@ -370,6 +392,26 @@ class _Lock:
 
     def __exit__(self, *error: object) -> None:
         self.release()
+
+
+class _Condition:
+    """A condition that gives the turn away while it is waited for; one has the turn, so that no lock is needed."""
+
+    def __init__(self) -> None:
+        self._notified = 0
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def wait(self, timeout: float | None = None) -> bool:
+        notified = self._notified
+        return _world().wait(lambda: self._notified > notified, None if timeout is None else timeout * 1000)
+
+    def notify_all(self) -> None:
+        self._notified += 1
 
 
 class _Thread:
@@ -511,6 +553,8 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                         patch.setattr(module, attribute, double)
         patch.setattr(heartbeat_client, "_Heartbeat", _heartbeat)
         patch.setattr(active_timeline, "datetime", _Datetime)
+        patch.setattr(in_process_lock_provider, "_condition", _Condition())
+        patch.setattr(in_process_lock_provider, "_owners", {})
         patch.setattr(archived_timeline, "_read_block", _read_block)
         patch.setattr(merge_handle, "BoundedInMemoryExecutor", _InlineExecutor)
         patch.setattr(table_metadata, "_map_concurrently", map)

@@ -7,7 +7,7 @@ verifyLastMergeArchiveFilesIfNecessary).
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
 from hoodie.avro.clean_metadata import HoodieMergeArchiveFilePlan
@@ -19,7 +19,7 @@ from hoodie.common.table.timeline.archived_entry import entry_schema
 from hoodie.common.table.timeline.archived_timeline import archive_file_number, read_archive_file
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.config.archival_config import HoodieArchivalConfig
-from hoodie.exception import HoodieCorruptedDataException
+from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import file_name, join
 
@@ -39,10 +39,14 @@ class ArchiveFiles:
         storage: Where the table is.
         folder: Full path of the archive.
         archival: Sizes of blocks and merges.
+        check: Called right before what one archiver at a time may do; raises where the lock for it was lost.
     """
 
-    def __init__(self, storage: HoodieStorage, folder: str, archival: HoodieArchivalConfig) -> None:
+    def __init__(
+        self, storage: HoodieStorage, folder: str, archival: HoodieArchivalConfig, check: Callable[[], None]
+    ) -> None:
         self._storage = storage
+        self._check = check
         self._folder = folder
         self._archival = archival
 
@@ -58,6 +62,7 @@ class ArchiveFiles:
         content = b"".join(_blocks(entry_schema(), datums, self._archival.batch_size))
         while True:
             path = join(self._folder, self._next_name())
+            self._check()
             if self._storage.create_if_absent(path, content):
                 return path
             logger.info("archive file %s was written by somebody else meanwhile", path)
@@ -104,12 +109,18 @@ class ArchiveFiles:
             return False
         merged = join(self._folder, self._next_name())
         plan = HoodieMergeArchiveFilePlan(tuple(status.path for status in small), file_name(merged))
+        self._check()
         self._storage.replace(self._plan_path, encode(plan))
         content = b"".join(
             _merged([status.path for status in reversed(small)], self._storage, self._archival.batch_size)
         )
-        self._storage.create_if_absent(merged, content)
+        self._check()
+        if not self._storage.create_if_absent(merged, content):
+            raise HoodieIOException(
+                f"{merged} was written by somebody else while archive files were merged into it; nothing was deleted"
+            )
         for status in small:
+            self._check()
             self._storage.delete_file(status.path)
         self._storage.delete_file(self._plan_path)
         logger.info("merged %d files of the archive into %s", len(small), merged)

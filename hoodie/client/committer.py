@@ -31,8 +31,10 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import (
     HoodieCommitException,
+    HoodieException,
     HoodieIndexException,
     HoodieIOException,
+    HoodieLockException,
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
@@ -168,10 +170,13 @@ class Committer:
                 is_complete = timeline.save_as_complete(
                     instant_time, action, metadata.to_json(), transaction.check_held
                 )
+                was_held = transaction.is_held()
         if not is_complete:
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
             )
+        if not was_held:
+            self._look_again(meta_client, operation, metadata)
         self._heartbeats.stop(instant_time)
         logger.info(
             "committed %s %s to %s: %r",
@@ -181,15 +186,23 @@ class Committer:
             attrs.evolve(result, is_committed=True),
         )
         others: list[str] = []
+        is_undone = False
         try:
             with self._metrics.step("delete markers"):
                 WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).delete_all()
                 if not self._config.write.has_several_writers:
                     others = self._writes_of_others(meta_client.reload_active_timeline(), instant_time)
+                    is_undone = self._was_undone(meta_client, operation.instant)
         except HoodieIOException as error:
             # The instant is completed: the caller must not hear of a failed write.
             logger.warning("after instant %s was completed: %s", instant_time, error)
         self.forget(instant_time)
+        if is_undone:
+            raise HoodieCommitException(
+                f"instant {instant_time} of {meta_client.base_path} was rolled back by another writer in the moment in "
+                "which it was being completed; nothing was committed. Make sure that one writer is at work at a time, "
+                "and write again"
+            )
         self._publisher.note_commit(meta_client.table_config.table_name, action, metadata)
         if self._callbacks.is_on:
             with self._metrics.step("call the callback"):
@@ -206,6 +219,62 @@ class Committer:
                 other_instants=others,
             )
         return True
+
+    def _was_undone(self, meta_client: HoodieTableMetaClient, instant: HoodieInstant) -> bool:
+        """Whether another writer that takes itself for the only one rolled an instant back while it was completed."""
+        rollbacks = meta_client.active_timeline.filter_actions(Action.ROLLBACK)
+        if not len(rollbacks.after(instant.requested_time)):
+            return False
+        return RollbackService(meta_client, self._config, self._metrics, self._transactions).was_undone(instant)
+
+    def _look_again(
+        self, meta_client: HoodieTableMetaClient, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
+    ) -> None:
+        """Find out whether an instant did harm that was completed when the lock was lost, perhaps.
+
+        Whoever had the lock meanwhile may have rolled the instant back, as a dead writer's, or have committed what it
+        does not know of. What they did stands: the instant is taken back, unless others have built on it.
+
+        Raises:
+            HoodieLockException: It had been rolled back; nothing is committed.
+            HoodieWriteConflictException: Another write stands in its way, and nothing is committed; or, where that
+                cannot be had, it is, and must be compared with what others wrote.
+        """
+        instant_time, action = operation.instant.requested_time, operation.instant.action
+        where = f"{instant_time} of {meta_client.base_path}"
+        lost = "the lock was lost while it was being completed: this process may have been suspended"
+        logger.warning("looking at %s again: %s", where, lost)
+        try:
+            with (
+                self._metrics.step("look at the commit again"),
+                self._transactions.transaction(meta_client, f"looking again at {instant_time}"),
+            ):
+                rollbacks = RollbackService(meta_client, self._config, self._metrics, self._transactions)
+                rollbacks.check_no_restore(meta_client.reload_active_timeline())
+                if rollbacks.was_undone(operation.instant):
+                    raise HoodieLockException(
+                        f"{where} was rolled back by another writer, which took this one for dead; {lost}. Nothing was "
+                        "committed; write again",
+                        was_lost=True,
+                    )
+                try:
+                    start = self._start_of(instant_time)
+                    self._resolver.check(meta_client, operation, metadata, start, is_completed=True)
+                except HoodieWriteConflictException as conflict:
+                    rollbacks.take_back(HoodieInstant(instant_time, action, State.COMPLETED))
+                    conflict.add_note(f"{where} was completed for a moment, and taken back; {lost}")
+                    raise
+        except HoodieException as error:
+            if isinstance(error, HoodieWriteConflictException) or (
+                isinstance(error, HoodieLockException) and error.was_lost
+            ):
+                raise
+            raise HoodieWriteConflictException(
+                f"{where} was completed, but {lost}, and it could not be taken back ({error}): rows of it may hide "
+                "rows that other writers committed in that time, or be hidden by them. Compare, and upsert the records "
+                "of both again",
+                instant_time=instant_time,
+            ) from error
 
     def _update_index(self, meta_client: HoodieTableMetaClient, instant_time: str, result: HoodieWriteResult) -> None:
         """Tell the index what was written: from now on it may be completed at any moment."""
@@ -229,10 +298,22 @@ class Committer:
             self._check_layout(meta_client, timeline, instant_time)
         else:
             self._check_nobody_committed(timeline, instant_time)
-        if instant_time in being_rolled_back(timeline):
+        RollbackService(meta_client, self._config).check_no_restore(timeline)
+        undone = being_rolled_back(timeline)
+        if instant_time in undone:
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; "
                 "nothing was committed. Start a new one with start_commit() and write again"
+            )
+        known = self._written_to.get(instant_time)
+        undone &= known.completed if known is not None else frozenset()
+        if undone:
+            raise HoodieWriteConflictException(
+                f"{', '.join(sorted(undone))} of {meta_client.base_path}, which {instant_time} is built on, is being "
+                f"rolled back by another writer; nothing of {instant_time} was committed. Write again: that is safe",
+                instant_time=instant_time,
+                other_instants=sorted(undone),
+                is_retry_safe=True,
             )
         return timeline
 

@@ -14,7 +14,7 @@ from hoodie.avro.timeline_metadata import (
     decode,
 )
 from hoodie.client.heartbeat.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
-from hoodie.client.transaction.transaction_manager import TransactionManager
+from hoodie.client.transaction.transaction_manager import Transaction, TransactionManager
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -25,6 +25,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import (
     HoodieCommitException,
+    HoodieException,
     HoodieHeartbeatException,
     HoodieIOException,
     HoodieRollbackException,
@@ -79,7 +80,7 @@ class RollbackService:
         """
         if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
             return self._roll_back_all()
-        self._check_no_restore(self._meta_client.reload_active_timeline())
+        self.check_no_restore(self._meta_client.reload_active_timeline())
         return []
 
     def rollback_failed_writes(self) -> list[str]:
@@ -122,11 +123,11 @@ class RollbackService:
             HoodieLockException: The lock was not given.
         """
         timeline = self._delete_leftovers()
-        self._check_no_restore(timeline)
+        self.check_no_restore(timeline)
         pending_rollbacks = timeline.filter_actions(Action.ROLLBACK).filter_pending()
         if not self._expired_writes() and not len(pending_rollbacks):
             return []
-        with self._transactions.transaction(self._meta_client, "rollback of failed writes"):
+        with self._transactions.transaction(self._meta_client, "rollback of failed writes") as transaction:
             self._meta_client.reload_active_timeline()
             rolled_back = self.finish_pending_rollbacks()
             expired = self._expired_writes()
@@ -139,7 +140,7 @@ class RollbackService:
                     instant.requested_time,
                     self._meta_client.base_path,
                 )
-                self._roll_back(instant)
+                self._roll_back(instant, transaction)
                 rolled_back.append(instant.requested_time)
         return rolled_back
 
@@ -152,7 +153,7 @@ class RollbackService:
 
     def _roll_back_all(self) -> list[str]:
         timeline = self._delete_leftovers()
-        self._check_no_restore(timeline)
+        self.check_no_restore(timeline)
         rolled_back = self.finish_pending_rollbacks()
         failed = self.failed_writes()
         for instant in failed:
@@ -187,7 +188,12 @@ class RollbackService:
                 self._meta_client.storage.delete_file(self._meta_client.heartbeat_path(instant_time))
         return timeline
 
-    def _check_no_restore(self, timeline: HoodieActiveTimeline) -> None:
+    def check_no_restore(self, timeline: HoodieActiveTimeline) -> None:
+        """Refuse to go on where a restore is not finished.
+
+        Raises:
+            HoodieCommitException: One is pending.
+        """
         restoring = timeline.filter_actions(Action.RESTORE).filter_pending()
         if len(restoring):
             raise HoodieCommitException(
@@ -211,7 +217,7 @@ class RollbackService:
         Returns:
             False when there is no such instant.
         """
-        with self._transactions.transaction(self._meta_client, f"rollback of {instant_time}"):
+        with self._transactions.transaction(self._meta_client, f"rollback of {instant_time}") as transaction:
             self._meta_client.reload_active_timeline()
             self.finish_pending_rollbacks()
             timeline = self._meta_client.active_timeline
@@ -220,8 +226,43 @@ class RollbackService:
             )
             if instant is None or (only_pending and instant.state is State.COMPLETED):
                 return False
-            self._roll_back(instant)
+            self._roll_back(instant, transaction)
         return True
+
+    def was_undone(self, instant: HoodieInstant) -> bool:
+        """Whether somebody rolled an instant back that its writer has completed all the same; to ask under the lock.
+
+        What a rollback left half done is finished, and the completed file, which names files that are gone, is deleted.
+
+        Args:
+            instant: The instant, in any state.
+        """
+        self._meta_client.reload_active_timeline()
+        self.finish_pending_rollbacks()
+        timeline = self._meta_client.reload_active_timeline()
+        found = timeline.find(instant.requested_time, instant.action)
+        if found is None or not found.is_completed:
+            return True
+        inflight = HoodieInstant(instant.requested_time, instant.action, State.INFLIGHT)
+        if self._meta_client.storage.exists(timeline.path_of(inflight)):
+            return False
+        # The inflight file is the last but one that a rollback deletes.
+        self.take_back(found, is_empty=True)
+        return True
+
+    def take_back(self, instant: HoodieInstant, is_empty: bool = False) -> None:
+        """Roll back what this writer has completed just now and should not have; to be done under the lock.
+
+        Args:
+            instant: A completed commit, which need not be the newest.
+            is_empty: Whether its files are gone already.
+
+        Raises:
+            HoodieRollbackException: Another commit is built on it, or nothing is left of what it replaced.
+        """
+        executor = RollbackActionExecutor(self._meta_client, self._config.write.rollback_using_markers)
+        with self._metrics.step("roll back", instant.requested_time):
+            executor.execute(executor.schedule_late(instant, is_empty))
 
     def rolled_back_by(self, rollback: HoodieInstant) -> tuple[str, ...]:
         """The instant times that a completed rollback undid."""
@@ -272,11 +313,13 @@ class RollbackService:
                 finished.append(info.commit_time)
         return finished
 
-    def _roll_back(self, instant: HoodieInstant) -> None:
+    def _roll_back(self, instant: HoodieInstant, transaction: Transaction | None = None) -> None:
         executor = RollbackActionExecutor(self._meta_client, self._config.write.rollback_using_markers)
         with self._metrics.step("roll back", instant.requested_time):
             with self._metrics.step("plan the rollback"):
                 rollback_time = executor.schedule(instant)
+                if transaction is not None:
+                    self._withdraw_if_lost(transaction, rollback_time)
             with self._metrics.step("delete the files") as step:
                 metadata = executor.execute(rollback_time, was_pending=instant.state is not State.COMPLETED)
                 step.count(files=metadata.total_files_deleted)
@@ -284,6 +327,14 @@ class RollbackService:
             self._meta_client.storage.delete_leftovers(
                 join(self._meta_client.base_path, partition_path), LEFTOVER_AGE_MS
             )
+
+    def _withdraw_if_lost(self, transaction: Transaction, rollback_time: str) -> None:
+        """A plan that was made while others could commit is none; from now on nobody commits what it undoes."""
+        try:
+            transaction.check_held()
+        except HoodieException:
+            self._meta_client.active_timeline.delete_pending(rollback_time, Action.ROLLBACK)
+            raise
 
     def refuse_living_writers(self) -> None:
         """Fail when a pending write's heartbeat is fresh.

@@ -10,12 +10,12 @@ import logging
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.timeline_archiver import HoodieTimelineArchiver
-from hoodie.client.transaction.transaction_manager import TransactionManager
+from hoodie.client.transaction.transaction_manager import Transaction, TransactionManager
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieRestoreException
+from hoodie.exception import HoodieException, HoodieRestoreException
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.restore.restore_action_executor import (
     HoodieRestorePlan,
@@ -50,14 +50,17 @@ class SavepointService:
     def savepoint(self, instant_time: str | None, user: str, comment: str) -> HoodieSavepoint:
         """Make a savepoint; see `SavepointActionExecutor.execute`. None is the newest completed commit."""
         meta_client = load_table(self._config)
-        with self._transactions.transaction(meta_client, "savepoint"), self._metrics.step("savepoint"):
+        with (
+            self._transactions.transaction(meta_client, "savepoint") as transaction,
+            self._metrics.step("savepoint"),
+        ):
             # Others may have cleaned, or begun a restore, while the lock was waited for.
             timeline = meta_client.reload_active_timeline()
             self._refuse_pending_restore(meta_client)
             if instant_time is None:
                 newest = timeline.commits_timeline().filter_completed_instants().last_instant
                 instant_time = "" if newest is None else newest.requested_time
-            return SavepointActionExecutor(meta_client).execute(instant_time, user, comment)
+            return SavepointActionExecutor(meta_client, transaction.check_held).execute(instant_time, user, comment)
 
     def delete_savepoint(self, instant_time: str) -> bool:
         """Take a savepoint away; see `delete_savepoint`."""
@@ -94,12 +97,14 @@ class SavepointService:
             The instant times that were undone.
         """
         meta_client = load_table(self._config)
-        with self._transactions.transaction(meta_client, "restore"):
+        with self._transactions.transaction(meta_client, "restore") as transaction:
             if self._transactions.is_lock_required:
                 meta_client.reload_active_timeline()
-            return self._restore(meta_client, instant_time, needs_savepoint)
+            return self._restore(meta_client, transaction, instant_time, needs_savepoint)
 
-    def _restore(self, meta_client: HoodieTableMetaClient, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
+    def _restore(
+        self, meta_client: HoodieTableMetaClient, transaction: Transaction, instant_time: str, needs_savepoint: bool
+    ) -> tuple[str, ...]:
         timeline = meta_client.active_timeline
         pending = pending_restore(timeline)
         if pending is not None:
@@ -126,6 +131,12 @@ class SavepointService:
         meta_client.reload_active_timeline()
         with self._metrics.step("plan the restore"):
             restore_time = RestoreActionExecutor(meta_client).schedule(instant_time)
+            try:
+                # From here on nobody begins or completes a write; until here somebody might have, without the lock.
+                transaction.check_held()
+            except HoodieException:
+                meta_client.active_timeline.delete_pending(restore_time, Action.RESTORE)
+                raise
         return self._execute(meta_client, restore_time)
 
     def _execute(self, meta_client: HoodieTableMetaClient, restore_time: str) -> tuple[str, ...]:

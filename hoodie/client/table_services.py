@@ -157,9 +157,9 @@ class TableServices:
     def _archive(self, metrics: HoodieMetrics) -> int:
         with metrics.step("archive") as step:
             meta_client = self._prepare_table()
-            with self._transactions.transaction(meta_client, "archiving"):
+            with self._transactions.transaction(meta_client, "archiving") as transaction:
                 self._look_again(meta_client)
-                count = HoodieTimelineArchiver(self._config, meta_client).archive_if_required()
+                count = HoodieTimelineArchiver(self._config, meta_client, transaction.check_held).archive_if_required()
             step.count(records=count)
         return count
 

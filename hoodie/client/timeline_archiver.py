@@ -10,7 +10,7 @@ Hudi: org.apache.hudi.client.HoodieTimelineArchiver, org.apache.hudi.client.util
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 import attrs
@@ -40,6 +40,10 @@ _COUNTED_APART = (Action.CLEAN, Action.ROLLBACK)
 """Actions that are archived by their own number."""
 
 
+def _no_check() -> None:
+    pass
+
+
 @attrs.frozen
 class _Kept:
     """How many commits stay, once there are too many."""
@@ -54,18 +58,25 @@ class HoodieTimelineArchiver:
     Args:
         config: How many instants are kept.
         meta_client: The table, its timeline freshly loaded.
+        check: Called right before what one archiver at a time may do; raises where the lock for it was lost.
 
     Hudi: org.apache.hudi.client.HoodieTimelineArchiver. Differs: a replace commit is archived when the files that it
         replaced are
     gone, by looking, not by what cleans report; what a run wrote that died before it deleted is not written again.
     """
 
-    def __init__(self, config: HoodieWriteConfig, meta_client: HoodieTableMetaClient) -> None:
+    def __init__(
+        self, config: HoodieWriteConfig, meta_client: HoodieTableMetaClient, check: Callable[[], None] = _no_check
+    ) -> None:
         self._config = config
+        self._check = check
         self._meta_client = meta_client
         self._timeline = meta_client.active_timeline
         self._archive = ArchiveFiles(
-            meta_client.storage, join(meta_client.meta_path, meta_client.table_config.archive_folder), config.archival
+            meta_client.storage,
+            join(meta_client.meta_path, meta_client.table_config.archive_folder),
+            config.archival,
+            check,
         )
 
     def archive_if_required(self) -> int:
@@ -77,6 +88,7 @@ class HoodieTimelineArchiver:
         Raises:
             HoodieCorruptedDataException: The first instant that is due, or what decides about it, is damaged.
             HoodieIOException: Storage failed; call again.
+            HoodieLockException: The lock was lost; another archiver finishes what was begun.
         """
         instants = self.instants_to_archive()
         if instants or self._config.archival.merge_enable:
@@ -224,6 +236,7 @@ class HoodieTimelineArchiver:
         if datums:
             path = self._archive.append(datums)
             logger.info("archived %d instants of %s to %s", len(done), self._meta_client.base_path, path)
+        self._check()
         self._delete_markers({instant.requested_time for instant in done})
         self._timeline.delete_archived([state for instant in done for state in files.get(_key(instant), ())])
         self._timeline = self._meta_client.reload_active_timeline()

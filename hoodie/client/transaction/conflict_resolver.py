@@ -63,6 +63,7 @@ class ConflictResolver:
         operation: ConcurrentOperation,
         metadata: HoodieCommitMetadata,
         start: WriteStart,
+        is_completed: bool = False,
     ) -> None:
         """Compare with all that others have done since the write began.
 
@@ -71,6 +72,7 @@ class ConflictResolver:
             operation: What is about to be completed.
             metadata: Its commit metadata.
             start: What the table was when the write began.
+            is_completed: Whether it is completed already: then what others have built on it since is no conflict.
 
         Raises:
             HoodieWriteConflictException: Another write was first. Nothing was committed, and writing again is safe.
@@ -79,7 +81,10 @@ class ConflictResolver:
         self._check_nothing_undone(meta_client, operation, start)
         met: dict[HoodieInstant, frozenset[FileGroupKey]] = {}
         committed: dict[str, HoodieCommitMetadata] = {}
+        following = self._built_on(timeline, operation, start) if is_completed else frozenset()
         for instant in self._strategy.candidates(timeline, operation.instant.requested_time, start):
+            if instant.requested_time in following:
+                continue
             other, its_metadata = self._load(timeline, instant)
             groups = self._strategy.conflicting(operation, other)
             if groups:
@@ -96,6 +101,20 @@ class ConflictResolver:
         """Drop what was read: the write has ended."""
         self._known.clear()
         self._compared.clear()
+
+    def _built_on(
+        self, timeline: HoodieActiveTimeline, operation: ConcurrentOperation, start: WriteStart
+    ) -> frozenset[str]:
+        """Times of the commits that read, of every file group that they share with this one, what this one wrote."""
+        known = {operation.instant.requested_time}
+        for instant in self._strategy.candidates(timeline, operation.instant.requested_time, start):
+            other, metadata = self._load(timeline, instant)
+            shared = operation.file_groups & other.file_groups
+            if shared and metadata is not None:
+                read = {(stat.partition_path, stat.file_id): stat.prev_commit for stat in metadata.write_stats}
+                if all(read.get(group) in known for group in shared):
+                    known.add(instant.requested_time)
+        return frozenset(known)
 
     def _load(
         self, timeline: HoodieActiveTimeline, instant: HoodieInstant

@@ -39,6 +39,10 @@ class Transaction:
         if self._lock_manager is not None:
             self._lock_manager.check_held()
 
+    def is_held(self) -> bool:
+        """Whether the lock was not lost until now; False also where that cannot be found out."""
+        return self._lock_manager is None or self._lock_manager.is_held()
+
 
 class TransactionManager:
     """Takes the table's lock where several writers are at work; for a single writer it does nothing.

@@ -6,7 +6,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.client.transaction.lock.in_process_lock_provider import InProcessLockProvider
 from hoodie.client.transaction.lock.lock_provider import LockConfiguration
+from hoodie.client.transaction.transaction_manager import Transaction
 from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.exception import (
     HoodieClusteringUpdateException,
@@ -564,6 +567,147 @@ def test_a_lock_that_is_deleted_under_a_writer_stops_the_commit(path: str, monke
     with hooked(monkeypatch, meanwhile), pytest.raises(HoodieLockException):
         client(path).upsert(rows(("a", "x", 2)))
     check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+
+
+@contextmanager
+def losing_the_lock(
+    monkeypatch: pytest.MonkeyPatch, path: str, meanwhile: Callable[[str], Any], at: str = "create", end: str = "commit"
+) -> Iterator[list[str]]:
+    """Whoever completes an instant stands still in that call until its lock is gone and others have been there."""
+    done: list[str] = []
+
+    def stand_still(name: str, where: str) -> None:
+        if not done and name == at and where.endswith(end) and os.path.exists(f"{path}/.hoodie/lock"):
+            done.append(os.path.basename(where).partition(".")[0])
+            os.unlink(f"{path}/.hoodie/lock")
+            meanwhile(done[0])
+
+    with hooked(monkeypatch, stand_still):
+        yield done
+    assert done
+
+
+def test_a_commit_that_came_after_its_lock_was_lost_gives_way_to_one_that_came_before(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = client(path)
+    with (
+        losing_the_lock(monkeypatch, path, lambda _: other.upsert(rows(("a", "x", 2)))) as late,
+        pytest.raises(HoodieWriteConflictException, match="that is safe") as lost,
+    ):
+        client(path).upsert(rows(("a", "x", 9), ("b", "y", 9), ("n", "new", 9)))
+    assert lost.value.is_retry_safe
+    assert "was completed for a moment, and taken back" in lost.value.__notes__[0]
+    assert late == [lost.value.instant_time]
+    check_table(path, model(("a", "x", 2), ("b", "y", 1)))
+    assert all(state is State.COMPLETED for _, state in timeline(path))
+    assert heartbeats(path) == []
+    client(path).upsert(rows(("a", "x", 3)))
+    check_table(path, model(("a", "x", 3), ("b", "y", 1)))
+
+
+def test_a_commit_that_came_after_its_lock_was_lost_is_made_again_where_that_is_asked_for(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = client(path)
+    with losing_the_lock(monkeypatch, path, lambda _: other.upsert(rows(("a", "x", 2), ("c", "x", 2)))):
+        again = client(path, {**OCC, "hoodie.write.lock.wait.retry": "true"})
+        assert again.upsert(rows(("a", "x", 9), ("b", "y", 9))).is_committed
+    check_table(path, model(("a", "x", 9), ("b", "y", 9), ("c", "x", 2)))
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert_overwrite"])
+def test_a_commit_that_came_after_its_lock_was_lost_and_it_was_rolled_back_is_none(
+    path: str, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    other = client(path)
+    end = "replacecommit" if operation == "insert_overwrite" else "commit"
+    with (
+        losing_the_lock(monkeypatch, path, other.rollback, end=f".{end}"),
+        pytest.raises(HoodieLockException, match="was rolled back by another writer, .* Nothing was committed") as lost,
+    ):
+        getattr(client(path), operation)(rows(("a", "x", 9), ("b", "y", 9)))
+    assert lost.value.was_lost
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+    assert all(state is State.COMPLETED for _, state in timeline(path))
+    assert heartbeats(path) == []
+
+
+def test_a_commit_that_came_after_its_lock_was_lost_stands_where_it_is_in_nobodys_way(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = client(path)
+    with losing_the_lock(monkeypatch, path, lambda _: other.upsert(rows(("b", "y", 2)))):
+        assert client(path).upsert(rows(("a", "x", 9))).is_committed
+    check_table(path, model(("a", "x", 9), ("b", "y", 2)))
+
+
+def test_a_commit_whose_lock_was_lost_right_after_it_stands_though_others_build_on_it(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build_on_it(_: str) -> None:
+        for ts in (10, 11):
+            other.upsert(rows(("a", "x", ts)))
+
+    other = client(path)
+    mine = client(path)
+    original = HoodieActiveTimeline.save_as_complete
+
+    def complete(self: HoodieActiveTimeline, instant_time: str, *rest: Any) -> bool:
+        is_complete = original(self, instant_time, *rest)
+        if not done and os.path.exists(f"{path}/.hoodie/lock"):
+            done.append(instant_time)
+            os.unlink(f"{path}/.hoodie/lock")
+            build_on_it(instant_time)
+        return is_complete
+
+    done: list[str] = []
+    monkeypatch.setattr(HoodieActiveTimeline, "save_as_complete", complete)
+    assert mine.upsert(rows(("a", "x", 9), ("n", "new", 9))).is_committed
+    check_table(path, model(("a", "x", 11), ("b", "y", 1), ("n", "new", 9)))
+
+
+def test_a_late_commit_that_others_have_built_on_is_not_taken_back_but_told(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its completion and the look after it a third writer reads what it should not."""
+    third = client(path)
+    original = Transaction.is_held
+    done: list[bool] = []
+
+    def is_held(self: Transaction) -> bool:
+        if len(done) == 1:
+            done.append(True)
+            third.upsert(rows(("n", "new", 10)))
+        return original(self)
+
+    monkeypatch.setattr(Transaction, "is_held", is_held)
+    other = client(path)
+    with (
+        losing_the_lock(monkeypatch, path, lambda _: done.append(other.upsert(rows(("a", "x", 2))).is_committed)),
+        pytest.raises(
+            HoodieWriteConflictException, match="was completed, but .* could not be taken back .*built on it"
+        ) as told,
+    ):
+        client(path).upsert(rows(("a", "x", 9), ("n", "new", 9)))
+    assert not told.value.is_retry_safe
+    assert ("commit", State.INFLIGHT) not in timeline(path)
+
+
+def test_who_cannot_find_out_whether_a_late_commit_stands_says_so(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def take_the_lock(_: str) -> None:
+        assert holder.try_lock(0)
+
+    configuration = LockConfiguration(path, "t", HoodieTableMetaClient.load(path).storage, client(path).config.lock)
+    holder = FileSystemBasedLockProvider(configuration)
+    with (
+        losing_the_lock(monkeypatch, path, take_the_lock),
+        pytest.raises(HoodieWriteConflictException, match="was completed, but the lock was lost .*Compare") as told,
+    ):
+        client(path).upsert(rows(("a", "x", 9)))
+    assert not told.value.is_retry_safe
+    holder.unlock()
+    check_table(path, model(("a", "x", 9), ("b", "y", 1)))
 
 
 def test_a_lock_that_is_not_given_fails_the_commit_and_says_who_holds_it(path: str) -> None:

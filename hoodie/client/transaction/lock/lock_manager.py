@@ -133,6 +133,14 @@ class LockManager:
                 was_lost=True,
             )
 
+    def is_held(self) -> bool:
+        """Whether the lock was not lost until now; False also where its service does not tell."""
+        try:
+            return self.provider.is_held()
+        except HoodieException as error:
+            logger.warning("whether %s is held could not be found out: %s", self.provider.name, error)
+            return False
+
     def unlock(self) -> None:
         """Give the lock back; a failure is logged, for the lock expires and what was done under it stands."""
         try:

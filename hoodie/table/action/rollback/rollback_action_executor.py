@@ -24,7 +24,7 @@ from hoodie.avro.timeline_metadata import (
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import IOType
-from hoodie.common.model.write_stat import NULL_COMMIT
+from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
@@ -72,6 +72,26 @@ class RollbackActionExecutor:
         """
         if instant.state is State.COMPLETED:
             self._check_completed(instant)
+        return self._plan(instant)
+
+    def schedule_late(self, instant: HoodieInstant, is_empty: bool) -> str:
+        """Write the plan for a commit that its writer completed too late, beside others that are newer perhaps.
+
+        Args:
+            instant: The completed instant.
+            is_empty: Whether an earlier rollback has deleted its files.
+
+        Returns:
+            The rollback's own instant time.
+
+        Raises:
+            HoodieRollbackException: Another commit is built on it, or nothing is left of what it replaced.
+        """
+        if not is_empty:
+            self._check_late(instant)
+        return self._plan(instant)
+
+    def _plan(self, instant: HoodieInstant) -> str:
         files = self._files_of(instant)
         requests = tuple(
             HoodieRollbackRequest(partition_path, file_id, base_instant, (path,))
@@ -273,7 +293,7 @@ class RollbackActionExecutor:
         wanted = {
             (stat.partition_path, str(stat.file_id)): stat.prev_commit
             for stat in metadata.write_stats
-            if stat.prev_commit not in (NULL_COMMIT, "", None)
+            if not _is_new(stat)
         }
         missing = [group for group, version in wanted.items() if version not in self._versions(*group)]
         if isinstance(metadata, HoodieReplaceCommitMetadata):
@@ -297,6 +317,28 @@ class RollbackActionExecutor:
                 raise HoodieRollbackException(
                     f"{where}: the version before it of file group {base.file_id} is being cleaned: "
                     f"{way_out_of_clean(timeline, clean_time)}"
+                )
+
+    def _check_late(self, instant: HoodieInstant) -> None:
+        timeline = self._meta_client.active_timeline
+        time_ = instant.requested_time
+        where = f"{instant.action} {time_} of {self._meta_client.base_path} cannot be taken back"
+        if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
+            raise HoodieRollbackException(f"{where}: it is savepointed")
+        for other in timeline.commits_timeline().filter_completed_instants():
+            stats = timeline.read_commit_metadata(other).write_stats
+            if any(stat.prev_commit == time_ for stat in stats):
+                raise HoodieRollbackException(f"{where}: {other.requested_time} is built on it")
+        metadata = timeline.read_commit_metadata(instant)
+        changed = {(stat.partition_path, stat.file_id) for stat in metadata.write_stats if not _is_new(stat)}
+        if isinstance(metadata, HoodieReplaceCommitMetadata):
+            changed |= {
+                (path, file_id) for path, ids in metadata.partition_to_replace_file_ids.items() for file_id in ids
+            }
+        for path, file_id in sorted(changed):
+            if not self._versions(path, file_id) - {time_}:
+                raise HoodieRollbackException(
+                    f"{where}: {file_id} of partition '{path}', which it changed, was cleaned"
                 )
 
     def _refuse_the_last_one(self, instant: HoodieInstant, where: str) -> None:
@@ -323,3 +365,8 @@ class RollbackActionExecutor:
                     versions[name.file_id].add(name.instant_time)
             self._listed[partition_path] = versions
         return self._listed[partition_path].get(file_id, set())
+
+
+def _is_new(stat: HoodieWriteStat) -> bool:
+    """Whether a file is the first of its file group."""
+    return stat.prev_commit in (NULL_COMMIT, "", None)

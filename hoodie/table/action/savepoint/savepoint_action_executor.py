@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -15,7 +15,7 @@ from hoodie.avro.timeline_metadata import decode_record, encode_record
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.exception import HoodieSavepointException
+from hoodie.exception import HoodieException, HoodieSavepointException
 from hoodie.storage.storage_path import join
 from hoodie.table.table_state import files_at, missing_at
 
@@ -24,6 +24,10 @@ __all__ = ["HoodieSavepoint", "SavepointActionExecutor", "delete_savepoint", "sa
 logger = logging.getLogger(__name__)
 
 _RECORD = "HoodieSavepointMetadata"
+
+
+def _no_check() -> None:
+    pass
 
 
 @attrs.frozen
@@ -90,12 +94,14 @@ class SavepointActionExecutor:
 
     Args:
         meta_client: The table, its timeline freshly loaded.
+        check: Called right before the savepoint is there; what it raises leaves none.
 
     Hudi: org.apache.hudi.table.action.savepoint.SavepointActionExecutor.
     """
 
-    def __init__(self, meta_client: HoodieTableMetaClient) -> None:
+    def __init__(self, meta_client: HoodieTableMetaClient, check: Callable[[], None] = _no_check) -> None:
         self._meta_client = meta_client
+        self._check = check
 
     def execute(self, instant_time: str, user: str = "", comment: str = "") -> HoodieSavepoint:
         """Keep the files that readers of a commit read.
@@ -136,6 +142,11 @@ class SavepointActionExecutor:
             instant_time, user, comment, int(time.time() * 1000), files_at(self._meta_client, instant_time)
         )
         timeline.transition_requested_to_inflight(instant_time, Action.SAVEPOINT)
+        try:
+            self._check()
+        except HoodieException:
+            timeline.delete_pending(instant_time, Action.SAVEPOINT)
+            raise
         if not timeline.save_as_complete(instant_time, Action.SAVEPOINT, savepoint.encode()):
             raise HoodieSavepointException(f"{where}: somebody else has done so just now")
         self._withdraw_if_cleaned(savepoint, where)
