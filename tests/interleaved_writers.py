@@ -107,6 +107,8 @@ class Operation:
     committed_at: str | None = None
     is_told: bool = False
     """Whether its caller was told that it is committed."""
+    is_undone: bool = False
+    """Whether somebody whose task that is undid it."""
 
     def apply(self, rows: dict[Place, tuple[int, str]], instant_time: str) -> None:
         """Change rows, of which each carries the instant that wrote it last."""
@@ -309,13 +311,14 @@ class Oracle:
 
     def _undo(self, instant_time: str, task: Task) -> None:
         operation = self.model.undo(instant_time)
-        assert not operation.is_told or task.process in self.undoing, f"{task.name} took {operation} back"
+        operation.is_undone = task.process in self.undoing
+        assert operation.is_undone or not operation.is_told, f"{task.name} took {operation} back"
         if self.unsettled == instant_time:
             self.unsettled = None
 
     def tell(self, operation: Operation) -> None:
         """The caller of a write is told that it is committed; nobody but who says so may take it back."""
-        assert operation.committed_at is not None, f"{operation} was told to be committed"
+        assert operation.committed_at is not None or operation.is_undone, f"{operation} was told to be committed"
         operation.is_told = True
         if self.unsettled is not None and self.unsettled == operation.committed_at:
             self.unsettled = None
