@@ -31,6 +31,7 @@ from hoodie.exception import (
     HoodieEarlyConflictDetectionException,
     HoodieException,
     HoodieHeartbeatException,
+    HoodieIOException,
     HoodieLockException,
     HoodieWriteConflictException,
 )
@@ -708,6 +709,98 @@ def test_who_cannot_find_out_whether_a_late_commit_stands_says_so(path: str, mon
     assert not told.value.is_retry_safe
     holder.unlock()
     check_table(path, model(("a", "x", 9), ("b", "y", 1)))
+
+
+def test_a_restore_that_is_planned_after_its_lock_was_lost_is_not_begun(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed meanwhile is not in its plan, and would lose its files."""
+    first = HoodieTableMetaClient.load(path).active_timeline.commits_timeline().instants[-1].requested_time
+    other = client(path)
+    other.upsert(rows(("a", "x", 2)))
+    with (
+        losing_the_lock(monkeypatch, path, lambda _: other.upsert(rows(("b", "y", 2))), end=".restore.requested"),
+        pytest.raises(HoodieLockException),
+        client(path) as restoring,
+    ):
+        restoring.restore_to_instant(first)
+    check_table(path, model(("a", "x", 2), ("b", "y", 2)))
+    other.upsert(rows(("b", "y", 3)))
+    client(path).restore_to_instant(first)
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+
+
+def test_a_rollback_that_is_planned_after_its_lock_was_lost_is_not_begun(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = client(path)
+    newest = other.upsert(rows(("a", "x", 2))).instant_time
+    with (
+        losing_the_lock(monkeypatch, path, lambda _: other.upsert(rows(("a", "x", 3))), end=".rollback.requested"),
+        pytest.raises(HoodieLockException),
+    ):
+        client(path).rollback(newest)
+    check_table(path, model(("a", "x", 3), ("b", "y", 1)))
+    assert all(state is State.COMPLETED for _, state in timeline(path))
+
+
+def test_what_is_built_on_a_commit_that_is_being_rolled_back_is_not_committed(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rollback has lost its lock after it was planned."""
+    other = client(path)
+    newest = other.upsert(rows(("a", "x", 2))).instant_time
+
+    def build_on_it(_: str) -> None:
+        late = client(path, BY_HAND)
+        started = late.start_commit()
+        result = late.upsert(rows(("a", "x", 3)), started)
+        with pytest.raises(HoodieWriteConflictException, match="built on, is being rolled back") as lost:
+            late._committer.complete(started, Action.COMMIT, result, {})
+        assert lost.value.is_retry_safe
+
+    with losing_the_lock(monkeypatch, path, build_on_it, end=".rollback.inflight"):
+        client(path).rollback(newest)
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+
+
+def test_who_was_written_when_a_restore_began_does_not_commit_before_its_end(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = HoodieTableMetaClient.load(path).active_timeline.commits_timeline().instants[-1].requested_time
+    client(path).upsert(rows(("b", "y", 2)))
+    late = client(path, BY_HAND)
+    started = late.start_commit()
+    result = late.upsert(rows(("a", "x", 3)), started)
+    age(path)
+
+    def commit(_: str) -> None:
+        with pytest.raises(HoodieCommitException, match=r"restore .* is pending"):
+            late._committer.complete(started, Action.COMMIT, result, {})
+
+    with losing_the_lock(monkeypatch, path, commit, end=".restore.inflight"):
+        client(path).restore_to_instant(first)
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+
+
+def test_an_archiver_whose_lock_was_lost_leaves_its_work_to_another(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = {**OCC, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3, "hoodie.cleaner.commits.retained": 1}
+    by_hand = {**keep, "hoodie.archive.automatic": "false"}
+    with client(path, by_hand) as writing:
+        for ts in range(2, 8):
+            writing.upsert(rows(("a", "x", ts)))
+    before = {i.requested_time for i in HoodieTableMetaClient.load(path).active_timeline.commits_timeline()}
+    other = client(path, keep)
+    with (
+        losing_the_lock(monkeypatch, path, lambda _: other.archive(), at="read", end=".requested"),
+        pytest.raises((HoodieLockException, HoodieIOException)),
+    ):
+        client(path, keep).archive()
+    table = HoodieTableMetaClient.load(path)
+    archived = [i.requested_time for i in table.archived_timeline]
+    assert len(list(Path(path, ".hoodie", "archived").glob(".commits_*"))) == 1
+    assert {*archived, *(i.requested_time for i in table.active_timeline.commits_timeline())} >= before
+    check_table(path, model(("a", "x", 7), ("b", "y", 1)))
 
 
 def test_a_lock_that_is_not_given_fails_the_commit_and_says_who_holds_it(path: str) -> None:
