@@ -65,10 +65,10 @@ class SavepointService:
     def delete_savepoint(self, instant_time: str) -> bool:
         """Take a savepoint away; see `delete_savepoint`."""
         meta_client = load_table(self._config)
-        with self._transactions.transaction(meta_client, "delete savepoint"):
+        with self._transactions.transaction(meta_client, "delete savepoint") as transaction:
             meta_client.reload_active_timeline()
             if self._is_beginning(meta_client, instant_time):
-                HoodieTimelineArchiver(self._config, meta_client).archive_commit(instant_time)
+                HoodieTimelineArchiver(self._config, meta_client, transaction.check_held).archive_commit(instant_time)
             return delete_savepoint(meta_client, instant_time)
 
     @staticmethod
