@@ -28,6 +28,7 @@ from avro.schema import Schema
 from avro.schema import parse as parse_schema
 
 from hoodie.avro.datum_encoder import DatumEncoder, datum_encoder
+from hoodie.avro.datum_heads import HeadReader, head_reader
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 
 __all__ = [
@@ -393,22 +394,19 @@ def encode_datums(name: str, values: Iterable[Mapping[str, Any]]) -> list[bytes]
     return datums
 
 
-def decode_datums(
-    schema: str, datums: Sequence[bytes], source: str = "", reader_schema: str | None = None
-) -> list[dict[str, Any]]:
+def decode_datums(schema: str, datums: Sequence[bytes], source: str = "") -> list[dict[str, Any]]:
     """Read bare Avro records, as blocks of a log file hold them.
 
     Args:
         schema: The schema that they were written with, of a record.
         datums: One record each.
         source: Where they come from, for the error message.
-        reader_schema: The fields wanted, when not all are.
 
     Raises:
         HoodieCorruptedDataException: The schema or a record is damaged.
     """
     try:
-        reader = DatumReader(_parse(schema), None if reader_schema is None else _parse(reader_schema))
+        reader = DatumReader(_parse(schema))
         records = [reader.read(BinaryDecoder(io.BytesIO(datum))) for datum in datums]
     except Exception as error:  # As in decode_record.
         raise HoodieCorruptedDataException(
@@ -418,6 +416,30 @@ def decode_datums(
         if not isinstance(record, dict):
             raise HoodieCorruptedDataException(f"Cannot read Avro records of {source or 'a log block'}: no records")
     return records  # type: ignore[return-value]
+
+
+def decode_heads(
+    schema: str, datums: Sequence[bytes], names: Sequence[str], source: str = ""
+) -> list[dict[str, str | None]]:
+    """Read some fields of bare Avro records, which costs little however large the others are.
+
+    Args:
+        schema: The schema that they were written with, of a record.
+        datums: One record each.
+        names: Fields of strings; those that the schema lacks are None.
+        source: Where they come from, for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: The schema or a record is damaged.
+    """
+    try:
+        _parse(schema)
+        read = _head_reader(schema, tuple(names))
+        return [read(datum) for datum in datums]
+    except Exception as error:  # As in decode_record.
+        raise HoodieCorruptedDataException(
+            f"Cannot read Avro records of {source or 'a log block'}: {_describe(error)}"
+        ) from error
 
 
 def schema_of(name: str) -> dict[str, Any]:
@@ -477,6 +499,11 @@ def _datum_encoder(name: str) -> DatumEncoder:
 @functools.lru_cache(maxsize=16)
 def _parse(schema: str) -> Schema:
     return parse_schema(schema)
+
+
+@functools.lru_cache(maxsize=16)
+def _head_reader(schema: str, names: tuple[str, ...]) -> HeadReader:
+    return head_reader(json.loads(schema), names)
 
 
 def _take(reader: DataFileReader, count: int) -> list[object]:

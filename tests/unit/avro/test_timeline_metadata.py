@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from hoodie.avro.timeline_metadata import (
     HoodieRollbackRequest,
     decode,
     decode_datums,
+    decode_heads,
     decode_record,
     encode,
     encode_record,
@@ -261,9 +261,8 @@ def test_values_that_the_schema_does_not_allow_are_refused() -> None:
 
 def test_bare_records_are_read_with_the_fields_wanted() -> None:
     schema = json.dumps(schema_of("HoodieInstantInfo"))
-    wanted = re.sub(r', \{"name": "action".*?\}\}', "", schema)
     datum = b"\x021\x0ccommit"
     assert decode_datums(schema, [datum]) == [{"commitTime": "1", "action": "commit"}]
-    assert decode_datums(schema, [datum, datum], reader_schema=wanted) == [{"commitTime": "1"}] * 2
+    assert decode_heads(schema, [datum, datum], ["commitTime"]) == [{"commitTime": "1"}] * 2
     with pytest.raises(HoodieCorruptedDataException, match="block 3"):
         decode_datums(schema, [datum[:-1]], "block 3")

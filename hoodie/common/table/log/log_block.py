@@ -121,12 +121,11 @@ def avro_datums(block: HoodieLogBlock) -> list[bytes]:
     return datums
 
 
-def avro_records(block: HoodieLogBlock, reader_schema: str | None = None) -> list[dict[str, Any]]:
+def avro_records(block: HoodieLogBlock) -> list[dict[str, Any]]:
     """The records of a block of Avro, field to value.
 
     Args:
         block: A block of type AVRO_DATA.
-        reader_schema: The fields wanted, when not all are.
 
     Raises:
         HoodieCorruptedDataException: The block or its schema is damaged.
@@ -134,4 +133,4 @@ def avro_records(block: HoodieLogBlock, reader_schema: str | None = None) -> lis
     """
     if block.schema is None:
         raise HoodieCorruptedDataException(f"Cannot read Avro records of {block.source}: it has no schema")
-    return decode_datums(block.schema, avro_datums(block), block.source, reader_schema)
+    return decode_datums(block.schema, avro_datums(block), block.source)

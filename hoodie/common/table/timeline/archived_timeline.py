@@ -5,7 +5,6 @@ Each file of the archive holds one Avro record per instant and state. The record
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from hoodie.avro.timeline_metadata import NAMESPACE, decode_datums
+from hoodie.avro.timeline_metadata import decode_datums, decode_heads
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.log.log_block import HoodieLogBlock, HoodieLogBlockType, avro_datums
@@ -31,17 +30,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_LISTINGS = 5
 _FILE_NAME = re.compile(r"\.commits_\.archive\.(\d+)(_.*)?")
-_HEAD_SCHEMA = json.dumps(
-    {
-        "type": "record",
-        "name": "HoodieArchivedMetaEntry",
-        "namespace": NAMESPACE,
-        "fields": [
-            {"name": name, "type": ["null", {"type": "string"}], "default": None}
-            for name in ("commitTime", "actionType", "actionState")
-        ],
-    }
-)
+_HEAD_FIELDS = ("commitTime", "actionType", "actionState")
 """The fields of an entry that say which instant it is; reading only these leaves out the contents."""
 
 
@@ -196,7 +185,7 @@ def _read_block(block: HoodieLogBlock) -> Iterator[tuple[HoodieInstant, _Entry]]
     if block.schema is None:
         raise HoodieCorruptedDataException(f"Cannot read {block.source}: it has no schema")
     datums = avro_datums(block)
-    heads = decode_datums(block.schema, datums, block.source, _HEAD_SCHEMA)
+    heads = decode_heads(block.schema, datums, _HEAD_FIELDS, block.source)
     for head, datum in zip(heads, datums, strict=True):
         instant = _instant(head, block)
         if instant is not None:

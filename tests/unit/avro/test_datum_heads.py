@@ -1,0 +1,124 @@
+"""Fields of records of Avro, read without the others."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from avro.io import BinaryDecoder, BinaryEncoder, DatumReader, DatumWriter
+from avro.schema import parse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hoodie.avro.datum_heads import head_reader
+from hoodie.avro.timeline_metadata import decode_heads, schema_of
+from hoodie.exception import HoodieCorruptedDataException
+
+NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+TYPES: list[tuple[Any, st.SearchStrategy[Any]]] = [
+    ("null", st.none()),
+    ("boolean", st.booleans()),
+    ("int", st.integers(-(1 << 31), (1 << 31) - 1)),
+    ("long", st.integers(-(1 << 63), (1 << 63) - 1)),
+    ("float", st.just(1.5)),
+    ("double", st.floats(allow_nan=False)),
+    ("string", st.text(max_size=200)),
+    ("bytes", st.binary(max_size=200)),
+    ({"type": "string", "avro.java.string": "String"}, st.text(max_size=3)),
+    ({"type": "fixed", "name": "Three", "size": 3}, st.binary(min_size=3, max_size=3)),
+    ({"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}, st.sampled_from(["RED", "BLUE"])),
+    ({"type": "array", "items": ["null", "string", "long"]}, st.lists(st.none() | st.text(max_size=3), max_size=5)),
+    ({"type": "map", "values": "string"}, st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=3)),
+    (NODE, st.recursive(st.just({"next": None}), lambda inner: st.builds(lambda n: {"next": n}, inner), max_leaves=5)),
+]
+NAMES = ["first", "last", "none"]
+
+
+def record_of(types: list[Any]) -> dict[str, Any]:
+    fields = [{"name": f"f{number}", "type": kind} for number, kind in enumerate(types)]
+    first = {"name": "first", "type": ["null", "string"]}
+    last = {"name": "last", "type": {"type": "string", "avro.java.string": "String"}}
+    behind = {"name": "behind", "type": "long"}
+    return {"type": "record", "name": "Entry", "fields": [first, *fields, last, behind]}
+
+
+def encode(schema: dict[str, Any], value: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    DatumWriter(parse(json.dumps(schema))).write(value, BinaryEncoder(out))
+    return out.getvalue()
+
+
+@given(st.data(), st.lists(st.sampled_from(range(len(TYPES))), unique=True), st.none() | st.text(), st.text())
+def test_fields_are_those_that_the_library_reads(
+    data: st.DataObject, chosen: list[int], first: str | None, last: str
+) -> None:
+    schema = record_of([TYPES[number][0] for number in chosen])
+    value = {"first": first, "last": last, "behind": 7}
+    value |= {f"f{place}": data.draw(TYPES[number][1]) for place, number in enumerate(chosen)}
+    datum = encode(schema, value)
+    read = DatumReader(parse(json.dumps(schema))).read(BinaryDecoder(io.BytesIO(datum)))
+    assert isinstance(read, dict)
+    assert head_reader(schema, NAMES)(datum) == {"first": read["first"], "last": read["last"], "none": None}
+
+
+def test_blocks_that_say_their_bytes_are_stepped_over() -> None:
+    schema = record_of([{"type": "array", "items": "long"}])
+    datum = b"\x00" + b"\x03\x06\x02\x04\x06" + b"\x02\x08" + b"\x00" + b"\x02z" + b"\x00"
+    assert head_reader(schema, NAMES)(datum)["last"] == "z"
+
+
+@given(st.binary(max_size=300))
+def test_what_is_no_record_is_an_error_or_texts(data: bytes) -> None:
+    read = head_reader(schema_of("HoodieArchivedMetaEntry"), ["commitTime", "actionType", "actionState"])
+    try:
+        found = read(data)
+    except (ValueError, IndexError):
+        return
+    assert all(value is None or isinstance(value, str) for value in found.values())
+
+
+@pytest.mark.parametrize("cut", [2, 3, 10, 15])
+def test_a_record_that_is_cut_short_is_named(cut: int) -> None:
+    schema = record_of(["bytes"])
+    datum = encode(schema, {"first": "a", "f0": b"12345678", "last": "b", "behind": 1})
+    with pytest.raises(HoodieCorruptedDataException, match="Cannot read Avro records of the file"):
+        decode_heads(json.dumps(schema), [datum[:-cut]], ["last"], "the file")
+
+
+@pytest.mark.parametrize(
+    ("schema", "datum", "message"),
+    [
+        (record_of([{"type": "array", "items": "null"}]), b"\x00\xfe\xff\xff\xff\xff\xff\xff\xff\x7f", "elements"),
+        (record_of(["string"]), b"\x00" + b"\x01", "length of -1"),
+        (record_of([["null", "long"]]), b"\x00" + b"\x06", "no branch 6"),
+        (record_of([]), b"\x00" + b"\xff" * 20, "64 bits"),
+        (record_of([{"type": "array", "items": {"type": "fixed", "name": "F", "size": -1}}]), b"", "length|size"),
+        ({"type": "record", "name": "Entry", "fields": [{"name": "last", "type": "long"}]}, b"", "not a string"),
+        ({"type": "map", "values": "long"}, b"", "record"),
+    ],
+)  # fmt: skip
+def test_hostile_bytes_and_schemas_are_refused(schema: dict[str, Any], datum: bytes, message: str) -> None:
+    with pytest.raises(HoodieCorruptedDataException, match=message):
+        decode_heads(json.dumps(schema), [datum], ["last"])
+
+
+def test_a_list_of_records_of_any_length_ends() -> None:
+    schema = record_of([NODE])
+    with pytest.raises(HoodieCorruptedDataException, match="RecursionError|recursion"):
+        decode_heads(json.dumps(schema), [b"\x00" + b"\x02" * 1_000_000 + b"\x00"], ["last"])
+
+
+def test_a_schema_that_is_nested_too_deep_is_refused() -> None:
+    kind: Any = "long"
+    for _ in range(100):
+        kind = {"type": "array", "items": kind}
+    with pytest.raises(ValueError, match="nested more than 64"):
+        head_reader(record_of([kind]), ["last"])
+
+
+def test_two_types_of_one_name_are_not_mixed_up() -> None:
+    twice = [{"type": "fixed", "name": f"{place}.F", "size": size} for place, size in (("a", 1), ("b", 2))]
+    with pytest.raises(ValueError, match="two types have the name F"):
+        head_reader(record_of(twice), ["last"])
