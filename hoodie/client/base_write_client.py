@@ -137,6 +137,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     ) -> None:
         super().__init__(context, config, on_progress)
         self._callbacks = CommitCallbacks(config)
+        self._service_errors: tuple[str, ...] = ()
         self._validators = PreCommitValidators(config, validators, self.sql_validators)
         self._committer = Committer(
             config,
@@ -149,6 +150,14 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             self._validate,
             self._publisher,
         )
+
+    @property
+    def service_errors(self) -> tuple[str, ...]:
+        """What went wrong after the newest commit of this client, which stands: table services and the callback.
+
+        The same as in the result of a write with auto-commit; after `commit` by hand only here, and in the log.
+        """
+        return self._service_errors
 
     # --- starting -----------------------------------------------------------------------------------------------
 
@@ -517,13 +526,17 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         except BaseException as error:
             self._try_rollback(instant_time, error)
             raise
-        service_errors: list[str] = []
+        self._follow_up(instant_time, is_committed)
+        return attrs.evolve(
+            result, is_committed=is_committed, service_errors=self._service_errors, steps=self._metrics.steps
+        )
+
+    def _follow_up(self, instant_time: str, is_committed: bool) -> None:
+        """What comes after a commit, and does not fail it."""
+        self._service_errors = ()
         if is_committed:
             with self._metrics.step("post-commit"):
-                service_errors = [*self._callbacks.take_failures(), *(self.post_commit(instant_time) or [])]
-        return attrs.evolve(
-            result, is_committed=is_committed, service_errors=tuple(service_errors), steps=self._metrics.steps
-        )
+                self._service_errors = (*self._callbacks.take_failures(), *(self.post_commit(instant_time) or ()))
 
     def _result(
         self,
@@ -596,10 +609,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._metrics.operation("commit") as call:
             self._measure(instant_time)
             is_committed = self._commit(instant_time, result, dict(extra_metadata or {}))
-            if is_committed:
-                with self._metrics.step("post-commit"):
-                    self._callbacks.take_failures()
-                    self.post_commit(instant_time)
+            self._follow_up(instant_time, is_committed)
             call.summary = f"commit {instant_time}" if is_committed else f"nothing to commit at {instant_time}"
         return is_committed
 

@@ -15,7 +15,7 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieException, HoodieRestoreException
+from hoodie.exception import HoodieException, HoodieRestoreException, HoodieSavepointException
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.restore.restore_action_executor import (
     HoodieRestorePlan,
@@ -59,7 +59,11 @@ class SavepointService:
             self._refuse_pending_restore(meta_client)
             if instant_time is None:
                 newest = timeline.commits_timeline().filter_completed_instants().last_instant
-                instant_time = "" if newest is None else newest.requested_time
+                if newest is None:
+                    raise HoodieSavepointException(
+                        f"{meta_client.base_path} cannot be savepointed: it has no completed commit"
+                    )
+                instant_time = newest.requested_time
             return SavepointActionExecutor(meta_client, transaction.check_held).execute(instant_time, user, comment)
 
     def delete_savepoint(self, instant_time: str) -> bool:

@@ -139,6 +139,19 @@ def test_a_savepoint_holds_its_files_until_it_is_deleted(table: ServicesTable) -
     assert table.files() == {"x": set(times[4:])}
 
 
+def test_what_a_savepoint_held_that_was_never_completed_is_cleaned_when_it_is_taken_away(table: ServicesTable) -> None:
+    times = [table.upsert("a", region=region) for region in "xxyyy"]
+    table.load().active_timeline.transition_requested_to_inflight(times[0], Action.SAVEPOINT)
+    assert clean(table, **retain(1)) is not None
+    assert table.files() == {"x": {times[0], times[1]}, "y": {times[3], times[4]}}
+    with table.client() as client:
+        assert client.delete_savepoint(times[0])
+    for _ in range(2):
+        table.upsert("a", region="y")
+    assert clean(table, **retain(1)) is not None
+    assert table.files()["x"] == {times[1]}
+
+
 def test_replaced_files_go_with_their_partition(table: ServicesTable) -> None:
     table.upsert("a")
     table.upsert("c", region="y")
@@ -598,6 +611,22 @@ def test_a_failure_of_the_cleaner_does_not_fail_the_write(
     assert "committed; failed after the commit: HoodieCorrupted" in repr(result)
     assert "failed after a commit, which stands" in caplog.text
     assert ("n", "x", 99) in table.read()
+
+
+def test_a_failure_after_a_commit_by_hand_is_told_by_the_client(table: ServicesTable) -> None:
+    table.upsert("a")
+    elsewhere = {"x": (HoodieCleanFileInfo("/elsewhere/x/a.parquet"),)}
+    table.request_clean(HoodieCleanerPlan(None, "", "", file_paths_to_be_deleted_per_partition=elsewhere))
+    with table.client(**{"hoodie.clean.automatic": "true", "hoodie.auto.commit": "false"}) as client:
+        result = client.upsert(pa.Table.from_pylist([{"id": "n", "region": "x", "ts": 99}], SCHEMA))
+        assert client.commit(result.instant_time, result)
+        [error] = client.service_errors
+        assert error.startswith("HoodieCorruptedDataException: the plan ")
+    for file in (table.base_path / ".hoodie").glob("*.clean.requested"):
+        file.unlink()
+    with table.client(**{"hoodie.clean.automatic": "true"}) as client:
+        assert table.upsert("b", client=client)
+        assert client.service_errors == ()
 
 
 def test_an_asynchronous_clean_runs_beside_and_is_waited_for_at_the_end(

@@ -121,7 +121,9 @@ def test_a_savepoint_is_made_once(base_path: Path) -> None:
 
 
 def test_what_is_no_completed_commit_is_not_savepointed(base_path: Path) -> None:
-    with pytest.raises(HoodieSavepointException, match="no completed commit"):
+    with pytest.raises(
+        HoodieSavepointException, match=f"^{base_path} cannot be savepointed: it has no completed commit"
+    ):
         new_client(base_path).savepoint()
     write_history(base_path)
     with pytest.raises(HoodieSavepointException, match="no completed commit"):

@@ -146,9 +146,8 @@ class CleanPlanner:
 
     @cached_property
     def savepoints(self) -> tuple[str, ...]:
-        """Times of the completed savepoints."""
-        completed = self._timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants()
-        return tuple(instant.requested_time for instant in completed)
+        """Times of the savepoints, of those too that are not completed: they hold files until they are taken away."""
+        return tuple(instant.requested_time for instant in self._timeline.filter_actions(Action.SAVEPOINT))
 
     @property
     def commits_since_last_clean(self) -> int:
@@ -239,8 +238,7 @@ class CleanPlanner:
             )  # fmt: skip
             if commits.contains(time):
                 names.update(*files_at(self._meta_client, time).values())
-        for time in self.savepoints:
-            instant = HoodieInstant(time, Action.SAVEPOINT, State.COMPLETED)
+        for instant in self._timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants():
             content = self._timeline.read_details(instant)
             record = decode_record(content, "HoodieSavepointMetadata", self._timeline.path_of(instant))
             for partition in record["partitionMetadata"].values():
