@@ -31,7 +31,7 @@ from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.commit.delete_prepped_commit_action_executor import ROW_POSITION, StoredRows
@@ -171,11 +171,17 @@ def drop_duplicates(
         dry_run: Change nothing, and tell what would be done.
 
     Raises:
+        HoodieConfigException: The client leaves commits to its caller.
         HoodieNotSupportedException: The table stores no record keys; or its file groups are buckets of keys, and a key
             lives in several of them.
         HoodieDeleteException: The table was changed meanwhile; call again.
         HoodieWriteConflictException: As of other writes.
     """
+    if not client.config.write.auto_commit and not dry_run:
+        raise HoodieConfigException(
+            f"drop_duplicates commits what it deletes from {client.config.base_path}, and hoodie.auto.commit = false "
+            "leaves commits to the caller: give a client that commits by itself"
+        )
     repaired = RepairedTable.open(client.config)
     found = _find(repaired.meta_client, partitions, across_partitions)
     if repaired.config.index.index_type is IndexType.BUCKET and repaired.config.index.index_class is None:

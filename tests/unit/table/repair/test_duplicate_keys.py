@@ -10,7 +10,12 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient
-from hoodie.exception import HoodieDeleteException, HoodieKeyException, HoodieNotSupportedException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieDeleteException,
+    HoodieKeyException,
+    HoodieNotSupportedException,
+)
 from hoodie.table.repair import drop_duplicates, find_duplicates
 from tests.table_invariants import check_table
 from tests.unit.client.services_table import SCHEMA, ServicesTable
@@ -59,6 +64,17 @@ def test_of_a_key_in_several_files_the_row_with_the_largest_ordering_value_stays
     assert f"3 rows deleted by commit {done.instant_time}" in done.headline
     check_table(table.base_path, model(a=5, b=9, c=1, d=1))
     assert find_duplicates(str(table.base_path)).rows == ()
+
+
+def test_a_client_that_leaves_commits_to_its_caller_drops_nothing(table: ServicesTable) -> None:
+    insert(table, ("a", 1))
+    insert(table, ("a", 5))
+    before = table.load().history()
+    with table.client(hoodie__auto__commit="false") as client:
+        assert drop_duplicates(client, dry_run=True).key_count == 1
+        with pytest.raises(HoodieConfigException, match="give a client that commits by itself"):
+            drop_duplicates(client)
+    assert list(table.load().history()) == list(before)
 
 
 def test_of_equal_ordering_values_the_later_commit_stays(table: ServicesTable) -> None:
