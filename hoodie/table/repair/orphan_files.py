@@ -8,6 +8,7 @@ Hudi: org.apache.hudi.table.repair.RepairUtils, org.apache.hudi.utilities.Hoodie
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -20,7 +21,8 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
-from hoodie.common.table.timeline.instant import COMMIT_ACTIONS
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, HoodieInstant
+from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIOException
@@ -231,6 +233,7 @@ class _Explanation:
         self._visible = VisibleInstants.of(self._timeline)
         self._owned |= {instant.requested_time for instant in self._timeline.filter_pending()}
         self._owned |= being_rolled_back(self._timeline)
+        self._active_writes, self._archived_writes = _by_time(self._timeline), _by_time(self._archive)
         self._named: dict[str, frozenset[str] | None] = {}
         self._others: tuple[frozenset[tuple[str, str, str]], frozenset[tuple[str, str]], frozenset[str]] | None = None
 
@@ -271,7 +274,9 @@ class _Explanation:
     def _files_of(self, instant_time: str) -> frozenset[str] | None:
         """Relative paths that the completed commit of a time names; None where there is none."""
         if instant_time not in self._named:
-            found = [*_writes(self._timeline, instant_time)] or [*_writes(self._archive, instant_time)]
+            known = self._active_writes if instant_time in self._active_writes else self._archived_writes
+            timeline = self._timeline if known is self._active_writes else self._archive
+            found = [timeline.read_commit_metadata(instant) for instant in known.get(instant_time, ())]
             self._named[instant_time] = (
                 frozenset(str(stat.path).lstrip("/") for metadata in found for stat in metadata.write_stats)
                 if found
@@ -298,10 +303,17 @@ class _Explanation:
         return self._others
 
 
-def _writes(
-    timeline: HoodieActiveTimeline | HoodieArchivedTimeline, instant_time: str | None = None
-) -> Iterable[HoodieCommitMetadata]:
-    """What completed commits say, of all or of one time."""
+def _by_time(timeline: HoodieTimeline) -> dict[str, list[HoodieInstant]]:
+    """Completed commits by their instant times."""
+    found: dict[str, list[HoodieInstant]] = defaultdict(list)
     for instant in timeline:
-        if instant.is_completed and instant.action in COMMIT_ACTIONS and instant_time in (None, instant.requested_time):
+        if instant.is_completed and instant.action in COMMIT_ACTIONS:
+            found[instant.requested_time].append(instant)
+    return dict(found)
+
+
+def _writes(timeline: HoodieActiveTimeline | HoodieArchivedTimeline) -> Iterable[HoodieCommitMetadata]:
+    """What all completed commits say."""
+    for instants in _by_time(timeline).values():
+        for instant in instants:
             yield timeline.read_commit_metadata(instant)
