@@ -168,6 +168,31 @@ def test_replaced_files_go_with_their_partition(table: ServicesTable) -> None:
     assert table.read() == rows
 
 
+def test_an_emptied_partition_stays_when_a_write_begins_while_its_files_are_deleted(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.upsert("a", region="y")
+    table.replace(["y"])
+    for _ in range(2):
+        table.upsert("b")
+    writer = table.client(hoodie__auto__commit="false")
+    delete = CleanActionExecutor._delete
+    begun: list[str] = []
+
+    def beside_a_writer(self: CleanActionExecutor, files: dict[str, list[str]]) -> dict[str, set[str]]:
+        begun.append(writer.start_commit())
+        return delete(self, files)
+
+    monkeypatch.setattr(CleanActionExecutor, "_delete", beside_a_writer)
+    metadata = clean(table, **retain(1))
+    assert metadata is not None
+    assert metadata.partition_metadata["y"].success_delete_files
+    assert (table.base_path / "y" / ".hoodie_partition_metadata").exists()
+    result = writer.upsert(pa.Table.from_pylist([{"id": "c", "region": "y", "ts": 99}], SCHEMA), begun[0])
+    assert writer.commit(begun[0], result)
+    assert ("c", "y", 99) in table.read()
+
+
 def test_an_emptied_partition_stays_where_others_may_write(table: ServicesTable) -> None:
     table.upsert("a")
     table.upsert("c", region="y")

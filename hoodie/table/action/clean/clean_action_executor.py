@@ -185,10 +185,11 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         wanted = [path for path in partition_paths if path.strip("/")]
         if not wanted or not self._may_delete_partitions:
             return set()
-        if len(self._meta_client.active_timeline.commits_timeline().filter_pending()):
-            return set()
         deleted = set()
         for partition_path in wanted:
+            # A write that began since the plan was made, or while files were deleted, may be about to use the folder.
+            if len(self._meta_client.reload_active_timeline().commits_timeline().filter_pending()):
+                break
             folder = join(self._meta_client.base_path, check_partition_path(partition_path))
             try:
                 inside = [
