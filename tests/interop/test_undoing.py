@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.common.table.timeline.instant import Action
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree
+from tests.interop.test_replace_and_restore import call
 from tests.table_invariants import check_table
 
 pytestmark = pytest.mark.interop
@@ -98,21 +100,17 @@ def test_each_rolls_back_completed_commits_of_the_other(table: Table, hudi: Hudi
     table.check(hudi)
 
 
-def leave_planned(table: Table, hudi: HudiProcess | None, undone: str) -> str:
-    """A rollback by one of both, of which only the plan was written; its time."""
+def leave_planned(table: Table, action: Action, undo: Callable[[], object]) -> str:
+    """What one of both does to undo something, of which only the plan was written; the time of that."""
     copy = table.base_path.with_name("copy")
     shutil.copytree(table.base_path, copy)
-    if hudi is None:
-        with table.client() as client:
-            assert client.rollback(undone)
-    else:
-        assert hudi.rollback(table.base_path, undone)
-    rollback = table.newest(Action.ROLLBACK)
-    plan = f"{rollback}.rollback.requested"
+    undo()
+    time = table.newest(action)
+    plan = f"{time}.{action}.requested"
     (copy / ".hoodie" / plan).write_bytes((table.timeline_folder / plan).read_bytes())
     shutil.rmtree(table.base_path)
     copy.rename(table.base_path)
-    return rollback
+    return time
 
 
 @pytest.mark.parametrize("planned_by_hudi", [True, False], ids=["planned_by_hudi", "planned_by_hoodie"])
@@ -122,7 +120,15 @@ def test_each_finishes_a_rollback_that_the_other_only_planned(
     table.by_hoodie()
     kept = list(table.model.rows)
     undone = table.by_hoodie() if planned_by_hudi else table.by(hudi)
-    rollback = leave_planned(table, hudi if planned_by_hudi else None, undone)
+
+    def undo() -> None:
+        if planned_by_hudi:
+            assert hudi.rollback(table.base_path, undone)
+        else:
+            with table.client() as client:
+                assert client.rollback(undone)
+
+    rollback = leave_planned(table, Action.ROLLBACK, undo)
     table.model.rows = kept
     if planned_by_hudi:
         table.by_hoodie()
@@ -130,6 +136,37 @@ def test_each_finishes_a_rollback_that_the_other_only_planned(
         table.by(hudi)
     assert (table.timeline_folder / f"{rollback}.rollback").exists()
     assert undone not in {i.requested_time for i in table.load().active_timeline.commits_timeline()}
+    table.check(hudi)
+
+
+@pytest.mark.parametrize("planned_by_hudi", [True, False], ids=["planned_by_hudi", "planned_by_hoodie"])
+def test_each_finishes_a_restore_that_the_other_only_planned(
+    table: Table, hudi: HudiProcess, planned_by_hudi: bool
+) -> None:
+    kept = table.by_hoodie()
+    state = list(table.model.rows)
+    undone = {table.by(hudi), table.by_hoodie()}
+
+    def restore_by_hudi() -> None:
+        call(hudi, f"rollback_to_savepoint(path => '{table.base_path}', instant_time => '{kept}')")
+
+    def restore_by_hoodie() -> None:
+        with table.client() as client:
+            client.restore_to_savepoint(kept)
+
+    with table.client() as client:
+        client.savepoint(kept)
+    begin, finish = restore_by_hoodie, restore_by_hudi
+    if planned_by_hudi:
+        begin, finish = finish, begin
+    restore = leave_planned(table, Action.RESTORE, begin)
+    finish()
+    assert (table.timeline_folder / f"{restore}.restore").exists()
+    assert not undone & {i.requested_time for i in table.load().active_timeline.commits_timeline()}
+    table.model.rows = list(state)
+    table.check(hudi)
+    table.by(hudi)
+    table.by_hoodie()
     table.check(hudi)
 
 
