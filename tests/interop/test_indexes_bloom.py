@@ -49,7 +49,7 @@ def test_keys_are_found_in_files_of_the_other_writer(hudi: HudiProcess, tmp_path
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_a_global_bloom_index_moves_keys_as_hudi_does(hudi_0_15: HudiProcess, tmp_path: Path, moves: bool) -> None:
+def test_a_global_bloom_index_moves_keys_as_hudi_does(hudi: HudiProcess, tmp_path: Path, moves: bool) -> None:
     options = {
         "hoodie.index.type": "GLOBAL_BLOOM",
         "hoodie.bloom.index.update.partition.path": str(moves).lower(),
@@ -60,7 +60,7 @@ def test_a_global_bloom_index_moves_keys_as_hudi_does(hudi_0_15: HudiProcess, tm
         ("upsert", options, entries(KEYS[:6], 6, shift=1) + entries(KEYS[6:9], 4, shift=1) + entries(KEYS[20:24], 1)),
         ("upsert", options, entries(KEYS[:3], 7) + entries(KEYS[18:30], 7, shift=1)),
     ]
-    found = assert_same_outcome(hudi_0_15, tmp_path, DEFAULT_PAYLOAD, writes)
+    found = assert_same_outcome(hudi, tmp_path, DEFAULT_PAYLOAD, writes)
     assert sorted(row[0] for row in found) == sorted(KEYS[:30])
 
 
