@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 _Key = tuple[str, Action]
 _COUNTED_APART = (Action.CLEAN, Action.ROLLBACK)
 """Actions that are archived by their own number."""
+_MOVED_AT_ONCE_BYTES = 64 << 20
+"""Entries of so many bytes are written at once: a timeline that was not archived for long does not fit in memory."""
 
 
 def _no_check() -> None:
@@ -222,25 +224,39 @@ class HoodieTimelineArchiver:
         files = self._files_of(instants)
         known = self._archive.known_states({state for states in files.values() for state in states})
         datums: list[bytes] = []
+        size_bytes = 0
+        part: list[HoodieInstant] = []
         done: list[HoodieInstant] = []
         for instant in instants:
             try:
                 states = files.get(_key(instant), {})
-                datums += [self._encode(state, status) for state, status in states.items() if state not in known]
+                entries = [self._encode(state, status) for state, status in states.items() if state not in known]
             except HoodieCorruptedDataException as error:
-                if not done:
+                if not done and not part:
                     raise
                 logger.warning("archiving of %s stops before %s: %s", self._meta_client.base_path, instant, error)
                 break
-            done.append(instant)
+            part.append(instant)
+            datums += entries
+            size_bytes += sum(map(len, entries))
+            if size_bytes >= _MOVED_AT_ONCE_BYTES:
+                self._move(part, files, datums)
+                done += part
+                part, datums, size_bytes = [], [], 0
+        self._move(part, files, datums)
+        self._timeline = self._meta_client.reload_active_timeline()
+        return [*done, *part]
+
+    def _move(
+        self, instants: list[HoodieInstant], files: dict[_Key, dict[HoodieInstant, FileStatus]], datums: list[bytes]
+    ) -> None:
+        """Write entries, then delete the instants: all that are due, or the first of them."""
         if datums:
             path = self._archive.append(datums)
-            logger.info("archived %d instants of %s to %s", len(done), self._meta_client.base_path, path)
+            logger.info("archived %d instants of %s to %s", len(instants), self._meta_client.base_path, path)
         self._check()
-        self._delete_markers({instant.requested_time for instant in done})
-        self._timeline.delete_archived([state for instant in done for state in files.get(_key(instant), ())])
-        self._timeline = self._meta_client.reload_active_timeline()
-        return done
+        self._delete_markers({instant.requested_time for instant in instants})
+        self._timeline.delete_archived([state for instant in instants for state in files.get(_key(instant), ())])
 
     def _files_of(self, instants: Iterable[HoodieInstant]) -> dict[_Key, dict[HoodieInstant, FileStatus]]:
         """Every state of the instants, the first one first, and its file."""

@@ -14,6 +14,7 @@ from hudi import HudiTableBuilder
 from hoodie import HoodieTableMetaClient
 from hoodie.avro.clean_metadata import HoodieMergeArchiveFilePlan
 from hoodie.avro.timeline_metadata import encode
+from hoodie.client import timeline_archiver
 from hoodie.common.table.log.log_block import avro_records
 from hoodie.common.table.log.log_file_reader import read_log_blocks
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -119,6 +120,16 @@ def test_the_minimum_is_raised_to_what_the_cleaner_looks_at(table: ServicesTable
     times = [table.upsert("a") for _ in range(10)]
     assert archive(table, **{"hoodie.cleaner.commits.retained": 6}) == 3
     assert active(table) == times[3:]
+
+
+def test_a_long_timeline_is_archived_in_parts(table: ServicesTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = [table.upsert("a") for _ in range(10)]
+    monkeypatch.setattr(timeline_archiver, "_MOVED_AT_ONCE_BYTES", 2_000)
+    assert archive(table) == 7
+    assert len(archive_files(table)) > 2
+    assert archived(table) == times[:7]
+    assert len(states(table)) == len(set(states(table))) == 21
+    assert active(table) == times[7:]
 
 
 def test_a_table_is_cleaned_though_fewer_commits_are_to_be_kept_than_are_retained(table: ServicesTable) -> None:
