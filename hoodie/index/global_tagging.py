@@ -41,6 +41,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.index.hashed_keys import HashedKeys
 from hoodie.index.index import append_locations, match_keys
 
 __all__ = ["CURRENT_PARTITION_PATH", "STORED_PREFIX", "DecideGroups", "GlobalKeyLocations", "PartitionMoves"]
@@ -199,10 +200,11 @@ class GlobalKeyLocations:
     table: pa.Table
     files: Sequence[tuple[str, HoodieBaseFile]]
     moves: PartitionMoves
+    _hashed: dict[str, HashedKeys] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """As of `hoodie.index.index.Locations`; partition paths and operations are as they are to be written."""
-        rows, entries = match_keys(batch.column(RECORD_KEY), self.table["key"].combine_chunks())
+        rows, entries = match_keys(batch.column(RECORD_KEY), self.table["key"].combine_chunks(), self._hashed)
         found = entries >= 0
         files = np.where(found, _taken(self.table["file"], entries), -1).astype(np.int32)
         positions = np.where(found, _taken(self.table["position"], entries), -1)

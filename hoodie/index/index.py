@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.index.HoodieIndex.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -28,6 +28,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.index.hashed_keys import HashedKeys
 from hoodie.index.index_report import IndexWork
 from hoodie.io.written_keys import WrittenKeys
 from hoodie.metrics.metrics import HoodieMetrics
@@ -45,6 +46,9 @@ __all__ = [
     "tag_with_locations",
     "with_location_columns",
 ]
+
+MANY_ENTRIES = 2
+"""Locations for each row of a batch from which on they are hashed once for all batches, and not again for each."""
 
 
 @attrs.frozen
@@ -226,6 +230,7 @@ class KeyLocations:
 
     tables: Mapping[str, pa.Table]
     files: Sequence[HoodieBaseFile]
+    _hashed: dict[str, HashedKeys] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     @property
     def nbytes(self) -> int:
@@ -235,6 +240,15 @@ class KeyLocations:
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """As of `Locations`: a row for each location of a key in its partition, or one row of nulls."""
         return tag_batch(batch, self)
+
+    def match(self, partition_path: str, keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs (row of ``keys``, row of the partition's table or -1); see `match_keys`.
+
+        Args:
+            partition_path: A partition with locations.
+            keys: Strings.
+        """
+        return match_keys(keys, self.tables[partition_path]["key"].combine_chunks(), self._hashed, partition_path)
 
 
 def with_location_columns(schema: pa.Schema) -> pa.Schema:
@@ -278,7 +292,7 @@ def tag_batch(batch: pa.RecordBatch, locations: KeyLocations) -> pa.RecordBatch:
             positions.append(np.full(len(row_numbers), -1, dtype=np.int64))
             files.append(np.full(len(row_numbers), -1, dtype=np.int32))
             continue
-        row, entry = match_keys(keys, table["key"].combine_chunks())
+        row, entry = locations.match(partition_path, keys)
         found = entry >= 0
         rows.append(row_numbers[row])
         positions.append(np.where(found, table["position"].to_numpy()[entry], -1))
@@ -312,13 +326,22 @@ def append_locations(
     return batch
 
 
-def match_keys(keys: pa.Array, table_keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def match_keys(
+    keys: pa.Array, table_keys: pa.Array, hashed: MutableMapping[str, HashedKeys] | None = None, name: str = ""
+) -> tuple[np.ndarray, np.ndarray]:
     """Pairs (row of ``keys``, entry of ``table_keys`` or -1), each row at least once, in the order of the rows.
 
     Args:
         keys: Strings.
         table_keys: Strings, in which a key may occur several times.
+        hashed: Keeps what is made of many ``table_keys`` for the next batch.
+        name: Of ``table_keys`` there.
     """
+    if hashed is not None and len(table_keys) > MANY_ENTRIES * len(keys):
+        known = hashed.get(name)
+        if known is None:
+            known = hashed[name] = HashedKeys.of(table_keys)
+        return known.match(keys)
     first = pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy()
     encoded = table_keys.dictionary_encode()
     if len(encoded.dictionary) == len(table_keys):

@@ -29,11 +29,15 @@ __all__ = [
     "KeyBlock",
     "Keys",
     "UInt32Array",
+    "UInt64Array",
+    "are_surely_distinct",
     "iter_key_blocks",
     "plain_keys",
+    "quick_hashes",
 ]
 
 UInt32Array: TypeAlias = npt.NDArray[np.uint32]
+UInt64Array: TypeAlias = npt.NDArray[np.uint64]
 IndexArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Keys: TypeAlias = "pa.Array | pa.ChunkedArray"
@@ -120,8 +124,8 @@ def plain_keys(keys: Keys) -> pa.Array:
     return keys
 
 
-def are_surely_distinct(keys: Keys) -> bool:
-    """Whether all keys differ, by their hashes of 64 bits: quick, and False now and then though they do.
+def quick_hashes(keys: Keys) -> UInt64Array:
+    """A hash of 64 bits for each key, for comparisons within this process: not stored anywhere.
 
     Args:
         keys: As of `plain_keys`.
@@ -140,6 +144,20 @@ def are_surely_distinct(keys: Keys) -> bool:
             part ^= word
             part ^= part >> _HALF
         hashes[block.selector] = mixed
+    return hashes
+
+
+def are_surely_distinct(keys: Keys) -> bool:
+    """Whether all keys differ, by their hashes of 64 bits: quick, and False now and then though they do.
+
+    Args:
+        keys: As of `plain_keys`.
+
+    Raises:
+        HoodieKeyException: A key is null.
+        HoodieSchemaException: Keys are not strings.
+    """
+    hashes = quick_hashes(keys)
     hashes.sort()
     return bool((hashes[1:] != hashes[:-1]).all())
 
