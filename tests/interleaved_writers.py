@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.clean_metadata import HoodieCleanerPlan
-from hoodie.avro.timeline_metadata import decode
+from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
 from hoodie.client.transaction.write_start import WriteStart
 from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.table.timeline.archived_timeline import read_archive_file
@@ -38,8 +38,14 @@ from hoodie.exception import (
     HoodieEarlyConflictDetectionException,
     HoodieException,
     HoodieHeartbeatException,
+    HoodieIOException,
+    HoodieLockException,
+    HoodieRestoreException,
+    HoodieRollbackException,
+    HoodieSavepointException,
     HoodieWriteConflictException,
 )
+from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, pending_restore
 from tests.interleaving import Process, Task, World
 from tests.table_invariants import check_table
 
@@ -74,6 +80,10 @@ PAUSES = (
     r"delete .*\.open",
     r"(create|put) .*lock",
     r"list .*hoodie$",
+    r"create .*commit$",
+    r"create .*commit$",
+    r"create .*(rollback|restore|clean)\.requested$",
+    r"create .*archive",
 )
 """Calls at which a death or a pause may matter more than at others."""
 COMPLETED = re.compile(r"/\.hoodie/(\d{17})\.(commit|replacecommit|clean|rollback)$")
@@ -86,7 +96,9 @@ COMMON = {
     "hoodie.index.bloom.num_entries": 10,
     "hoodie.bloom.index.filter.type": "SIMPLE",
     "hoodie.index.type": "SIMPLE",
+    "hoodie.bucket.index.num.buckets": 2,
 }
+INDEXES = ("SIMPLE", "BLOOM", "SIMPLE", "BLOOM", "BUCKET", "GLOBAL_SIMPLE", "GLOBAL_BLOOM")
 
 
 @attrs.define
@@ -109,11 +121,17 @@ class Operation:
     """Whether its caller was told that it is committed."""
     is_undone: bool = False
     """Whether somebody whose task that is undid it."""
+    is_global: bool = False
+    """Whether a key lives once in the table, and moves to where it is written."""
 
     def apply(self, rows: dict[Place, tuple[int, str]], instant_time: str) -> None:
         """Change rows, of which each carries the instant that wrote it last."""
-        for place in self.keys:
-            if place in rows and rows[place][1] in self.snapshot:
+        elsewhere = {key for _, key in self.keys} if self.is_global else set()
+        moved = {key: path for path, key in self.rows} if self.is_global else {}
+        for place in list(rows):
+            path, key = place
+            is_gone = place in self.keys or key in elsewhere or moved.get(key, path) != path
+            if is_gone and rows[place][1] in self.snapshot:
                 del rows[place]
         for place in [place for place in rows if place[0] in self.partitions]:
             if rows[place][1] in self.snapshot:
@@ -220,24 +238,28 @@ class Template:
     now_ms: float
 
 
-def make_template(folder: Path) -> Template:
-    """A table of six commits, one of which replaced a partition."""
+Templates = dict[str, Template]
+"""By the index that laid them out."""
+
+
+def make_template(folder: Path, index_type: str = "SIMPLE") -> Template:
+    """A table of six commits, one of which replaced a partition; no key of it lives in two partitions."""
     base_path = str(folder)
     HoodieTableMetaClient.init_table(base_path, table_name="t", record_key_fields=["id"], partition_fields=["region"])
     model = Model()
     world = World(0, base_path)
     oracle = Oracle(world, base_path, model, retained=10)
     operations = [
-        Operation("upsert", {("x", "k0"): 1, ("x", "k1"): 1, ("y", "k0"): 1}),
-        Operation("upsert", {("x", "k0"): 2, ("y", "k1"): 2}),
-        Operation("insert_overwrite", {("y", "k0"): 3, ("y", "k2"): 3}, partitions=("y",)),
+        Operation("upsert", {("x", "k0"): 1, ("x", "k1"): 1, ("y", "k3"): 1}),
+        Operation("upsert", {("x", "k0"): 2, ("y", "k4"): 2}),
+        Operation("insert_overwrite", {("y", "k3"): 3, ("y", "k5"): 3}, partitions=("y",)),
         Operation("upsert", {("x", "k2"): 4}),
-        Operation("upsert", {("x", "k0"): 5, ("y", "k2"): 5}),
+        Operation("upsert", {("x", "k0"): 5, ("y", "k5"): 5}),
         Operation("delete", {}, keys=(("x", "k1"),)),
     ]
 
     def work() -> None:
-        off = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+        off = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false", "hoodie.index.type": index_type}
         with new_client(base_path, {**off, "hoodie.write.lock.provider": "FileSystemBasedLockProvider"}) as client:
             for operation in operations:
                 oracle.writing[process] = operation
@@ -263,6 +285,12 @@ class Oracle:
         self.writing: dict[Process, Operation] = {}
         self.undoing: set[Process] = set()
         """Who may take back what others were told to be committed."""
+        self.may_undo: set[str] = set()
+        """What they have planned to take back; others finish that when they die."""
+        self.is_restoring = False
+        """Whether commits are being undone one after the other: versions between may have been cleaned."""
+        self.is_spoilt = False
+        """Whether a writer was told that its commit and others' cannot both be had."""
         self.unsettled: str | None = None
         """The instant of a process that stood still within the call that completed it: it has yet to look again."""
         self.earliest = ""
@@ -286,8 +314,18 @@ class Oracle:
         return _Patched(WriteStart, "of", classmethod(of))
 
     def on_applied(self, task: Task, name: str, path: str, result: Any) -> None:
+        if self.is_spoilt:
+            return
         if name == "create" and result and path.endswith(".clean.requested"):
             self._learn_plan(path)
+        if name == "create" and result and path.endswith(".rollback.requested") and task.process in self.undoing:
+            plan: HoodieRollbackPlan = decode(Path(path).read_bytes(), HoodieRollbackPlan, path)
+            assert plan.instant_to_rollback is not None
+            self.may_undo.add(plan.instant_to_rollback.commit_time)
+        if path.endswith((".restore", ".restore.requested")) and name in ("create", "delete"):
+            self.is_restoring = path.endswith(".requested") and name == "create"
+            if path.endswith(".restore") and self.unsettled is None:
+                self.check(f"{path} by {task.name}")
         found = COMPLETED.search(path)
         if found is None or not ((name == "create" and result) or (name == "delete" and result)):
             return
@@ -306,12 +344,12 @@ class Oracle:
         if name == "delete" and not is_undone and (not is_write or self.steps[name] % 2):
             # An archiver deletes many; what is wrong after one is wrong after the next.
             return
-        if self.unsettled is None:
+        if self.unsettled is None and not self.is_restoring:
             self.check(f"{action} {instant_time} {name}d by {task.name}", is_thorough=action == "clean")
 
     def _undo(self, instant_time: str, task: Task) -> None:
         operation = self.model.undo(instant_time)
-        operation.is_undone = task.process in self.undoing
+        operation.is_undone = task.process in self.undoing or instant_time in self.may_undo
         assert operation.is_undone or not operation.is_told, f"{task.name} took {operation} back"
         if self.unsettled == instant_time:
             self.unsettled = None
@@ -329,7 +367,8 @@ class Oracle:
         table = HoodieTableMetaClient.load(self.base_path)
         view = table.view()
         found = self._rows(file.path for path in view.list_partitions() for file in view.latest_base_files(path))
-        assert found == self.model.versions[-1], what
+        expected = self.model.versions[-1]
+        assert found == expected, f"{what}: {sorted(found.items() ^ expected.items())}"
         if is_thorough:
             completed = table.active_timeline.commits_timeline().filter_completed_instants()
             for instant in completed:
@@ -365,7 +404,7 @@ class Oracle:
         if plan.earliest_instant_to_retain is not None:
             earliest = plan.earliest_instant_to_retain.timestamp
             later = [time for time in self.model.operations if time >= earliest]
-            assert len(later) >= self.retained, f"the clean {path} retains {later} only"
+            assert len(later) >= self.retained or self.model.undone, f"the clean {path} retains {later} only"
             self.earliest = max(self.earliest, earliest)
 
 
@@ -394,11 +433,14 @@ class Scenario:
         world: Its trace tells what happened.
     """
 
-    def __init__(self, seed: int, template: Template, folder: Path) -> None:
+    def __init__(self, seed: int, templates: Templates, folder: Path) -> None:
         self.seed = seed
         self.base_path = str(folder)
-        shutil.copytree(template.folder, folder)
         self.random = random.Random(seed)
+        index_type = self.random.choice(INDEXES)
+        self.is_global = index_type.startswith("GLOBAL_")
+        template = templates["BUCKET" if index_type == "BUCKET" else "SIMPLE"]
+        shutil.copytree(template.folder, folder)
         self.step_ms = self.random.choice([1, 10, 60])
         self.world = World(
             seed,
@@ -422,7 +464,7 @@ class Scenario:
             "hoodie.write.lock.storage.validity.timeout.secs": 60,
             "hoodie.write.concurrency.unique.keys": not self.own_keys,
             "hoodie.parquet.small.file.limit": self.random.choice([0, 104857600]),
-            "hoodie.index.type": self.random.choice(["SIMPLE", "BLOOM"]),
+            "hoodie.index.type": index_type,
             "hoodie.write.concurrency.early.conflict.detection.enable": self.random.random() < 0.2,
             "hoodie.archive.merge.enable": self.random.random() < 0.2,
             "hoodie.archive.merge.files.batch.size": 2,
@@ -440,6 +482,9 @@ class Scenario:
         ):
             if self.random.random() < probability:
                 self._add(name, 0.2 if work in (self._clean, self._archive) else 0, 120, work)
+        self.has_undoer = self.random.random() < 0.25
+        if self.has_undoer:
+            self._add("undoer", 0.3, 150, self._undo)
 
     def run(self) -> None:
         """Let all work to their end, then let one more client find its way."""
@@ -449,7 +494,10 @@ class Scenario:
             self.world.now_ms += 10 * MINUTE_MS
             self.world.note("--- all have ended")
             self.world.run({(process := Process("last")): lambda: self._recover(process)})
-        check_end(self.base_path, self.model, any(process.dies_at is not None for process in self._work))
+        if self.oracle.is_spoilt:
+            self.outcomes["told that two commits cannot both be had"] += 1
+        else:
+            check_end(self.base_path, self.model, any(process.dies_at is not None for process in self._work))
 
     # --- who works ----------------------------------------------------------------------------------------------
 
@@ -460,7 +508,7 @@ class Scenario:
             process.dies_after = self.random.random() < 0.5
         elif self.has_suspensions and self.random.random() < 0.6:
             process.suspended_at = self.random.choice([self.random.randint(1, calls), self.random.choice(PAUSES)])
-            process.suspended_ms = self.random.choice([0.5, 1.5, 3, 6]) * 2 * INTERVAL_MS
+            process.suspended_ms = self.random.choice([0.5, 1.5, 3, 6, 40]) * 2 * INTERVAL_MS
         self._work[process] = lambda: work(process)
 
     def _write(self, process: Process, number: int) -> None:
@@ -478,6 +526,7 @@ class Scenario:
         ):
             for _ in range(rng.choice([1, 1, 2, 2])):
                 operation = self._operation(rng, number)
+                operation.is_global = self.is_global and operation.kind in ("upsert", "delete")
                 self.oracle.writing[process] = operation
                 try:
                     write(by_hand if operation.by_hand else client, operation)
@@ -494,7 +543,8 @@ class Scenario:
         kind = rng.choice(["upsert"] * 5 + ["insert", "insert", "delete", "insert_overwrite", "delete_partition"])
         names = [f"w{writer}-{i}" for i in range(3)] if self.own_keys else [f"k{i}" for i in range(5)]
         partitions = rng.choice([["x"], ["x"], ["y"], ["x", "y"], ["z"], ["y", "z"]])
-        places = [(path, rng.choice(names)) for path in partitions]
+        chosen = rng.sample(names, len(partitions)) if self.is_global else [rng.choice(names) for _ in partitions]
+        places = list(zip(partitions, chosen, strict=True))
         by_hand = rng.random() < 0.25
         match kind:
             case "upsert":
@@ -504,7 +554,7 @@ class Scenario:
                     rows = {**rows, ("x", "k2"): value}
                 return Operation(kind, rows, by_hand=by_hand)
             case "insert":
-                return Operation(kind, {(path, f"new{value}"): value for path in partitions}, by_hand=by_hand)
+                return Operation(kind, {(path, f"new{value}{path}"): value for path in partitions}, by_hand=by_hand)
             case "delete":
                 return Operation(kind, {}, keys=tuple(places), by_hand=by_hand)
             case "insert_overwrite":
@@ -514,6 +564,10 @@ class Scenario:
 
     def _judge(self, process: Process, operation: Operation, error: HoodieException) -> None:
         """Whether a write may fail so, and that it did."""
+        if isinstance(error, HoodieWriteConflictException) and operation.committed_at is not None:
+            assert not error.is_retry_safe and self.oracle.unsettled == operation.committed_at, error
+            self.oracle.is_spoilt = True
+            return
         assert operation.committed_at is None, f"{operation} is committed, but its writer was told: {error}"
         self.outcomes[f"{operation.kind} {type(error).__name__}"] += 1
         if isinstance(error, HoodieWriteConflictException | HoodieEarlyConflictDetectionException):
@@ -522,52 +576,115 @@ class Scenario:
         may_expire = process.was_suspended or self.step_ms > 1
         if may_expire and isinstance(error, HoodieHeartbeatException | HoodieCommitException):
             return
-        raise error
+        if not self._may_be_in_the_way(process, error):
+            raise error
+
+    def _may_be_in_the_way(self, process: Process, error: HoodieException) -> bool:
+        """Whether whoever takes commits back, or held the lock when this one stood still, may have caused an error."""
+        if process.was_suspended and isinstance(error, HoodieLockException):
+            return error.was_lost
+        if isinstance(error, HoodieIOException):
+            return (process.was_suspended or self.has_undoer) and "since the timeline was loaded" in str(error)
+        return self.has_undoer and isinstance(error, HoodieCommitException) and "restore" in str(error)
 
     def _clean(self, process: Process) -> None:
         with new_client(self.base_path, self.properties) as client:
             for _ in range(2):
-                self._serve("clean", client.clean)
+                self._serve(process, "clean", client.clean)
 
     def _archive(self, process: Process) -> None:
         with new_client(self.base_path, self.properties) as client:
             for _ in range(2):
-                self._serve("archive", client.archive)
+                self._serve(process, "archive", client.archive)
 
-    def _serve(self, name: str, service: Callable[[], Any]) -> None:
-        self.outcomes[f"{name} {'did something' if service() else 'had nothing to do'}"] += 1
+    def _serve(self, process: Process, name: str, service: Callable[[], Any]) -> None:
+        try:
+            done = service()
+        except HoodieException as error:
+            if not self._may_be_in_the_way(process, error):
+                raise
+            self.outcomes[f"{name} {type(error).__name__}"] += 1
+        else:
+            self.outcomes[f"{name} {'did something' if done else 'had nothing to do'}"] += 1
         self.world.sleep(self.random.choice([0, 50, 1000, 5000]))
+
+    def _undo(self, process: Process) -> None:
+        """Take commits back, or keep them."""
+        self.oracle.undoing.add(process)
+        with new_client(self.base_path, self.properties) as client:
+            for kind in self.random.choices(["rollback", "restore", "savepoint"], k=2):
+                with self.world.silently():
+                    commits = self._commits()
+                try:
+                    match kind:
+                        case "rollback":
+                            client.rollback(commits[-1])
+                        case "restore":
+                            client.restore_to_instant(self.random.choice(commits[-3:]))
+                        case "savepoint":
+                            self._keep_for_a_while(client, self.random.choice(commits[-3:]))
+                except (HoodieRollbackException, HoodieRestoreException, HoodieSavepointException) as error:
+                    self.outcomes[f"{kind} {type(error).__name__}"] += 1
+                except HoodieHeartbeatException:
+                    self.outcomes[f"{kind} beside a living writer"] += 1
+                except HoodieException as error:
+                    if not self._may_be_in_the_way(process, error):
+                        raise
+                    self.outcomes[f"{kind} {type(error).__name__}"] += 1
+                else:
+                    self.outcomes[f"{kind} done"] += 1
+                self.world.sleep(self.random.choice([0, 100, 3000]))
+
+    def _keep_for_a_while(self, client: HoodieLocalWriteClient, instant_time: str) -> None:
+        client.savepoint(instant_time)
+        before = self.model.as_of(instant_time)
+        self.world.sleep(self.random.choice([0, 1000, 20_000]))
+        if self.model.as_of(instant_time) == before and self.oracle.unsettled is None:
+            found = self.oracle.read_at(HoodieTableMetaClient.load(self.base_path), instant_time)
+            assert found == before, f"as of the savepoint {instant_time}"
+            if self.random.random() < 0.5:
+                client.restore_to_savepoint(instant_time)
+        client.delete_savepoint(instant_time)
+
+    def _commits(self) -> list[str]:
+        timeline = HoodieTableMetaClient.load(self.base_path).active_timeline
+        return [instant.requested_time for instant in timeline.commits_timeline().filter_completed_instants()]
 
     def _read(self, process: Process) -> None:
         for _ in range(3):
-            first = len(self.model.versions) - 1
+            first, undone = len(self.model.versions) - 1, len(self.model.undone)
             try:
                 found = read_all(self.base_path)
             except (HoodieException, FileNotFoundError) as error:
-                assert self._may_miss_files(first), f"a reader failed: {error!r}"
+                assert self._is_disturbed(undone) or self._may_miss_files(first), f"a reader failed: {error!r}"
                 self.outcomes["read files that were cleaned"] += 1
             else:
-                assert found in self.model.versions[first:], f"{found} was never there"
+                assert self._is_disturbed(undone) or found in self.model.versions[first:], f"{found} was never there"
                 self.outcomes["read"] += 1
             self.world.sleep(self.random.choice([0, 10, 200]))
 
     def _may_miss_files(self, first: int) -> bool:
         """Whether what was the newest version is no longer retained."""
-        since = list(self.model.operations)[first:]
+        since = list(self.model.operations)[max(first - 2 * len(self.model.undone), 0) :]
         return len(since) >= self.retained or any(time < self.oracle.earliest for time in since)
+
+    def _is_disturbed(self, undone: int) -> bool:
+        """Whether commits were taken back while somebody read, or one may be."""
+        return len(self.model.undone) > undone or self.has_undoer or self.oracle.unsettled is not None
 
     def _read_pinned(self, process: Process) -> None:
         pinned = max(self.model.operations)
         for _ in range(3):
-            before = self.model.as_of(pinned)
+            before, undone = self.model.as_of(pinned), len(self.model.undone)
             try:
                 found = self.oracle.read_at(HoodieTableMetaClient.load(self.base_path), pinned)
             except (HoodieException, FileNotFoundError):
-                if pinned >= self.oracle.earliest:
+                if pinned >= self.oracle.earliest and not self._is_disturbed(undone):
                     raise
                 self.outcomes["pinned instant was cleaned"] += 1
                 return
-            assert pinned < self.oracle.earliest or found in (before, self.model.as_of(pinned)), f"as of {pinned}"
+            if pinned >= self.oracle.earliest and not self._is_disturbed(undone):
+                assert found in (before, self.model.as_of(pinned)), f"as of {pinned}"
             self.outcomes["read a pinned instant"] += 1
             self.world.sleep(self.random.choice([10, 200, 1000]))
 
@@ -577,7 +694,15 @@ class Scenario:
         last = Operation("upsert", {("x", "last"): 1})
         self.oracle.writing[process] = last
         alone = {**self.properties, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+        self.oracle.undoing.add(process)
         with new_client(self.base_path, alone) as client:
+            timeline = HoodieTableMetaClient.load(self.base_path).active_timeline
+            restore = pending_restore(timeline)
+            if restore is not None:
+                client.restore_to_instant(HoodieRestorePlan.read(timeline, restore.requested_time).restored_to)
+                self.outcomes["restore of a dead one was finished"] += 1
+            for savepoint in timeline.savepoint_times:
+                client.delete_savepoint(savepoint)
             client.rollback_failed_writes()
             client.clean()
             client.archive()
@@ -610,9 +735,9 @@ def check_end(base_path: str, model: Model, has_dead: bool = False) -> None:
     assert set(model.operations) <= archived | active, "commits are in no timeline"
 
 
-def run_seed(seed: int, template: Template, folder: Path) -> Scenario:
+def run_seed(seed: int, templates: Templates, folder: Path) -> Scenario:
     """Run the scenario of a seed in a new folder; an error says which seed, and prints the calls."""
-    scenario = Scenario(seed, template, folder)
+    scenario = Scenario(seed, templates, folder)
     try:
         scenario.run()
     except BaseException as error:

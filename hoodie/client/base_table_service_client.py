@@ -241,8 +241,9 @@ class BaseHoodieTableServiceClient:
     def restore_to_instant(self, instant_time: str) -> tuple[str, ...]:
         """Take the table back to a commit: everything that is newer is undone and deleted, the newest first.
 
-        No write starts from the plan to the end, of any writer; readers see the table as it was at one instant after
-        the other. A restore that died is finished by calling this again.
+        No write of any writer starts, or is completed, from the plan to the end; readers see the table as it was at one
+        instant after the other, as far as versions in between were not cleaned. A restore that died is finished by
+        calling this again.
 
         Args:
             instant_time: A completed commit of the active timeline; it will be the newest one.

@@ -133,7 +133,7 @@ FIRST: dict[str, Work] = {
     "upsert of a started instant": writes(attrs.evolve(UPSERT, by_hand=True)),
     "insert": writes(Operation("insert", {("x", "n"): 10, ("z", "n"): 10})),
     "bulk insert": writes(Operation("bulk_insert", {("x", "n"): 10, ("z", "n"): 10})),
-    "delete": writes(Operation("delete", {}, keys=(("x", "k0"), ("y", "k2")))),
+    "delete": writes(Operation("delete", {}, keys=(("x", "k0"), ("y", "k5")))),
     "insert overwrite": writes(Operation("insert_overwrite", {("x", "n"): 10}, partitions=("x",))),
     "delete partition": writes(Operation("delete_partition", {}, partitions=("x",))),
     "clean": serves("clean"),

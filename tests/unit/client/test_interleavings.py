@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interleaved_writers import Template, make_template, run_seed
+from tests.interleaved_writers import Templates, make_template, run_seed
 from tests.interleaving import virtual
 
 SEEDS = 300
@@ -27,18 +27,19 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.fixture
-def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Template]:
-    """A table to begin with; while it is there, time and threads are those of the worlds."""
-    with virtual(monkeypatch):
-        yield make_template(tmp_path / "template")
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Templates]:
+    """Tables to begin with; while they are there, time and threads are those of the worlds."""
+    with pytest.MonkeyPatch.context() as monkeypatch, virtual(monkeypatch):
+        folder = tmp_path_factory.mktemp("templates")
+        yield {index_type: make_template(folder / index_type, index_type) for index_type in ("SIMPLE", "BUCKET")}
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
-def test_no_order_of_calls_loses_or_doubles_a_row(first: int, template: Template, tmp_path: Path) -> None:
+def test_no_order_of_calls_loses_or_doubles_a_row(first: int, templates: Templates, tmp_path: Path) -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(first, first + CHUNK):
-        outcomes += run_seed(seed, template, tmp_path / "t").outcomes
+        outcomes += run_seed(seed, templates, tmp_path / "t").outcomes
     print(f"seeds {first} to {first + CHUNK - 1}: {dict(sorted(outcomes.items()))}")
     # Nothing is shown where nobody commits, or nobody is in another's way.
     assert outcomes["upsert committed"] >= CHUNK / 2
@@ -48,12 +49,12 @@ def test_no_order_of_calls_loses_or_doubles_a_row(first: int, template: Template
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS + SOAK_SEEDS, SOAK_CHUNK))
-def test_ten_thousand_orders_of_calls(first: int, template: Template, tmp_path: Path) -> None:
+def test_ten_thousand_orders_of_calls(first: int, templates: Templates, tmp_path: Path) -> None:
     failed: list[tuple[int, BaseException]] = []
     outcomes: Counter[str] = Counter()
     for seed in range(first, first + SOAK_CHUNK):
         try:
-            outcomes += run_seed(seed, template, tmp_path / "t").outcomes
+            outcomes += run_seed(seed, templates, tmp_path / "t").outcomes
         except Exception as error:
             failed.append((seed, error))
             print(f"seed {seed}: {error!r}")
@@ -64,8 +65,8 @@ def test_ten_thousand_orders_of_calls(first: int, template: Template, tmp_path: 
         raise AssertionError(f"seeds that failed: {[seed for seed, _ in failed]}") from failed[0][1]
 
 
-def test_a_seed_gives_the_same_calls_every_time(template: Template, tmp_path: Path) -> None:
-    traces = [run_seed(seed, template, tmp_path / "t").world.trace for seed in (7, 8, 7)]
+def test_a_seed_gives_the_same_calls_every_time(templates: Templates, tmp_path: Path) -> None:
+    traces = [run_seed(seed, templates, tmp_path / "t").world.trace for seed in (7, 8, 7)]
     assert traces[0] == traces[2]
     assert traces[0] != traces[1]
     assert len({line.split(" ")[0].split("/")[0] for line in traces[0]}) > 2, "nobody was interleaved"
