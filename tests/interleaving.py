@@ -39,6 +39,7 @@ from hoodie.io import merge_handle
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
+from tests.output_streams import output_file
 
 __all__ = ["Died", "InterleavedStorage", "Process", "Task", "World", "virtual"]
 
@@ -655,36 +656,10 @@ class InterleavedStorage(LocalStorage):
 
     def open_output_stream(self, path: str) -> pa.NativeFile:
         stream = _call("start", path, lambda: LocalStorage.open_output_stream(self, path))
-        return pa.PythonFile(_Stream(path, stream), mode="w")
+        return output_file(stream, lambda: _call("finish", path, stream.close))
 
 
 def _delete_directory(path: str) -> bool:
     was_there = os.path.isdir(path)
     shutil.rmtree(path, ignore_errors=True)
     return was_there
-
-
-class _Stream:
-    """A data file that is being written; it is whole only after the call that closes it."""
-
-    def __init__(self, path: str, stream: pa.NativeFile) -> None:
-        self._path = path
-        self._stream = stream
-
-    def write(self, data: Any) -> int:
-        self._stream.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def tell(self) -> int:
-        return int(self._stream.tell())
-
-    @property
-    def closed(self) -> bool:
-        return bool(self._stream.closed)
-
-    def close(self) -> None:
-        if not self._stream.closed:
-            _call("finish", self._path, self._stream.close)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
+from tests.output_streams import output_file
 
 T = TypeVar("T")
 
@@ -105,40 +106,17 @@ class FaultyStorage(LocalStorage):
 
     def open_output_stream(self, path: str) -> pa.NativeFile:
         stream = self.faults.step(f"start {path}", lambda: LocalStorage.open_output_stream(self, path), changes=True)
-        return pa.PythonFile(FaultyStream(self.faults, path, stream), mode="w")
+        faults = self.faults
 
+        def end() -> None:
+            # The descriptor is closed in any case, as the operating system does for a dead process.
+            stream.close()
+            faults.step(f"finish {path}", lambda: None, changes=True, tear=cut)
 
-class FaultyStream:
-    """A data file being written; its close is one call to the storage."""
+        def cut() -> None:
+            os.truncate(path, os.path.getsize(path) // 2)
 
-    def __init__(self, faults: Faults, path: str, stream: pa.NativeFile) -> None:
-        self._faults = faults
-        self._path = path
-        self._stream = stream
-
-    def write(self, data: Any) -> int:
-        self._stream.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def tell(self) -> int:
-        return int(self._stream.tell())
-
-    @property
-    def closed(self) -> bool:
-        return bool(self._stream.closed)
-
-    def close(self) -> None:
-        if self._stream.closed:
-            return
-        # The descriptor is closed in any case, as the operating system does for a dead process.
-        self._stream.close()
-        self._faults.step(f"finish {self._path}", lambda: None, changes=True, tear=self._cut)
-
-    def _cut(self) -> None:
-        os.truncate(self._path, os.path.getsize(self._path) // 2)
+        return output_file(stream, end)
 
 
 def run_with_faults(faults: Faults, work: Callable[[], Any]) -> BaseException | None:
