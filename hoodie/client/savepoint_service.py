@@ -132,16 +132,27 @@ class SavepointService:
         service.finish_pending_rollbacks()
         service.refuse_living_writers()
         switch_off_metadata_table(self._config, meta_client)
-        meta_client.reload_active_timeline()
+        cleans = {i.requested_time for i in meta_client.reload_active_timeline().filter_actions(Action.CLEAN)}
         with self._metrics.step("plan the restore"):
             restore_time = RestoreActionExecutor(meta_client).schedule(instant_time)
             try:
                 # From here on nobody begins or completes a write; until here somebody might have, without the lock.
                 transaction.check_held()
+                self._refuse_new_cleans(meta_client, cleans)
             except HoodieException:
                 meta_client.active_timeline.delete_pending(restore_time, Action.RESTORE)
                 raise
         return self._execute(meta_client, restore_time)
+
+    @staticmethod
+    def _refuse_new_cleans(meta_client: HoodieTableMetaClient, known: set[str]) -> None:
+        """A clean looks for a pending restore once it is planned; one that did so too early is seen here."""
+        for clean in meta_client.reload_active_timeline().filter_actions(Action.CLEAN):
+            if clean.requested_time not in known:
+                raise HoodieRestoreException(
+                    f"clean {clean.requested_time} of {meta_client.base_path} began at the same moment, and may delete "
+                    "what the restore goes back to; nothing was restored. Call it again"
+                )
 
     def _execute(self, meta_client: HoodieTableMetaClient, restore_time: str) -> tuple[str, ...]:
         with self._metrics.step("restore"):

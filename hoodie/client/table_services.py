@@ -93,6 +93,8 @@ class TableServices:
                         self._context, self._config.clean, meta_client, may_delete_partitions
                     )
                     instant_time = planner.execute(self._empty_plan, is_forced)
+                    if instant_time is not None:
+                        self._withdraw_beside_a_restore(meta_client, instant_time)
                 self._empty_plan = planner.empty_plan or self._empty_plan
                 planning.count(files=0 if instant_time is None else None)
             if instant_time is not None:
@@ -131,6 +133,15 @@ class TableServices:
         _refuse_pending_restore(meta_client)
         switch_off_metadata_table(self._config, meta_client)
         return meta_client
+
+    def _withdraw_beside_a_restore(self, meta_client: HoodieTableMetaClient, instant_time: str) -> None:
+        """Whoever has no lock, or lost it, may have begun a restore since; of both at least one sees the other."""
+        meta_client.reload_active_timeline()
+        try:
+            _refuse_pending_restore(meta_client)
+        except HoodieCommitException:
+            meta_client.active_timeline.delete_pending(instant_time, Action.CLEAN)
+            raise
 
     def _look_again(self, meta_client: HoodieTableMetaClient) -> None:
         """Others may have changed the table, or have died over a restore of it, while the lock was waited for."""

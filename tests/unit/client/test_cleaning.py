@@ -32,6 +32,8 @@ from hoodie.exception import (
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
+from hoodie.table.action.clean.clean_plan_action_executor import CleanPlanActionExecutor
+from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from tests.hooked_storage import hooked
 from tests.unit.client.services_table import SCHEMA, ServicesTable
@@ -563,6 +565,39 @@ def test_nothing_is_cleaned_or_archived_after_a_restore_that_died_while_the_lock
         pytest.raises(HoodieCommitException, match="nothing is cleaned or archived"),
     ):
         client.archive()
+
+
+def test_of_a_clean_and_a_restore_that_begin_at_once_without_a_lock_none_takes_files_of_the_other(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [table.upsert("a") for _ in range(4)]
+    rows = table.read()
+    schedule, plan = RestoreActionExecutor.schedule, CleanPlanActionExecutor.execute
+
+    def clean_just_before(self: RestoreActionExecutor, instant_time: str) -> str:
+        restore_time = schedule(self, instant_time)
+        # As if the whole clean had gone by after the files were looked at.
+        table.load().active_timeline.delete_pending(restore_time, Action.RESTORE)
+        clean(table, **retain(1))
+        return self._meta_client.active_timeline.create_new_instant_time(Action.RESTORE, b"plan")
+
+    def restore_just_before(self: CleanPlanActionExecutor, *arguments: Any) -> str | None:
+        table.load().active_timeline.create_new_instant_time(Action.RESTORE, b"plan")
+        return plan(self, *arguments)
+
+    with monkeypatch.context() as patched, table.client() as client:
+        patched.setattr(CleanPlanActionExecutor, "execute", restore_just_before)
+        with pytest.raises(HoodieCommitException, match="is pending: nothing is cleaned"):
+            clean(table, **retain(1))
+        assert not table.instants(Action.CLEAN)
+        for file in (table.base_path / ".hoodie").glob("*.restore.*"):
+            file.unlink()
+    with monkeypatch.context() as patched, table.client() as client:
+        patched.setattr(RestoreActionExecutor, "schedule", clean_just_before)
+        with pytest.raises(HoodieRestoreException, match="at the same moment.*nothing was restored. Call it"):
+            client.restore_to_instant(times[1])
+    assert not table.instants(Action.RESTORE)
+    assert table.read() == rows
 
 
 def test_nothing_is_cleaned_while_a_restore_is_pending(table: ServicesTable) -> None:
