@@ -584,7 +584,9 @@ class Scenario:
         if process.was_suspended and isinstance(error, HoodieLockException):
             return error.was_lost
         if isinstance(error, HoodieIOException):
-            return (process.was_suspended or self.has_undoer) and "since the timeline was loaded" in str(error)
+            # Of a commit that was undone, or archived, since its reader looked.
+            is_gone = "since the timeline was loaded" in str(error) or "is missing" in str(error)
+            return (process.was_suspended or self.has_undoer) and is_gone
         return self.has_undoer and isinstance(error, HoodieCommitException) and "restore" in str(error)
 
     def _clean(self, process: Process) -> None:

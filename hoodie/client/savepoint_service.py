@@ -139,6 +139,7 @@ class SavepointService:
                 # From here on nobody begins or completes a write; until here somebody might have, without the lock.
                 transaction.check_held()
                 self._refuse_new_cleans(meta_client, cleans)
+                self._refuse_unplanned(meta_client, restore_time)
             except HoodieException:
                 meta_client.active_timeline.delete_pending(restore_time, Action.RESTORE)
                 raise
@@ -153,6 +154,25 @@ class SavepointService:
                     f"clean {clean.requested_time} of {meta_client.base_path} began at the same moment, and may delete "
                     "what the restore goes back to; nothing was restored. Call it again"
                 )
+
+    def _refuse_unplanned(self, meta_client: HoodieTableMetaClient, restore_time: str) -> None:
+        """Refuse to delete the files of a write that began when the plan was made, and is not in it.
+
+        Whoever begins after this finds the plan, or has a later time and keeps its files.
+        """
+        timeline = meta_client.reload_active_timeline()
+        plan = HoodieRestorePlan.read(timeline, restore_time)
+        known = {instant_time for instant_time, _ in plan.instants_to_rollback}
+        begun = [
+            instant.requested_time
+            for instant in timeline.commits_timeline().after(plan.restored_to)
+            if instant.requested_time < restore_time and instant.requested_time not in known
+        ]
+        if begun:
+            raise HoodieRestoreException(
+                f"{meta_client.base_path} was not restored to {plan.restored_to}: {begun[0]} began while that was "
+                "being planned. Nothing was undone; let its writer finish, and restore again"
+            )
 
     def _execute(self, meta_client: HoodieTableMetaClient, restore_time: str) -> tuple[str, ...]:
         with self._metrics.step("restore"):

@@ -33,6 +33,7 @@ from hoodie.exception import (
     HoodieHeartbeatException,
     HoodieIOException,
     HoodieLockException,
+    HoodieRestoreException,
     HoodieWriteConflictException,
 )
 from tests.hooked_storage import hooked
@@ -727,6 +728,27 @@ def test_a_restore_that_is_planned_after_its_lock_was_lost_is_not_begun(
     check_table(path, model(("a", "x", 2), ("b", "y", 2)))
     other.upsert(rows(("b", "y", 3)))
     client(path).restore_to_instant(first)
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+
+
+def test_a_restore_does_not_take_the_files_of_a_write_that_began_while_it_was_planned(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = HoodieTableMetaClient.load(path).active_timeline.commits_timeline().instants[-1].requested_time
+    other = client(path, BY_HAND)
+    begun: list[tuple[str, Any]] = []
+
+    def begin(name: str, where: str) -> None:
+        if not begun and name == "create" and where.endswith(".restore.requested"):
+            instant_time = other.start_commit()
+            begun.append((instant_time, other.upsert(rows(("c", "z", 2)), instant_time)))
+
+    with client(path) as restoring:
+        with hooked(monkeypatch, begin), pytest.raises(HoodieRestoreException, match="Nothing was undone"):
+            restoring.restore_to_instant(first)
+        assert other.commit(*begun[0])
+        check_table(path, model(("a", "x", 1), ("b", "y", 1), ("c", "z", 2)))
+        restoring.restore_to_instant(first)
     check_table(path, model(("a", "x", 1), ("b", "y", 1)))
 
 
