@@ -76,9 +76,7 @@ def assert_same_outcome(hudi: HudiProcess, folder: Path, payload: str, writes: l
 
 @pytest.mark.parametrize("payload", [DEFAULT_PAYLOAD, LATEST_PAYLOAD])
 @pytest.mark.parametrize("moves", [True, False])
-def test_a_global_index_moves_keys_as_hudi_does(
-    hudi_0_15: HudiProcess, tmp_path: Path, moves: bool, payload: str
-) -> None:
+def test_a_global_index_moves_keys_as_hudi_does(hudi: HudiProcess, tmp_path: Path, moves: bool, payload: str) -> None:
     options = {
         "hoodie.index.type": "GLOBAL_SIMPLE",
         "hoodie.simple.index.update.partition.path": str(moves).lower(),
@@ -105,7 +103,7 @@ def test_a_global_index_moves_keys_as_hudi_does(
         ),
         ("upsert", options, [("a", "north", 8, 4.0), ("c", "north", 5, 4.0)]),
     ]
-    found = assert_same_outcome(hudi_0_15, tmp_path, payload, writes)
+    found = assert_same_outcome(hudi, tmp_path, payload, writes)
     keys = [row[0] for row in found]
     assert sorted(keys) == sorted("abcdefsnm")
 
