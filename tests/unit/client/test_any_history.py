@@ -74,15 +74,17 @@ class RandomHistory:
         """Completed commits that nobody undid, and the rows after each."""
         self.log: list[str] = []
         self.deaths = 0
+        self.is_saved = False
+        """Whether the step goes back to the newest savepoint."""
         self._ts = 0
         choice = self.random.choice
         self.properties: dict[str, Any] = {
             "hoodie.clean.automatic": "false",
             "hoodie.archive.automatic": "false",
             "hoodie.cleaner.policy": choice(["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"]),
-            "hoodie.cleaner.commits.retained": choice([1, 2]),
+            "hoodie.cleaner.commits.retained": choice([1, 2, 6]),
             "hoodie.cleaner.fileversions.retained": choice([1, 2]),
-            "hoodie.keep.min.commits": choice([3, 4]),
+            "hoodie.keep.min.commits": choice([1, 2, 3, 4]),
             "hoodie.keep.max.commits": 5,
             "hoodie.archive.beyond.savepoint": choice(["true", "false"]),
             "hoodie.archive.merge.enable": choice(["true", "false"]),
@@ -133,6 +135,7 @@ class RandomHistory:
                 assert isinstance(error, HoodieRollbackException | HoodieRestoreException | HoodieSavepointException), (
                     error
                 )
+                assert name != "restore" or not self.is_saved, f"the way back to the newest savepoint is gone: {error}"
         seen = self.read()
         if name != "restore":
             assert seen in (before, after)
@@ -148,6 +151,12 @@ class RandomHistory:
         client, model, choice = self.client(), self.model, self.random.choice
         active = self.active()
         target = choice(active) if active else ""
+        saved = [savepoint.requested_time for savepoint in self.timeline().filter_actions(Action.SAVEPOINT)]
+        if saved and choice([True, False]):
+            target = saved[-1]
+        # One that is not completed holds its files, and is no place to go back to; nor is one that is half deleted.
+        completed = self.timeline().filter_actions(Action.SAVEPOINT).filter_completed_instants()
+        self.is_saved = target in active and completed.contains(target) and target == saved[-1]
         match name:
             case "upsert" | "upsert_with_services":
                 rows = self.rows(self.random.randint(1, 3))
@@ -176,8 +185,7 @@ class RandomHistory:
             case "savepoint":
                 return lambda: client.savepoint(target), model
             case "delete_savepoint":
-                saved = self.timeline().filter_actions(Action.SAVEPOINT).instants
-                chosen = choice(saved).requested_time if saved else "20200101000000000"
+                chosen = choice(saved) if saved else "20200101000000000"
                 return lambda: client.delete_savepoint(chosen), model
             case "rollback":
                 undone = self.commits[-2][1] if len(self.commits) > 1 else {}
