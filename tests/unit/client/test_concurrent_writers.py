@@ -11,7 +11,9 @@ import pytest
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, ProgressEvent
 from hoodie.common.table.timeline.instant import Action
-from hoodie.exception import HoodieException, HoodieWriteConflictException
+from hoodie.exception import HoodieCommitException, HoodieException, HoodieWriteConflictException
+from tests.hooked_storage import hooked
+from tests.table_invariants import check_table
 
 
 @pytest.fixture
@@ -66,6 +68,30 @@ def test_what_was_written_before_another_commit_is_not_completed(path: str) -> N
     assert table.reload_active_timeline().save_as_complete(late, Action.COMMIT, metadata.to_json())
     with pytest.raises(HoodieWriteConflictException, match=f"changed .* by {late} while {instant_time}"):
         first.commit(instant_time, result)
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert_overwrite"])
+def test_a_write_that_is_rolled_back_while_it_is_being_completed_is_not_told_to_be_committed(
+    path: str, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """The other writer takes itself for the only one, and this one for dead."""
+    other, undone = client(path), []
+
+    def roll_back(name: str, where: str) -> None:
+        if not undone and name == "create" and where.endswith("commit"):
+            undone.extend(other.rollback_failed_writes())
+
+    with (
+        hooked(monkeypatch, roll_back),
+        pytest.raises(HoodieCommitException, match="was rolled back by another writer in the moment"),
+    ):
+        getattr(client(path), operation)(row("mine"))
+    assert undone
+    assert keys(path) == {"base"}
+    with other:
+        other.upsert(row("other"))
+    assert keys(path) == {"base", "other"}
+    check_table(path)
 
 
 def upsert_in_thread(path: str, key: str, told: list[str], raised: list[str]) -> None:
