@@ -25,6 +25,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import (
     HoodieCommitException,
     HoodieCorruptedDataException,
+    HoodieException,
     HoodieIOException,
     HoodieRestoreException,
     HoodieRollbackException,
@@ -498,6 +499,66 @@ def test_nobody_goes_back_to_files_that_a_clean_is_deleting(
     assert metadata.start_clean_time in refused[0]
     assert table.read() == rows
     assert times[3] in table.files()["x"]
+
+
+@pytest.mark.parametrize("way_back", ["restore", "savepoint", "rollback"])
+def test_a_clean_that_was_planned_before_somebody_went_back_deletes_nothing(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch, way_back: str
+) -> None:
+    times, rows = [], []
+    for _ in range(4):
+        times.append(table.upsert("a"))
+        rows.append(table.read())
+    undone: list[str] = []
+
+    def meanwhile(name: str, path: str) -> None:
+        if name == "create" and path.endswith(".clean.requested") and not undone:
+            undone.append(path)
+            with table.client(**retain(1)) as other:
+                if way_back == "restore":
+                    other.restore_to_instant(times[1])
+                elif way_back == "savepoint":
+                    other.savepoint(times[1])
+                else:
+                    for instant_time in times[:1:-1]:
+                        other.rollback(instant_time)
+
+    with hooked(monkeypatch, meanwhile):
+        assert clean(table, **retain(1)) is None
+    assert undone
+    assert not table.instants(Action.CLEAN)
+    if way_back == "savepoint":
+        assert table.read() == rows[3]
+        with table.client(**retain(1)) as other:
+            other.restore_to_savepoint(times[1])
+    assert table.read() == rows[1]
+
+
+@pytest.mark.parametrize("way_back", ["restore", "rollback"])
+@pytest.mark.parametrize("is_carried_out", [False, True])
+def test_a_way_back_that_was_planned_before_a_clean_is_withdrawn(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch, way_back: str, is_carried_out: bool
+) -> None:
+    times = [table.upsert("a") for _ in range(4)]
+    rows = table.read()
+    cleaned: list[str] = []
+    if not is_carried_out:
+        monkeypatch.setattr(CleanActionExecutor, "execute", lambda self, instant_time: None)
+
+    def meanwhile(name: str, path: str) -> None:
+        if name == "create" and path.endswith(f".{way_back}.requested") and not cleaned:
+            cleaned.append(path)
+            clean(table, **VERSIONS, **{"hoodie.cleaner.fileversions.retained": 1})
+
+    with hooked(monkeypatch, meanwhile), table.client() as client, pytest.raises(HoodieException, match="clean"):
+        if way_back == "restore":
+            client.restore_to_instant(times[1])
+        else:
+            client.rollback(times[3])
+    assert cleaned
+    assert not table.instants(Action.RESTORE)
+    assert not table.instants(Action.ROLLBACK)
+    assert table.read() == rows
 
 
 def test_a_way_back_waits_for_the_clean_of_its_own_client(

@@ -13,6 +13,7 @@ from hoodie.avro.clean_metadata import HoodieActionInstant, HoodieCleanerPlan, H
 from hoodie.avro.timeline_metadata import encode
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.clean_config import HoodieCleanConfig
 from hoodie.table.action.clean.base_clean_action_executor import BaseCleanActionExecutor
@@ -62,13 +63,14 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
             is_forced: Whether it is due though there are too few commits after the last one.
 
         Returns:
-            The clean's instant time; None when nothing is due or nothing goes. Then nothing was written.
+            The clean's instant time; None when nothing is due, nothing goes, or somebody went back to older versions
+            meanwhile. Then no plan is left.
 
         Raises:
             HoodieCorruptedDataException: What holds files cannot be read.
             HoodieIOException: Storage failed.
         """
-        planner = self._planner
+        planner, before = self._planner, self._meta_client.active_timeline
         if not is_forced and planner.commits_since_last_clean < self._clean.max_commits:
             return None
         plan = self.plan(last_empty_plan)
@@ -76,7 +78,10 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
             if planner.earliest is not None:
                 self.empty_plan = EmptyPlan(planner.earliest.requested_time, planner.savepoints)
             return None
-        instant_time = self._meta_client.active_timeline.create_new_instant_time(Action.CLEAN, encode(plan))
+        instant_time = before.create_new_instant_time(Action.CLEAN, encode(plan))
+        if self._is_outdated(before):
+            self._meta_client.active_timeline.delete_pending(instant_time, Action.CLEAN)
+            return None
         logger.info(
             "planned clean %s of %s: %d files of %d partitions, readable from %s on",
             instant_time,
@@ -86,6 +91,22 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
             plan.earliest_instant_to_retain.timestamp if plan.earliest_instant_to_retain else "the retained versions",
         )
         return instant_time
+
+    def _is_outdated(self, before: HoodieActiveTimeline) -> bool:
+        """Whether somebody went back to older versions, or saved them, while the plan was made that deletes them.
+
+        Who does that looks for plans of cleans once his own instant can be seen, and this looks for his once the plan
+        can be seen: so one of the two finds the other, also where no lock keeps them apart, or it was lost.
+        """
+        known = _ways_back(before)
+        news = sorted(_ways_back(self._meta_client.reload_active_timeline()) - known)
+        if news:
+            logger.warning(
+                "the clean of %s that was just planned is withdrawn: %s came meanwhile",
+                self._meta_client.base_path,
+                ", ".join(f"{action} {instant_time}" for instant_time, action in news),
+            )
+        return bool(news)
 
     def plan(self, last_empty_plan: EmptyPlan | None = None) -> HoodieCleanerPlan | None:
         """What a clean would delete now; None when the policy keeps everything.
@@ -126,3 +147,9 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
             ),
             extra_metadata={SAVEPOINTED_TIMESTAMPS: ",".join(planner.savepoints)} if planner.savepoints else {},
         )
+
+
+def _ways_back(timeline: HoodieActiveTimeline) -> set[tuple[str, Action]]:
+    """Instants that need older versions; a pending restore stops a clean anyhow, and loudly."""
+    found = timeline.filter_actions(Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT)
+    return {(i.requested_time, i.action) for i in found if i.action is not Action.RESTORE or i.is_completed}

@@ -70,9 +70,19 @@ class RollbackActionExecutor:
         Raises:
             HoodieRollbackException: The instant is completed and cannot be undone any more.
         """
-        if instant.state is State.COMPLETED:
+        if instant.state is not State.COMPLETED:
+            return self._plan(instant)
+        self._check_completed(instant)
+        rollback_time = self._plan(instant)
+        timeline = self._meta_client.reload_active_timeline()
+        self._listed.clear()
+        try:
+            # A clean may have been planned meanwhile. One that is planned from now on sees the rollback.
             self._check_completed(instant)
-        return self._plan(instant)
+        except HoodieRollbackException:
+            timeline.delete_pending(rollback_time, Action.ROLLBACK)
+            raise
+        return rollback_time
 
     def schedule_late(self, instant: HoodieInstant, is_empty: bool) -> str:
         """Write the plan for a commit that its writer completed too late, beside others that are newer perhaps.
