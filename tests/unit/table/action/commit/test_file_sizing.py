@@ -74,11 +74,11 @@ def sizes(path: str) -> dict[str, list[int]]:
     return found
 
 
-def assert_sized(path: str, maximum: int = MAXIMUM, limit: int | None = None) -> None:
-    """The guarantee, for partitions of three times the maximum."""
+def assert_sized(path: str, maximum: int = MAXIMUM, limit: int | None = None, record_bytes: int = 0) -> None:
+    """The guarantee, for partitions of three times the maximum; a record is not divided."""
     limit = maximum * 100 // 120 if limit is None else limit
     for found in sizes(path).values():
-        assert all(size <= 1.1 * maximum for size in found), [size / maximum for size in found]
+        assert all(size <= 1.1 * maximum + record_bytes for size in found), [size / maximum for size in found]
         if sum(found) >= 3 * maximum:
             assert sum(size < limit for size in found) <= 1, [size / maximum for size in found]
 
@@ -97,7 +97,7 @@ encodings = st.tuples(
 )
 
 
-@settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @example([("insert", 1_500_000, 10, True, "p"), ("upsert", 1_500_000, 3000, False, "p")], MAXIMUM, DEFAULTS)
 @example([("upsert", 1_500_000, 3000, False, "p"), ("insert", 1_000_000, 10, False, "p")], MAXIMUM, DEFAULTS)
 @example([("insert", 1_450_000, 150, False, "p"), ("insert", 1_450_000, 151, True, "p")], MAXIMUM, DEFAULTS)
@@ -120,7 +120,7 @@ def test_any_sequence_of_inserts_of_any_records_leaves_files_of_the_right_size(
                 keys = np.arange(next_key, next_key + count)
                 next_key += count
                 getattr(client, operation)(rows(keys, record, compressible, part, seed=number))
-                assert_sized(path, maximum)
+                assert_sized(path, maximum, record_bytes=record)
         read = hoodie.read_table(path, columns=["id"])
         assert sorted(read["id"].to_pylist()) == [f"k{key:09d}" for key in range(next_key)]
 
