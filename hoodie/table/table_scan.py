@@ -16,14 +16,18 @@ import pyarrow.dataset as ds
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
+from hoodie.avro.clean_metadata import HoodieCleanerPlan
+from hoodie.avro.timeline_metadata import decode
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
-from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.config.clean_config import CleaningPolicy
 from hoodie.exception import (
     HoodieConfigException,
+    HoodieException,
     HoodieIOException,
     HoodieNotSupportedException,
     HoodieSchemaException,
@@ -48,6 +52,7 @@ logger = logging.getLogger(__name__)
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
 _QUERY_TYPES = ("snapshot", "read_optimized")
 _DELETING_ACTIONS = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
+_POLICIES_OF_COMMITS = (CleaningPolicy.KEEP_LATEST_COMMITS, CleaningPolicy.KEEP_LATEST_BY_HOURS)
 _MAX_PLANS = 10
 _UNKNOWN_FIELD = re.compile(r"No match for FieldRef\.(?:Name\((?P<name>.*?)\)|Nested\((?P<path>.*?)\)) in ")
 
@@ -130,16 +135,18 @@ def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieT
 
     Partitions are listed some time after the timeline. When a clean has deleted the slices of that timeline in between,
     those file groups look as if they were not there yet, and their rows would silently be missing. So it is looked
-    at the timeline once more: one listing for each read.
+    at the timeline once more: one listing for each read. What a clean leaves to readers of older commits is no reason
+    to list again.
 
     Hudi has no such check.
 
     Args:
         load: Opens the table.
-        plan: Lists what is to be read; called again with the table opened anew when files were deleted meanwhile.
+        plan: Lists what is to be read; called again with the table opened anew when files that it needs may have been
+            deleted meanwhile.
 
     Raises:
-        HoodieIOException: Files were deleted each time.
+        HoodieIOException: They may have been each time.
         HoodieException: What opening and planning raise.
     """
     for _ in range(_MAX_PLANS):
@@ -148,10 +155,10 @@ def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieT
         try:
             result = plan(meta_client)
         except HoodieIOException:
-            if not _were_files_deleted_since(before):
+            if not _has_changed(before):
                 raise
         else:
-            if not _were_files_deleted_since(before):
+            if not _may_lack_files(before):
                 return result
         logger.info("files of %s were deleted while it was listed; listing it again", meta_client.base_path)
     raise HoodieIOException(
@@ -160,14 +167,59 @@ def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieT
     )
 
 
-def _were_files_deleted_since(before: HoodieActiveTimeline) -> bool:
+def _may_lack_files(before: HoodieActiveTimeline) -> bool:
+    """Whether what was listed since may lack files that readers of a timeline need.
+
+    Beside cleans after each commit this must be rare, or a table that takes long to list could never be read: what a
+    clean retains is enough for all who know of the commits that are older than the first one it retains.
+    """
+    after = before.reload()
+    if before.first_instant != after.first_instant:
+        return True
+    known, completed = _completed_writes(before), _completed_writes(after)
+    if known - completed:
+        # Rolled back: this is so before the first file of such a commit is deleted.
+        return True
+    # A clean that was planned before the timeline was listed leaves all that the timeline needs.
+    begun = _deletions(after) - _deletions(before)
+    cleans = [time for time, action in begun if action is Action.CLEAN]
+    if len(cleans) < len(begun):
+        return bool(cleans) or any(action is Action.RESTORE for _, action in begun)
+    new = min(completed - known, default=None)
+    return new is not None and not all(_retains(after, time, new) for time in cleans)
+
+
+def _has_changed(before: HoodieActiveTimeline) -> bool:
     """Whether instants that delete files came, went on or were archived."""
     after = before.reload()
-    return _deletions(before) != _deletions(after) or before.first_instant != after.first_instant
+    actions = (before.filter_actions(*_DELETING_ACTIONS), after.filter_actions(*_DELETING_ACTIONS))
+    return actions[0].instants != actions[1].instants or before.first_instant != after.first_instant
 
 
-def _deletions(timeline: HoodieActiveTimeline) -> frozenset[HoodieInstant]:
-    return frozenset(timeline.filter_actions(*_DELETING_ACTIONS))
+def _completed_writes(timeline: HoodieActiveTimeline) -> set[str]:
+    return {instant.requested_time for instant in timeline.commits_timeline().filter_completed_instants()}
+
+
+def _deletions(timeline: HoodieActiveTimeline) -> set[tuple[str, Action]]:
+    """Times and actions of instants that delete files; a clean that is requested only has not begun to."""
+    found = timeline.filter_actions(*_DELETING_ACTIONS)
+    return {
+        (i.requested_time, i.action) for i in found if i.action is not Action.CLEAN or i.state is not State.REQUESTED
+    }
+
+
+def _retains(timeline: HoodieActiveTimeline, clean_time: str, instant_time: str) -> bool:
+    """Whether a clean keeps what readers need who know of no write from an instant on."""
+    requested = HoodieInstant(clean_time, Action.CLEAN, State.REQUESTED)
+    try:
+        plan: HoodieCleanerPlan = decode(
+            timeline.read_details(requested), HoodieCleanerPlan, timeline.path_of(requested)
+        )
+    except HoodieException as error:
+        logger.info("what a clean retains is not known: %s", error)
+        return False
+    earliest = plan.earliest_instant_to_retain
+    return plan.policy in _POLICIES_OF_COMMITS and earliest is not None and "" < earliest.timestamp <= instant_time
 
 
 def _scan(meta_client: HoodieTableMetaClient, columns: Sequence[str] | None, filters: Filters) -> pa.RecordBatchReader:

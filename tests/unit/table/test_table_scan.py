@@ -12,6 +12,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
     HoodieConfigException,
     HoodieIOException,
@@ -84,22 +85,24 @@ def test_an_unknown_column_in_a_filter_is_named_with_the_columns_there_are(base_
 # --- files that are deleted while a read is planned -----------------------------------------------------------------
 
 
-def retaining_one(path: str) -> HoodieLocalWriteClient:
+def retaining(path: str, commits: int) -> HoodieLocalWriteClient:
     properties = {
-        "hoodie.cleaner.commits.retained": 1,
+        "hoodie.cleaner.commits.retained": commits,
         "hoodie.archive.automatic": "false",
     }
     return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
 
 
-def meanwhile(path: str, work: Callable[[HoodieLocalWriteClient], object], times: int = 1) -> Hook:
+def meanwhile(
+    path: str, work: Callable[[HoodieLocalWriteClient], object], times: int = 1, retained_commits: int = 1
+) -> Hook:
     """Work that is done just before a partition is listed, the first times that one is."""
     left = [times]
 
     def hook(name: str, listed: str) -> None:
         if name in ("list", "walk") and left[0] and Path(listed).name == "x":
             left[0] -= 1
-            with retaining_one(path) as client:
+            with retaining(path, retained_commits) as client:
                 work(client)
 
     return hook
@@ -144,3 +147,56 @@ def test_a_table_that_is_cleaned_each_time_it_is_listed_is_not_read(
         pytest.raises(HoodieIOException, match="cleaned or rolled back each of the 10 times"),
     ):
         hoodie.read_table(path)
+
+
+def test_a_table_that_takes_as_long_to_list_as_two_cleaned_commits_is_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(pa.table({"k": ["a"], "p": ["x"], "v": [1]}), path, record_key_fields="k", partition_fields="p")
+    listings: list[int] = []
+
+    def cleans() -> int:
+        return len(HoodieTableMetaClient.load(path).active_timeline.filter_actions(Action.CLEAN))
+
+    def overwrite(client: HoodieLocalWriteClient) -> None:
+        listings.append(cleans())
+        overwrite_twice(client)
+
+    with retaining(path, 2) as client:
+        for value in (5, 6, 7):
+            client.upsert(pa.table({"k": ["a"], "p": ["x"], "v": [value]}))
+    with hooked(monkeypatch, meanwhile(path, overwrite, times=100, retained_commits=2)):
+        assert hoodie.read_table(path, columns="v")["v"].to_pylist() == [7]
+    assert len(listings) == 1
+    assert cleans() > listings[0]
+
+
+def test_a_version_that_a_late_commit_hid_from_a_clean_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(pa.table({"k": ["a"], "p": ["x"], "v": [1]}), path, record_key_fields="k", partition_fields="p")
+    several = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.cleaner.policy.failed.writes": "LAZY",
+        "hoodie.cleaner.commits.retained": 2,
+        "hoodie.auto.commit": "false",
+        "hoodie.write.lock.provider": "InProcessLockProvider",
+    }
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, several)) as late:
+        instant_time = late.start_commit()
+        result = late.upsert(pa.table({"k": ["a"], "p": ["x"], "v": [2]}), instant_time)
+        with HoodieLocalWriteClient(
+            HoodieWriteConfig.from_properties(path, {**several, "hoodie.auto.commit": "true"})
+        ) as other:
+            for _ in range(3):
+                other.upsert(pa.table({"k": ["b"], "p": ["y"], "v": [3]}))
+
+            def commit_and_clean(_: HoodieLocalWriteClient) -> None:
+                late.commit(instant_time, result)
+                other.clean()
+
+            with hooked(monkeypatch, meanwhile(path, commit_and_clean)):
+                found = hoodie.read_table(path, columns=["k", "v"])
+    assert dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True)) == {"a": 2, "b": 3}
