@@ -25,7 +25,6 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import (
     HoodieCommitException,
-    HoodieException,
     HoodieHeartbeatException,
     HoodieIOException,
     HoodieRollbackException,
@@ -317,9 +316,9 @@ class RollbackService:
         executor = RollbackActionExecutor(self._meta_client, self._config.write.rollback_using_markers)
         with self._metrics.step("roll back", instant.requested_time):
             with self._metrics.step("plan the rollback"):
-                rollback_time = executor.schedule(instant)
-                if transaction is not None:
-                    self._withdraw_if_lost(transaction, rollback_time)
+                # A plan that was made while others could commit is none; from now on nobody commits what it undoes.
+                check = () if transaction is None else (transaction.check_held,)
+                rollback_time = executor.schedule(instant, *check)
             with self._metrics.step("delete the files") as step:
                 metadata = executor.execute(rollback_time, was_pending=instant.state is not State.COMPLETED)
                 step.count(files=metadata.total_files_deleted)
@@ -327,14 +326,6 @@ class RollbackService:
             self._meta_client.storage.delete_leftovers(
                 join(self._meta_client.base_path, partition_path), LEFTOVER_AGE_MS
             )
-
-    def _withdraw_if_lost(self, transaction: Transaction, rollback_time: str) -> None:
-        """A plan that was made while others could commit is none; from now on nobody commits what it undoes."""
-        try:
-            transaction.check_held()
-        except HoodieException:
-            self._meta_client.active_timeline.delete_pending(rollback_time, Action.ROLLBACK)
-            raise
 
     def refuse_living_writers(self) -> None:
         """Fail when a pending write's heartbeat is fresh.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
+from collections.abc import Callable
 
 import attrs
 
@@ -29,7 +30,7 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
+from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieRollbackException
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.planned_instant import check_planned_instant
@@ -38,6 +39,10 @@ from hoodie.table.table_state import last_versions
 __all__ = ["RollbackActionExecutor"]
 
 logger = logging.getLogger(__name__)
+
+
+def _no_check() -> None:
+    pass
 
 
 class RollbackActionExecutor:
@@ -58,11 +63,12 @@ class RollbackActionExecutor:
         self._storage = meta_client.storage
         self._listed: dict[str, dict[str, set[str]]] = {}
 
-    def schedule(self, instant: HoodieInstant) -> str:
+    def schedule(self, instant: HoodieInstant, check: Callable[[], None] = _no_check) -> str:
         """Write the plan.
 
         Args:
             instant: A pending instant, or the newest completed one.
+            check: Called once others can see the plan; what it raises withdraws it.
 
         Returns:
             The rollback's own instant time.
@@ -70,16 +76,18 @@ class RollbackActionExecutor:
         Raises:
             HoodieRollbackException: The instant is completed and cannot be undone any more.
         """
-        if instant.state is not State.COMPLETED:
-            return self._plan(instant)
-        self._check_completed(instant)
+        is_completed = instant.state is State.COMPLETED
+        if is_completed:
+            self._check_completed(instant)
         rollback_time = self._plan(instant)
         timeline = self._meta_client.reload_active_timeline()
-        self._listed.clear()
         try:
-            # A clean may have been planned meanwhile. One that is planned from now on sees the rollback.
-            self._check_completed(instant)
-        except HoodieRollbackException:
+            check()
+            if is_completed:
+                # A clean may have been planned meanwhile. One that is planned from now on sees the rollback.
+                self._listed.clear()
+                self._check_completed(instant)
+        except HoodieException:
             timeline.delete_pending(rollback_time, Action.ROLLBACK)
             raise
         return rollback_time
