@@ -222,9 +222,19 @@ class Committer:
 
     def _was_undone(self, meta_client: HoodieTableMetaClient, instant: HoodieInstant) -> bool:
         """Whether another writer that takes itself for the only one rolled an instant back while it was completed."""
-        rollbacks = meta_client.active_timeline.filter_actions(Action.ROLLBACK)
-        if not len(rollbacks.after(instant.requested_time)):
+        timeline = meta_client.active_timeline
+        if not len(timeline.filter_actions(Action.ROLLBACK).after(instant.requested_time)):
             return False
+        found = timeline.find(instant.requested_time, instant.action)
+        if found is not None and found.is_completed and meta_client.storage.exists(timeline.path_of(instant)):
+            # Rollbacks of others are left to whoever makes them: what becomes of them is no failure of this commit.
+            try:
+                undone = being_rolled_back(timeline)
+            except HoodieException as error:
+                logger.warning("after instant %s was completed: %s", instant.requested_time, error)
+                return False
+            if instant.requested_time not in undone:
+                return False
         return RollbackService(meta_client, self._config, self._metrics, self._transactions).was_undone(instant)
 
     def _look_again(

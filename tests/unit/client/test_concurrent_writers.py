@@ -94,6 +94,22 @@ def test_a_write_that_is_rolled_back_while_it_is_being_completed_is_not_told_to_
     check_table(path)
 
 
+def test_a_broken_rollback_of_another_writer_does_not_make_a_commit_look_failed(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came in the moment in which the commit was completed: told to have failed, its caller would write again."""
+    broken = Path(path, ".hoodie", "29991231235959999.rollback.requested")
+
+    def leave_broken(name: str, where: str) -> None:
+        if name == "create" and where.endswith(".commit"):
+            broken.touch()
+
+    with hooked(monkeypatch, leave_broken), client(path) as c:
+        assert c.upsert(row("mine")).is_committed
+    assert broken.exists()
+    assert keys(path) == {"base", "mine"}
+
+
 def upsert_in_thread(path: str, key: str, told: list[str], raised: list[str]) -> None:
     try:
         with client(path) as c:

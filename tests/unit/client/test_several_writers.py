@@ -561,6 +561,36 @@ def test_a_lost_lock_stops_the_commit(path: str) -> None:
     check_table(path, model(("a", "x", 3), ("b", "y", 1)))
 
 
+class FailingLockProvider(InProcessLockProvider):
+    """Fails with errors of its own service once the commit is completed."""
+
+    has_failed = is_over = False
+
+    def is_held(self) -> bool:
+        meta_path = f"{self.configuration.base_path}/.hoodie"
+        if not self.is_over and len([name for name in os.listdir(meta_path) if name.endswith(".commit")]) > 1:
+            self.has_failed = self.is_over = True
+            raise ConnectionResetError("the service is gone")
+        return super().is_held()
+
+    def unlock(self) -> None:
+        super().unlock()
+        if self.has_failed:
+            raise ConnectionResetError("the service is gone")
+
+
+def test_a_provider_that_fails_after_the_commit_does_not_make_it_look_failed(path: str) -> None:
+    with client(path, OCC) as failing:
+        meta_client = HoodieTableMetaClient.load(path)
+        provider = FailingLockProvider(LockConfiguration(path, "t", meta_client.storage, failing.config.lock))
+        failing._transactions._manager(meta_client)._provider = provider
+        assert failing.upsert(rows(("a", "x", 2))).is_committed
+        assert provider.has_failed
+        provider.has_failed = False
+    assert len(HoodieTableMetaClient.load(path).active_timeline.filter_actions(Action.ROLLBACK)) == 0
+    check_table(path, model(("a", "x", 2), ("b", "y", 1)))
+
+
 def test_a_lock_that_is_deleted_under_a_writer_stops_the_commit(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def meanwhile(name: str, where: str) -> None:
         if name == "status" and where.endswith(".inflight") and os.path.exists(f"{path}/.hoodie/lock"):

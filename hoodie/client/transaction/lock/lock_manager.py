@@ -137,7 +137,7 @@ class LockManager:
         """Whether the lock was not lost until now; False also where its service does not tell."""
         try:
             return self.provider.is_held()
-        except HoodieException as error:
+        except Exception as error:  # The commit is completed: no provider, of users' own perhaps, makes it look failed.
             logger.warning("whether %s is held could not be found out: %s", self.provider.name, error)
             return False
 
@@ -145,7 +145,7 @@ class LockManager:
         """Give the lock back; a failure is logged, for the lock expires and what was done under it stands."""
         try:
             self.provider.unlock()
-        except HoodieException as error:
+        except Exception as error:  # As in is_held.
             logger.warning("giving back %s failed, it expires by itself: %s", self.provider.name, error)
 
     def close(self) -> None:
