@@ -44,6 +44,7 @@ PARTS = ("table", "input", "cores", "files")
 TABLE_FACTORS = (1, 4, 16)
 INPUT_FACTORS = (1, 2, 4, 8)
 FILES_OF_UNIT = 4
+LEAST_UNIT_ROWS = 20_000
 MOST_TIME, MOST_MEMORY, LEAST_SPEEDUP = 1.15, 1.10, 1.7
 MOST_PLANNING_SECONDS, MOST_PLANNING_BYTES = 3.0, 300 << 20
 
@@ -334,6 +335,8 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.unit_rows < LEAST_UNIT_ROWS:
+        parser.error(f"--unit-rows {arguments.unit_rows}: a unit takes {LEAST_UNIT_ROWS:,} rows at least")
     if arguments.child:
         kind, *rest = arguments.child
         print(json.dumps(CHILDREN[kind](*rest)))
