@@ -174,11 +174,10 @@ def _may_lack_files(before: HoodieActiveTimeline) -> bool:
     clean retains is enough for all who know of the commits that are older than the first one it retains.
     """
     after = before.reload()
-    if before.first_instant != after.first_instant:
-        return True
     known, completed = _completed_writes(before), _completed_writes(after)
-    if known - completed:
-        # Rolled back: this is so before the first file of such a commit is deleted.
+    first = min(completed, default="")
+    if any(time >= first for time in known - completed):
+        # Rolled back: this is so before the first file of such a commit is deleted. Older ones were archived.
         return True
     # A clean that was planned before the timeline was listed leaves all that the timeline needs.
     begun = _deletions(after) - _deletions(before)

@@ -172,6 +172,31 @@ def test_a_table_that_takes_as_long_to_list_as_two_cleaned_commits_is_listed_onc
     assert cleans() > listings[0]
 
 
+def test_a_table_whose_commits_are_archived_while_it_is_listed_is_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(pa.table({"k": ["a"], "p": ["x"], "v": [1]}), path, record_key_fields="k", partition_fields="p")
+    archived: list[int] = []
+
+    def write_and_archive(_: HoodieLocalWriteClient) -> None:
+        properties = {
+            "hoodie.clean.automatic": "false",
+            "hoodie.cleaner.commits.retained": 1,
+            "hoodie.keep.min.commits": 2,
+            "hoodie.keep.max.commits": 3,
+        }
+        with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties)) as client:
+            for value in (2, 3, 4, 5):
+                client.upsert(pa.table({"k": ["a"], "p": ["x"], "v": [value]}))
+        archived.append(len(HoodieTableMetaClient.load(path).archived_timeline))
+
+    with hooked(monkeypatch, meanwhile(path, write_and_archive, times=100)):
+        assert hoodie.read_table(path, columns="v")["v"].to_pylist() == [1]
+    assert len(archived) == 1
+    assert archived[0] > 0
+
+
 def test_a_version_that_a_late_commit_hid_from_a_clean_is_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
