@@ -11,7 +11,7 @@ import pytest
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, ProgressEvent
 from hoodie.common.table.timeline.instant import Action
-from hoodie.exception import HoodieCommitException, HoodieException, HoodieWriteConflictException
+from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException, HoodieWriteConflictException
 from tests.hooked_storage import hooked
 from tests.table_invariants import check_table
 
@@ -108,6 +108,28 @@ def test_a_broken_rollback_of_another_writer_does_not_make_a_commit_look_failed(
         assert c.upsert(row("mine")).is_committed
     assert broken.exists()
     assert keys(path) == {"base", "mine"}
+
+
+def test_a_rollback_whose_second_look_fails_leaves_no_plan_to_others(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would carry it out without looking."""
+    planned = []
+
+    def fail_after_planning(name: str, where: str) -> None:
+        if name == "create" and where.endswith(".rollback.requested"):
+            planned.append(where)
+        elif planned and name == "read" and where.endswith(".commit"):
+            raise HoodieIOException("storage failed")
+
+    with client(path) as c:
+        newest = c.upsert(row("mine")).instant_time
+        with hooked(monkeypatch, fail_after_planning), pytest.raises(HoodieIOException, match="storage failed"):
+            c.rollback(newest)
+        assert planned
+        assert not len(HoodieTableMetaClient.load(path).active_timeline.filter_actions(Action.ROLLBACK))
+        assert c.upsert(row("next")).is_committed
+    assert keys(path) == {"base", "mine", "next"}
 
 
 def upsert_in_thread(path: str, key: str, told: list[str], raised: list[str]) -> None:
