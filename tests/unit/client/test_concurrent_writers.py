@@ -10,6 +10,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, ProgressEvent
+from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackPlan, encode
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException, HoodieWriteConflictException
 from tests.hooked_storage import hooked
@@ -94,19 +95,22 @@ def test_a_write_that_is_rolled_back_while_it_is_being_completed_is_not_told_to_
     check_table(path)
 
 
-def test_a_broken_rollback_of_another_writer_does_not_make_a_commit_look_failed(
-    path: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_broken", [True, False])
+def test_a_rollback_by_another_writer_does_not_make_a_commit_look_failed(
+    path: str, monkeypatch: pytest.MonkeyPatch, is_broken: bool
 ) -> None:
     """It came in the moment in which the commit was completed: told to have failed, its caller would write again."""
-    broken = Path(path, ".hoodie", "29991231235959999.rollback.requested")
+    meta_path = Path(path, ".hoodie")
+    plan = HoodieRollbackPlan(HoodieInstantInfo("20200101000000000", "commit"), ())
+    planned = meta_path / "29991231235959999.rollback.requested"
 
-    def leave_broken(name: str, where: str) -> None:
+    def leave_planned(name: str, where: str) -> None:
         if name == "create" and where.endswith(".commit"):
-            broken.touch()
+            planned.write_bytes(b"" if is_broken else encode(plan))
 
-    with hooked(monkeypatch, leave_broken), client(path) as c:
+    with hooked(monkeypatch, leave_planned), client(path) as c:
         assert c.upsert(row("mine")).is_committed
-    assert broken.exists()
+    assert [found.name for found in meta_path.glob("*rollback*")] == [planned.name]
     assert keys(path) == {"base", "mine"}
 
 
