@@ -501,6 +501,37 @@ def test_nobody_goes_back_to_files_that_a_clean_is_deleting(
     assert times[3] in table.files()["x"]
 
 
+def test_a_clean_goes_on_after_a_restore_and_nobody_counts_on_its_files(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The restore needs none of the files that are being deleted; to undo the commit it went back to needs one."""
+    times = [table.upsert("a") for _ in range(4)]
+    rows = table.read()
+    table.upsert("a")
+    delete = CleanActionExecutor._delete
+    refused: list[str] = []
+
+    def beside_another(self: CleanActionExecutor, files: dict[str, list[str]]) -> dict[str, set[str]]:
+        with table.client() as other:
+            other.restore_to_instant(times[3])
+            with pytest.raises(HoodieRollbackException, match="is being cleaned: clean .*is pending") as e:
+                other.rollback(times[3])
+            refused.append(str(e.value))
+        return delete(self, files)
+
+    monkeypatch.setattr(CleanActionExecutor, "_delete", beside_another)
+    metadata = clean(table, **retain(1))
+    assert metadata is not None
+    assert metadata.start_clean_time in refused[0]
+    assert table.files() == {"x": {times[3]}}
+    assert table.read() == rows
+    assert [i.state for i in table.instants(Action.CLEAN)] == [State.COMPLETED]
+    monkeypatch.undo()
+    newest = [table.upsert("a") for _ in range(2)]
+    clean(table, **retain(1))
+    assert table.files() == {"x": set(newest)}
+
+
 @pytest.mark.parametrize("way_back", ["restore", "savepoint", "rollback"])
 def test_a_clean_that_was_planned_before_somebody_went_back_deletes_nothing(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch, way_back: str

@@ -31,7 +31,6 @@ __all__ = ["HoodieRestorePlan", "RestoreActionExecutor", "pending_restore"]
 logger = logging.getLogger(__name__)
 
 _UNDONE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.COMPACTION})
-_FORGOTTEN_ACTIONS = frozenset({Action.ROLLBACK, Action.CLEAN})
 
 
 @attrs.frozen
@@ -170,7 +169,7 @@ class RestoreActionExecutor:
         # Of instants that were archived, or that nothing of the timeline explains.
         for leftovers in files.values():
             self._delete(leftovers)
-        self._forget_services(plan.restored_to, restore_time)
+        self._forget_rollbacks(plan.restored_to, restore_time)
         content = encode_record(
             "HoodieRestoreMetadata",
             {
@@ -248,16 +247,15 @@ class RestoreActionExecutor:
             for path in paths:
                 self._storage.delete_file(path)
 
-    def _forget_services(self, restored_to: str, restore_time: str) -> None:
-        """Rollbacks of what is gone, and cleans that were planned for versions which are gone."""
+    def _forget_rollbacks(self, restored_to: str, restore_time: str) -> None:
+        """Rollbacks of what is gone. A pending clean stays, for whoever carries it out may be alive, and going on: the
+        next one that goes back to its files must find it.
+        """
         timeline = self._meta_client.active_timeline
-        for instant in timeline.after(restored_to):
-            if instant.requested_time >= restore_time or instant.action not in _FORGOTTEN_ACTIONS:
-                continue
-            if instant.is_completed and instant.action is Action.CLEAN:
-                continue
-            timeline.revert_completed_to_inflight(instant.requested_time, instant.action)
-            timeline.delete_pending(instant.requested_time, instant.action)
+        for instant in timeline.filter_actions(Action.ROLLBACK).after(restored_to):
+            if instant.requested_time < restore_time:
+                timeline.revert_completed_to_inflight(instant.requested_time, instant.action)
+                timeline.delete_pending(instant.requested_time, instant.action)
 
 
 def _info(instant_time: str, action: Action) -> dict[str, str]:
