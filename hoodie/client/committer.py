@@ -459,6 +459,12 @@ class Committer:
             )
             if rolled_back:
                 return subject + "it was rolled back. Start a new one with start_commit() and write again"
+            restored = timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(instant_time)
+            if restored.last_instant is not None:
+                return subject + (
+                    f"restore {restored.last_instant.requested_time} undid it, if it was started. Start a new one with "
+                    "start_commit() and write again"
+                )
             return subject + "it was never started. Start one with start_commit()"
         if instant.state is State.COMPLETED:
             return subject + "it is completed already"

@@ -12,6 +12,7 @@ from hoodie.client.rollback_service import RollbackService
 from hoodie.client.timeline_archiver import HoodieTimelineArchiver
 from hoodie.client.transaction.transaction_manager import Transaction, TransactionManager
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.write_config import HoodieWriteConfig
@@ -138,29 +139,31 @@ class SavepointService:
             try:
                 # From here on nobody begins or completes a write; until here somebody might have, without the lock.
                 transaction.check_held()
-                self._refuse_new_cleans(meta_client, cleans)
-                self._refuse_unplanned(meta_client, restore_time)
+                timeline = meta_client.reload_active_timeline()
+                self._refuse_new_cleans(timeline, cleans, meta_client.base_path)
+                self._refuse_unplanned(timeline, restore_time, meta_client.base_path)
+                service.refuse_living_writers(before=restore_time)
             except HoodieException:
                 meta_client.active_timeline.delete_pending(restore_time, Action.RESTORE)
                 raise
         return self._execute(meta_client, restore_time)
 
     @staticmethod
-    def _refuse_new_cleans(meta_client: HoodieTableMetaClient, known: set[str]) -> None:
+    def _refuse_new_cleans(timeline: HoodieActiveTimeline, known: set[str], base_path: str) -> None:
         """A clean looks for a pending restore once it is planned; one that did so too early is seen here."""
-        for clean in meta_client.reload_active_timeline().filter_actions(Action.CLEAN):
+        for clean in timeline.filter_actions(Action.CLEAN):
             if clean.requested_time not in known:
                 raise HoodieRestoreException(
-                    f"clean {clean.requested_time} of {meta_client.base_path} began at the same moment, and may delete "
-                    "what the restore goes back to; nothing was restored. Call it again"
+                    f"clean {clean.requested_time} of {base_path} began at the same moment, and may delete what the "
+                    "restore goes back to; nothing was restored. Call it again"
                 )
 
-    def _refuse_unplanned(self, meta_client: HoodieTableMetaClient, restore_time: str) -> None:
+    @staticmethod
+    def _refuse_unplanned(timeline: HoodieActiveTimeline, restore_time: str, base_path: str) -> None:
         """Refuse to delete the files of a write that began when the plan was made, and is not in it.
 
         Whoever begins after this finds the plan, or has a later time and keeps its files.
         """
-        timeline = meta_client.reload_active_timeline()
         plan = HoodieRestorePlan.read(timeline, restore_time)
         known = {instant_time for instant_time, _ in plan.instants_to_rollback}
         begun = [
@@ -170,7 +173,7 @@ class SavepointService:
         ]
         if begun:
             raise HoodieRestoreException(
-                f"{meta_client.base_path} was not restored to {plan.restored_to}: {begun[0]} began while that was "
+                f"{base_path} was not restored to {plan.restored_to}: {begun[0]} began while that was "
                 "being planned. Nothing was undone; let its writer finish, and restore again"
             )
 

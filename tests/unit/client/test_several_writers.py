@@ -36,6 +36,7 @@ from hoodie.exception import (
     HoodieRestoreException,
     HoodieWriteConflictException,
 )
+from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from tests.hooked_storage import hooked
 from tests.table_invariants import check_table
 
@@ -578,6 +579,10 @@ class FailingLockProvider(InProcessLockProvider):
         if self.has_failed:
             raise ConnectionResetError("the service is gone")
 
+    def close(self) -> None:
+        super().close()
+        raise ConnectionResetError("the service is gone")
+
 
 def test_a_provider_that_fails_after_the_commit_does_not_make_it_look_failed(path: str) -> None:
     with client(path, OCC) as failing:
@@ -779,6 +784,42 @@ def test_a_restore_does_not_take_the_files_of_a_write_that_began_while_it_was_pl
         assert other.commit(*begun[0])
         check_table(path, model(("a", "x", 1), ("b", "y", 1), ("c", "z", 2)))
         restoring.restore_to_instant(first)
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+
+
+def test_a_restore_does_not_undo_a_write_that_began_right_before_its_plan(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = HoodieTableMetaClient.load(path).active_timeline.commits_timeline().instants[-1].requested_time
+    other = client(path, BY_HAND)
+    begun: list[str] = []
+    plan = RestoreActionExecutor.schedule
+
+    def begin(self: RestoreActionExecutor, instant_time: str) -> str:
+        begun.append(other.start_commit())
+        self._meta_client.reload_active_timeline()
+        return plan(self, instant_time)
+
+    with client(path) as restoring:
+        with monkeypatch.context() as patched:
+            patched.setattr(RestoreActionExecutor, "schedule", begin)
+            with pytest.raises(HoodieHeartbeatException, match=r"is being written"):
+                restoring.restore_to_instant(first)
+        assert ("commit", State.REQUESTED) in timeline(path)
+        assert other.commit(begun[0], other.upsert(rows(("c", "z", 2)), begun[0]))
+        check_table(path, model(("a", "x", 1), ("b", "y", 1), ("c", "z", 2)))
+
+
+def test_who_commits_what_a_restore_undid_is_told_so(path: str) -> None:
+    first = HoodieTableMetaClient.load(path).active_timeline.commits_timeline().instants[-1].requested_time
+    other = client(path, BY_HAND)
+    instant_time = other.start_commit()
+    result = other.upsert(rows(("c", "z", 2)), instant_time)
+    os.unlink(f"{path}/.hoodie/.heartbeat/{instant_time}")
+    with client(path) as restoring:
+        restoring.restore_to_instant(first)
+    with pytest.raises(HoodieCommitException, match=r"cannot be committed: restore \d{17} undid it"):
+        other.commit(instant_time, result)
     check_table(path, model(("a", "x", 1), ("b", "y", 1)))
 
 

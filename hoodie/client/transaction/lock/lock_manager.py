@@ -149,7 +149,10 @@ class LockManager:
             logger.warning("giving back %s failed, it expires by itself: %s", self.provider.name, error)
 
     def close(self) -> None:
-        """Give the lock back, close connections."""
-        if self._provider is not None:
-            self._provider.close()
-            self._provider = None
+        """Give the lock back, close connections; a failure is logged, as by `unlock`."""
+        provider, self._provider = self._provider, None
+        if provider is not None:
+            try:
+                provider.close()
+            except Exception as error:  # As in is_held.
+                logger.warning("closing %s failed, it expires by itself: %s", provider.name, error)
