@@ -8,11 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from hoodie.avro.timeline_metadata import (
-    HoodieRollbackMetadata,
-    HoodieRollbackPlan,
-    decode,
-)
+from hoodie.avro.timeline_metadata import HoodieRollbackMetadata, decode
 from hoodie.client.heartbeat.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
 from hoodie.client.transaction.transaction_manager import Transaction, TransactionManager
 from hoodie.common.table.clustering_plans import is_clustering
@@ -32,6 +28,7 @@ from hoodie.exception import (
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.table.table_state import pending_rollback_plan
 
 __all__ = ["RollbackService"]
 
@@ -295,11 +292,15 @@ class RollbackService:
         """Execute again what a writer planned and did not finish, under its own instant."""
         finished = []
         for rollback in self._meta_client.active_timeline.filter_actions(Action.ROLLBACK).filter_pending():
-            requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
-            timeline = self._meta_client.active_timeline
-            plan: HoodieRollbackPlan = decode(
-                timeline.read_details(requested), HoodieRollbackPlan, timeline.path_of(requested)
-            )
+            plan = pending_rollback_plan(self._meta_client.active_timeline, rollback)
+            if plan is None:
+                logger.warning(
+                    "rollback %s of %s is given up: whoever planned it died over its plan, and nothing of it was done",
+                    rollback.requested_time,
+                    self._meta_client.base_path,
+                )
+                self._meta_client.active_timeline.delete_pending(rollback.requested_time, Action.ROLLBACK)
+                continue
             info = plan.instant_to_rollback
             if info is not None and Action(info.action) not in INGESTION_ACTIONS:
                 continue
@@ -327,14 +328,17 @@ class RollbackService:
                 join(self._meta_client.base_path, partition_path), LEFTOVER_AGE_MS
             )
 
-    def refuse_living_writers(self) -> None:
+    def refuse_living_writers(self, before: str | None = None) -> None:
         """Fail when a pending write's heartbeat is fresh.
+
+        Args:
+            before: Instants that are not older than this time are nobody's business; None for none of them.
 
         Raises:
             HoodieHeartbeatException: Its writer is alive.
         """
         for instant in self._meta_client.active_timeline.filter_pending():
-            if instant.action in INGESTION_ACTIONS:
+            if instant.action in INGESTION_ACTIONS and (before is None or instant.requested_time < before):
                 self._check_heartbeat(instant)
 
     def _check_nothing_follows(self, instant: HoodieInstant) -> None:

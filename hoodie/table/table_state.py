@@ -17,10 +17,40 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.storage.storage_path import join
 
-__all__ = ["being_rolled_back", "completed_writes_after", "files_at", "last_versions", "missing_at"]
+__all__ = [
+    "being_rolled_back",
+    "completed_writes_after",
+    "files_at",
+    "last_versions",
+    "missing_at",
+    "pending_rollback_plan",
+]
 
 FileGroups = set[tuple[str, str]]
 """Of (partition path, file id)."""
+
+
+def pending_rollback_plan(timeline: HoodieActiveTimeline, rollback: HoodieInstant) -> HoodieRollbackPlan | None:
+    """What a pending rollback is to delete.
+
+    Args:
+        timeline: Of the table, freshly loaded.
+        rollback: Of its pending rollbacks.
+
+    Returns:
+        The plan; None for a rollback that is requested by an empty file: Hudi makes its files before it fills them, and
+        its writer died in between. Nothing is deleted before a rollback is inflight, so nothing of it was done.
+
+    Raises:
+        HoodieCorruptedDataException: The plan is damaged; it is named.
+        HoodieIOException: Storage failed, or the rollback has ended since.
+    """
+    requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
+    content = timeline.read_details(requested)
+    if not content and rollback.is_requested:
+        return None
+    plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, timeline.path_of(requested))
+    return plan
 
 
 def being_rolled_back(timeline: HoodieActiveTimeline) -> set[str]:
@@ -35,10 +65,8 @@ def being_rolled_back(timeline: HoodieActiveTimeline) -> set[str]:
     """
     found = set()
     for rollback in timeline.filter_actions(Action.ROLLBACK).filter_pending():
-        requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
-        content, path = timeline.read_details(requested), timeline.path_of(requested)
-        plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, path)
-        if plan.instant_to_rollback is not None:
+        plan = pending_rollback_plan(timeline, rollback)
+        if plan is not None and plan.instant_to_rollback is not None:
             found.add(plan.instant_to_rollback.commit_time)
     return found
 

@@ -216,6 +216,27 @@ def test_a_damaged_plan_of_a_rollback_stops_writers_by_name(with_failed_write: t
     assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD)
 
 
+@pytest.mark.parametrize("several", [False, True], ids=["one_writer", "several_writers"])
+def test_a_rollback_whose_planner_died_over_its_file_is_given_up(
+    with_failed_write: tuple[Path, str], caplog: pytest.LogCaptureFixture, several: bool
+) -> None:
+    """Hudi makes files before it fills them."""
+    base_path, instant_time = with_failed_write
+    plan = base_path / ".hoodie" / f"{int(instant_time) + 1}.rollback.requested"
+    plan.touch()
+    properties = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "InProcessLockProvider",
+    }
+    with client(base_path, **(properties if several else {})) as c:
+        c.upsert(rows(LATER))
+        c.clean()
+    assert not plan.exists()
+    assert f"rollback {int(instant_time) + 1} of {base_path} is given up" in caplog.text
+    assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD, LATER)
+    assert not [file.name for file in base_path.rglob("*.parquet") if instant_time in file.name]
+
+
 @pytest.mark.parametrize("how", ["empty", "half", "missing"])
 def test_damaged_table_properties_are_refused_by_name(base_path: Path, how: str) -> None:
     file = base_path / ".hoodie" / "hoodie.properties"
