@@ -42,6 +42,8 @@ __all__ = ["GROUPS", "HoodieWriteConfig"]
 
 logger = logging.getLogger(__name__)
 
+_FAILED_WRITES = {"hoodie.cleaner.policy.failed.writes", "hoodie.clean.failed.writes.policy"}
+
 GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
     {
         "write": HoodieWriteOptions,
@@ -165,6 +167,13 @@ class HoodieWriteConfig:
             count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
             lines = "".join(f"\n  - {problem}" for problem in problems)
             raise HoodieConfigException(f"Configuration of the table at {base_path!r}, {count}:{lines}")
+        if config.write.failed_writes is not config.write.failed_writes_policy and _FAILED_WRITES & given.keys():
+            logger.warning(
+                "hoodie.cleaner.policy.failed.writes = %s is for one writer at a time; with "
+                "hoodie.write.concurrency.mode = %s it is LAZY",
+                config.write.failed_writes_policy,
+                config.write.concurrency_mode,
+            )
         if ignored:
             logger.info("These properties change nothing in hoodie and are ignored: %s", ", ".join(sorted(ignored)))
         return config

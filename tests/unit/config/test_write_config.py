@@ -114,6 +114,21 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
     assert "s3cr3t" not in line
 
 
+@pytest.mark.parametrize("name", ["hoodie.cleaner.policy.failed.writes", "hoodie.clean.failed.writes.policy"])
+def test_a_policy_that_several_writers_cannot_have_is_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    several = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "InProcessLockProvider",
+    }
+    for properties in (several, {name: "EAGER"}, {**several, name: "LAZY"}):
+        HoodieWriteConfig.from_properties("/t", properties)
+    assert not caplog.records
+    config = HoodieWriteConfig.from_properties("/t", {**several, name: "EAGER"})
+    assert config.write.failed_writes is FailedWritesPolicy.LAZY
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "failed.writes = EAGER is for one writer at a time" in line
+
+
 def test_nothing_is_logged_when_nothing_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         from_properties(hoodie__auto__commit=False)
