@@ -289,6 +289,8 @@ class Oracle:
         """What they have planned to take back; others finish that when they die."""
         self.is_restoring = False
         """Whether commits are being undone one after the other: versions between may have been cleaned."""
+        self.restores = 0
+        """How many were begun."""
         self.is_spoilt = False
         """Whether a writer was told that its commit and others' cannot both be had."""
         self.unsettled: str | None = None
@@ -324,6 +326,7 @@ class Oracle:
             self.may_undo.add(plan.instant_to_rollback.commit_time)
         if path.endswith((".restore", ".restore.requested")) and name in ("create", "delete"):
             self.is_restoring = path.endswith(".requested") and name == "create"
+            self.restores += self.is_restoring
             if path.endswith(".restore") and self.unsettled is None:
                 self.check(f"{path} by {task.name}")
         found = COMPLETED.search(path)
@@ -655,13 +658,15 @@ class Scenario:
     def _read(self, process: Process) -> None:
         for _ in range(3):
             first, undone = len(self.model.versions) - 1, len(self.model.undone)
+            is_restored = self._watch_restores()
             try:
                 found = read_all(self.base_path)
             except (HoodieException, FileNotFoundError) as error:
-                assert self._is_disturbed(undone) or self._may_miss_files(first), f"a reader failed: {error!r}"
+                is_undone = is_restored() or len(self.model.undone) > undone
+                assert is_undone or self._may_miss_files(first), f"a reader failed: {error!r}"
                 self.outcomes["read files that were cleaned"] += 1
             else:
-                assert self._is_disturbed(undone) or found in self.model.versions[first:], f"{found} was never there"
+                assert is_restored() or found in self.model.versions[first:], f"{found} was never there"
                 self.outcomes["read"] += 1
             self.world.sleep(self.random.choice([0, 10, 200]))
 
@@ -670,22 +675,29 @@ class Scenario:
         since = list(self.model.operations)[max(first - 2 * len(self.model.undone), 0) :]
         return len(since) >= self.retained or any(time < self.oracle.earliest for time in since)
 
-    def _is_disturbed(self, undone: int) -> bool:
-        """Whether commits were taken back while somebody read, or one may be."""
-        return len(self.model.undone) > undone or self.has_undoer or self.oracle.unsettled is not None
+    def _watch_restores(self) -> Callable[[], bool]:
+        """A question: whether versions between may have been read, a restore being under way at some time since now.
+
+        So it is beside a commit that may be taken back, for its writer stood still.
+        """
+        oracle = self.oracle
+        was_restoring, restores = oracle.is_restoring, oracle.restores
+        return lambda: was_restoring or oracle.restores > restores or oracle.unsettled is not None
 
     def _read_pinned(self, process: Process) -> None:
         pinned = max(self.model.operations)
         for _ in range(3):
             before, undone = self.model.as_of(pinned), len(self.model.undone)
+            is_restored = self._watch_restores()
             try:
                 found = self.oracle.read_at(HoodieTableMetaClient.load(self.base_path), pinned)
             except (HoodieException, FileNotFoundError):
-                if pinned >= self.oracle.earliest and not self._is_disturbed(undone):
+                is_undone = is_restored() or len(self.model.undone) > undone
+                if pinned >= self.oracle.earliest and not is_undone:
                     raise
                 self.outcomes["pinned instant was cleaned"] += 1
                 return
-            if pinned >= self.oracle.earliest and not self._is_disturbed(undone):
+            if pinned >= self.oracle.earliest and not is_restored():
                 assert found in (before, self.model.as_of(pinned)), f"as of {pinned}"
             self.outcomes["read a pinned instant"] += 1
             self.world.sleep(self.random.choice([10, 200, 1000]))
