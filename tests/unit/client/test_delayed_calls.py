@@ -36,7 +36,7 @@ from tests.interleaved_writers import (
     MINUTE_MS,
     Operation,
     Oracle,
-    Template,
+    Templates,
     check_end,
     make_template,
     new_client,
@@ -76,10 +76,11 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Template]:
-    """A table to begin with; while it is there, time and threads are those of the worlds."""
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Templates]:
+    """Tables to begin with; while they are there, time and threads are those of the worlds."""
     with pytest.MonkeyPatch.context() as monkeypatch, virtual(monkeypatch):
-        yield make_template(tmp_path_factory.mktemp("template") / "t")
+        folder = tmp_path_factory.mktemp("templates")
+        yield {index_type: make_template(folder / index_type, index_type) for index_type in ("SIMPLE", "BUCKET")}
 
 
 # --- what is done -----------------------------------------------------------------------------------------------------
@@ -142,8 +143,17 @@ FIRST: dict[str, Work] = {
     "restore": restores,
     "savepoint": makes_savepoint,
 }
+MOVING: dict[str, Work] = {
+    "upsert that moves": writes(
+        Operation("upsert", {("y", "k0"): 10, ("z", "k3"): 10, ("x", "n"): 10}, is_global=True)
+    ),
+    "delete elsewhere": writes(Operation("delete", {}, keys=(("y", "k0"), ("x", "k5")), is_global=True)),
+}
+"""With a global index."""
+RIVAL_THAT_MOVES = Operation("upsert", {("z", "k0"): 20, ("x", "k1"): 20, ("y", "new"): 20}, is_global=True)
 SECOND: dict[str, list[Work]] = {
     "writes and cleans": [writes(RIVAL), serves("clean"), serves("archive")],
+    "moves and cleans": [writes(RIVAL_THAT_MOVES), serves("clean"), serves("archive")],
     "cleans and writes": [serves("clean"), writes(RIVAL)],
     "undoes and writes": [rolls_back_the_newest, writes(RIVAL)],
     "restores": [restores],
@@ -153,18 +163,21 @@ SECOND: dict[str, list[Work]] = {
 class Run:
     """One of them stands still at one call."""
 
-    def __init__(self, template: Template, folder: Path, lock: str, first: str, second: str) -> None:
+    def __init__(
+        self, templates: Templates, folder: Path, lock: str, first: str, second: str, index_type: str = "SIMPLE"
+    ) -> None:
+        template = templates["BUCKET" if index_type == "BUCKET" else "SIMPLE"]
         self.base_path = str(folder)
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(template.folder, folder)
         self.world = World(1, self.base_path, switching=0, step_ms=1, now_ms=template.now_ms)
         self.model = template.model.copy()
         self.oracle = Oracle(self.world, self.base_path, self.model, retained=1)
-        self.properties = {**SERVICES_BY_HAND, **LOCKS[lock]}
+        self.properties = {**SERVICES_BY_HAND, **LOCKS[lock], "hoodie.index.type": index_type}
         self.outcomes: Counter[str] = Counter()
         self.needs_failed_write = first == "rollback of a failed write"
         self.is_by_hand = first == "upsert of a started instant"
-        self._first, self._second = FIRST[first], SECOND[second]
+        self._first, self._second = {**FIRST, **MOVING}[first], SECOND[second]
 
     def run(self, process: Process) -> None:
         with self.oracle.watching():
@@ -252,16 +265,17 @@ class Sweep:
     second: str
     lock: str
     only_call: bool = False
+    index_type: str = "SIMPLE"
 
-    def run(self, template: Template, folder: Path, sample: int | None) -> Counter[str]:
+    def run(self, templates: Templates, folder: Path, sample: int | None) -> Counter[str]:
         """Let it stand still before each call, and after each that changes something.
 
         Args:
-            template: The table.
+            templates: The tables.
             folder: Where copies of it are made.
             sample: At how many calls, besides the one that completes what it does; None for all.
         """
-        healthy = Run(template, folder, self.lock, self.first, self.second)
+        healthy = Run(templates, folder, self.lock, self.first, self.second, self.index_type)
         counted = Process("first", only_call=self.only_call)
         healthy.run(counted)
         calls = _calls_of(healthy.world, counted.name)
@@ -277,7 +291,7 @@ class Sweep:
             process = Process(
                 "first", suspended_at=number, suspended_ms=DELAY_MS, suspended_after=after, only_call=self.only_call
             )
-            run = Run(template, folder, self.lock, self.first, self.second)
+            run = Run(templates, folder, self.lock, self.first, self.second, self.index_type)
             try:
                 run.run(process)
                 assert process.was_suspended
@@ -304,15 +318,24 @@ SWEEPS = [
         Sweep(first, "writes and cleans", "file_that_expires", only_call=True)
         for first in ("upsert", "clean", "archive")
     ),
+    *(
+        Sweep(first, "writes and cleans", "file_that_expires", index_type="BUCKET")
+        for first in ("upsert", "insert overwrite", "delete")
+    ),
+    *(
+        Sweep(first, "moves and cleans", "file_that_expires", index_type=index_type)
+        for first in MOVING
+        for index_type in ("GLOBAL_SIMPLE", "GLOBAL_BLOOM")
+    ),
 ]
 
 
 @pytest.mark.parametrize("sweep", [*SWEEPS[: len(FIRST)], *SWEEPS[len(FIRST) :: 2]], ids=str)
-def test_a_process_that_stands_still_at_some_calls(sweep: Sweep, template: Template, tmp_path: Path) -> None:
-    sweep.run(template, tmp_path / "t", 1 if sweep.second == "writes and cleans" else 0)
+def test_a_process_that_stands_still_at_some_calls(sweep: Sweep, templates: Templates, tmp_path: Path) -> None:
+    sweep.run(templates, tmp_path / "t", 1 if sweep.second == "writes and cleans" else 0)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("sweep", SWEEPS, ids=str)
-def test_a_process_that_stands_still_at_any_call(sweep: Sweep, template: Template, tmp_path: Path) -> None:
-    sweep.run(template, tmp_path / "t", None)
+def test_a_process_that_stands_still_at_any_call(sweep: Sweep, templates: Templates, tmp_path: Path) -> None:
+    sweep.run(templates, tmp_path / "t", None)
