@@ -22,6 +22,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import attrs
@@ -49,6 +50,8 @@ logger = logging.getLogger(__name__)
 
 _TOKEN = "hoodietoken"
 """Name of the metadata entry of a conditional put. Letters only: Azure takes identifiers, and S3 changes case."""
+_DELETING_THREADS = 16
+"""Of one call, where the store takes one key at a time."""
 
 
 @attrs.frozen(eq=False)
@@ -196,6 +199,11 @@ class ObjectStorage(HoodieStorage):
         self._delete_keys(keys, path)
         return True
 
+    def delete_files(self, paths: Iterable[str]) -> None:
+        """Delete many files; see `HoodieStorage.delete_files`."""
+        keys = [self._key(name) for path in paths for name in (path, _checksum_sibling(path))]
+        self._delete_keys(keys, self.base_path)
+
     def delete_directory(self, path: str) -> bool:
         """Delete all below a directory; see `HoodieStorage.delete_directory`.
 
@@ -271,10 +279,19 @@ class ObjectStorage(HoodieStorage):
         return found
 
     def _delete_keys(self, keys: list[str], path: str) -> None:
-        # S3 takes a thousand keys in one request.
+        # S3 takes a thousand keys in one request; elsewhere a missing one would stop the others.
         groups: list[list[str] | str] = [keys] if self.base_path.startswith("s3://") else list(keys)
-        for group in groups if keys else []:
+
+        def delete(group: list[str] | str) -> None:
             self._calls.call("Deleting", path, _deleting(group), missing_is_done=True)
+
+        if len(groups) <= 2:
+            for group in groups if keys else []:
+                delete(group)
+            return
+        with ThreadPoolExecutor(min(_DELETING_THREADS, len(groups)), thread_name_prefix="hoodie-delete") as pool:
+            for _ in pool.map(delete, groups):
+                pass
 
     def _refuse_file(self, path: str) -> None:
         raise HoodieIOException(f"Listing {path} failed: it is a file")

@@ -8,6 +8,7 @@ splits them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
 import attrs
 import pyarrow as pa
@@ -98,6 +99,18 @@ class HoodieStorage(ABC):
     @abstractmethod
     def delete_file(self, path: str) -> bool:
         """Delete a file and its ``.<name>.crc`` sibling. False when it was not there (not an error)."""
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        """Delete many files, in as few calls as the storage allows; those that are not there are no error.
+
+        Args:
+            paths: Of files; whether one is a directory need not be found out.
+
+        Raises:
+            HoodieIOException: Storage failed; others of them may be deleted.
+        """
+        for path in paths:
+            self.delete_file(path)
 
     @abstractmethod
     def delete_directory(self, path: str) -> bool:

@@ -214,6 +214,16 @@ class StorageContract:
         assert storage.delete_directory(join(base, "d")) is False
         assert [entry.path for entry in storage.list_files(base)] == [join(base, "dd/3")]
 
+    @pytest.mark.parametrize("count", [0, 1, 2, 40])
+    def test_many_files_are_deleted_whether_they_are_there_or_not(
+        self, storage: HoodieStorage, base: str, count: int
+    ) -> None:
+        names = [f"d/{i:03d}" for i in range(count)]
+        for name in [*names[::2], "d/other"]:
+            storage.create_if_absent(join(base, name), b"x")
+        storage.delete_files(join(base, name) for name in names)
+        assert [status.name for status in storage.list_files(base)] == ["other"]
+
     def test_file_and_directory_are_not_deleted_for_each_other(self, storage: HoodieStorage, base: str) -> None:
         storage.create_if_absent(join(base, "d/file"), b"x")
         with pytest.raises(HoodieIOException):

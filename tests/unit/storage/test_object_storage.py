@@ -253,6 +253,17 @@ def test_a_listing_of_three_thousand_files_is_whole(storage: ObjectStorage, base
     assert s3_bucket.list_keys() == []
 
 
+def test_hundreds_of_files_are_deleted_by_few_requests(
+    far: ObjectStorage, storage: ObjectStorage, base: str, s3_bucket: Bucket, s3_proxy: FaultyProxy
+) -> None:
+    for number in range(0, 600, 2):
+        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"lake/table/x/{number}", Body=b"x")
+    far.delete_files(f"{base}/x/{number}" for number in range(600))
+    assert storage.list_files(base) == []
+    # A thousand keys each; every file may have a checksum beside it.
+    assert [request.method for request in s3_proxy.requests] == ["POST", "POST"]
+
+
 def test_directory_markers_of_other_programs_are_not_files(
     storage: ObjectStorage, base: str, s3_bucket: Bucket
 ) -> None:

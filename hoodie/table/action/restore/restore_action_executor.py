@@ -243,9 +243,7 @@ class RestoreActionExecutor:
         return files
 
     def _delete(self, files: dict[str, list[str]]) -> None:
-        for paths in files.values():
-            for path in paths:
-                self._storage.delete_file(path)
+        self._storage.delete_files(path for paths in files.values() for path in paths)
 
     def _forget_rollbacks(self, restored_to: str, restore_time: str) -> None:
         """Rollbacks of what is gone. A pending clean stays, for whoever carries it out may be alive, and going on: the

@@ -184,10 +184,11 @@ class RollbackActionExecutor:
         except HoodieCorruptedDataException as error:
             logger.warning("whether %s left more files could not be found out: %s", instant_time, error)
             return
-        for marker in announced:
-            if marker.io_type is not IOType.APPEND:
-                path = join(self._meta_client.base_path, marker.partition_path, marker.file_name)
-                self._storage.delete_file(path)
+        self._storage.delete_files(
+            join(self._meta_client.base_path, marker.partition_path, marker.file_name)
+            for marker in announced
+            if marker.io_type is not IOType.APPEND
+        )
 
     def _read_plan(self, rollback: HoodieInstant) -> HoodieRollbackPlan:
         """The plan, with paths as storage takes them; all that it names is the table's."""
@@ -215,9 +216,9 @@ class RollbackActionExecutor:
                     f"rollback {rollback_time} of {base_path} undoes log blocks, which hoodie does not do yet: "
                     "finish it with the writer that planned it"
                 )
-            for path in request.files_to_be_deleted:
-                self._storage.delete_file(path)
-                deleted.setdefault(request.partition_path, []).append(path)
+            if request.files_to_be_deleted:
+                deleted.setdefault(request.partition_path, []).extend(request.files_to_be_deleted)
+        self._storage.delete_files(path for paths in deleted.values() for path in paths)
         assert plan.instant_to_rollback is not None
         return HoodieRollbackMetadata(
             start_rollback_time=rollback_time,
