@@ -39,7 +39,7 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
             tail: bytes = stream.read(TAIL_BYTES)
     except FileNotFoundError as error:
         raise HoodieIOException(
-            f"base file {path} is missing; if a cleaner removed it while this was running, load the table again, "
+            f"base file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again, "
             "otherwise restore the file from a copy"
         ) from error
     except OSError as error:

@@ -86,8 +86,8 @@ class HoodieParquetReader:
             self._stream = self._storage.open_input_file(self._path)
         except FileNotFoundError as error:
             raise HoodieIOException(
-                f"base file {self._path} is missing; if a cleaner removed it while this was running, load the table "
-                "again, otherwise restore the file from a copy"
+                f"base file {self._path} is missing; if a clean, rollback or restore removed it meanwhile, load the "
+                "table again, otherwise restore the file from a copy"
             ) from error
         try:
             with self._translated():

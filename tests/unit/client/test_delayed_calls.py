@@ -226,7 +226,7 @@ class Run:
                 if isinstance(error, HoodieLockException):
                     assert error.was_lost, error
                 if isinstance(error, HoodieIOException):
-                    assert "since the timeline was loaded" in str(error), error
+                    assert "since the timeline was loaded" in str(error) or "is missing" in str(error), error
                 self.outcomes[f"{process.name} {type(error).__name__}"] += 1
                 self.world.note(f"{process.name} was told: {error}")
             else:
