@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 
 import attrs
 import pyarrow as pa
@@ -73,6 +72,7 @@ class HoodieTableMetaClient:
         self.storage_options = storage_options
         self.table_config = table_config
         self.active_timeline = active_timeline
+        self._archived_timeline: HoodieArchivedTimeline | None = None
         self._loaded_schema: tuple[HoodieActiveTimeline, HoodieTableConfig, str | None] | None = None
 
     @classmethod
@@ -215,7 +215,7 @@ class HoodieTableMetaClient:
         """The table's ``.hoodie`` folder."""
         return storage_path.join(self.base_path, METAFOLDER_NAME)
 
-    @cached_property
+    @property
     def archived_timeline(self) -> HoodieArchivedTimeline:
         """The instants that left the active timeline; read when first asked for, and again after a reload.
 
@@ -223,7 +223,11 @@ class HoodieTableMetaClient:
             HoodieCorruptedDataException: A file of the archive is damaged.
             HoodieIOException: Storage failed.
         """
-        return HoodieArchivedTimeline.load(self.storage, self.meta_path, self.table_config.archive_folder)
+        if self._archived_timeline is None:
+            self._archived_timeline = HoodieArchivedTimeline.load(
+                self.storage, self.meta_path, self.table_config.archive_folder
+            )
+        return self._archived_timeline
 
     def marker_path(self, instant_time: str) -> str:
         """The folder of an instant's markers."""
@@ -240,7 +244,7 @@ class HoodieTableMetaClient:
             HoodieIOException: Storage failed.
         """
         self.active_timeline = _load_active_timeline(self.storage, self.base_path, self.table_config)
-        self.__dict__.pop("archived_timeline", None)
+        self._archived_timeline = None
         return self.active_timeline
 
     def reload_table_config(self) -> HoodieTableConfig:

@@ -132,6 +132,7 @@ class CleanPlanner:
         self._timeline = meta_client.active_timeline
         self._files = FileSystemBackedTableMetadata(meta_client.storage, meta_client.base_path)
         self._metadata: dict[str, HoodieCommitMetadata] = {}
+        self._last_clean: tuple[HoodieCleanMetadata | None] | None = None
 
     @cached_property
     def earliest(self) -> HoodieInstant | None:
@@ -139,10 +140,13 @@ class CleanPlanner:
         timeline = self._timeline
         return earliest_instant_to_retain(timeline, self._clean, timeline.clock(), timeline.timezone)
 
-    @cached_property
+    @property
     def last_clean(self) -> HoodieCleanMetadata | None:
         """What the newest completed clean reports; None when there is none, or it cannot be read."""
-        return read_last_clean(self._timeline)
+        # No cached_property: until Python 3.12 its lock is that of all instances, and this reads the storage.
+        if self._last_clean is None:
+            self._last_clean = (read_last_clean(self._timeline),)
+        return self._last_clean[0]
 
     @cached_property
     def savepoints(self) -> tuple[str, ...]:
