@@ -135,8 +135,10 @@ class TableServices:
         return meta_client
 
     def _withdraw_beside_a_restore(self, meta_client: HoodieTableMetaClient, instant_time: str) -> None:
-        """Whoever has no lock, or lost it, may have begun a restore since; of both at least one sees the other."""
-        meta_client.reload_active_timeline()
+        """Whoever has no lock, or lost it, may have begun a restore since; of both at least one sees the other.
+
+        The timeline was listed after the plan was written.
+        """
         try:
             _refuse_pending_restore(meta_client)
         except HoodieCommitException:
