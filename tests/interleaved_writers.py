@@ -363,7 +363,8 @@ class Oracle:
         operation.is_told = True
         if self.unsettled is not None and self.unsettled == operation.committed_at:
             self.unsettled = None
-            self.check(f"after {operation} was looked at again")
+            with self.world.silently():
+                self.check(f"after {operation} was looked at again")
 
     def check(self, what: str, is_thorough: bool = False) -> None:
         """The newest rows, and with `is_thorough` those of every instant that is retained."""
