@@ -34,9 +34,11 @@ from hoodie.exception import (
     HoodieIOException,
     HoodieLockException,
     HoodieRestoreException,
+    HoodieRollbackException,
     HoodieWriteConflictException,
 )
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
+from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from tests.hooked_storage import hooked
 from tests.table_invariants import check_table
 
@@ -808,6 +810,31 @@ def test_a_restore_does_not_undo_a_write_that_began_right_before_its_plan(
         assert ("commit", State.REQUESTED) in timeline(path)
         assert other.commit(begun[0], other.upsert(rows(("c", "z", 2)), begun[0]))
         check_table(path, model(("a", "x", 1), ("b", "y", 1), ("c", "z", 2)))
+
+
+def test_a_write_that_goes_on_while_its_markers_are_looked_for_is_not_taken_for_a_lost_commit(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = client(path, BY_HAND)
+    instant_time = other.start_commit()
+    other.upsert(rows(("a", "x", 2)), instant_time)
+    os.unlink(f"{path}/.hoodie/.heartbeat/{instant_time}")
+    markers, elsewhere = f"{path}/.hoodie/.temp/{instant_time}", f"{path}/../markers"
+    os.rename(markers, elsewhere)
+    with pytest.raises(HoodieRollbackException, match="files have no markers"):
+        client(path).clean()
+    listed = RollbackActionExecutor._listed_files_of
+
+    def later(self: RollbackActionExecutor, wanted: str) -> Any:
+        if not os.path.exists(markers):
+            os.rename(elsewhere, markers)
+        return listed(self, wanted)
+
+    monkeypatch.setattr(RollbackActionExecutor, "_listed_files_of", later)
+    client(path).clean()
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+    with pytest.raises(HoodieCommitException, match="rolled back"):
+        other.commit(instant_time, other.upsert(rows(("a", "x", 2)), instant_time))
 
 
 def test_who_commits_what_a_restore_undid_is_told_so(path: str) -> None:

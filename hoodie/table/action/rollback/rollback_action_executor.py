@@ -256,7 +256,9 @@ class RollbackActionExecutor:
         markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant.requested_time)
         if instant.state is not State.INFLIGHT or self._storage.exists(markers.folder):
             return []
-        return [path for _, _, _, path in self._listed_files_of(instant.requested_time)]
+        files = [path for _, _, _, path in self._listed_files_of(instant.requested_time)]
+        # A writer that was taken for dead may have gone on since: its markers come before its files.
+        return [] if files and self._storage.exists(markers.folder) else files
 
     def _files_of(self, instant: HoodieInstant) -> list[tuple[str, str, str, str]]:
         """(partition path, file id, base instant, full path) of every base file that the instant wrote."""
