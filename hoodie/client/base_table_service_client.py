@@ -232,6 +232,7 @@ class BaseHoodieTableServiceClient:
         """
         with self._metrics.operation("delete_savepoint"):
             self._measure(None)
+            self._services.wait()
             return self._savepoints().delete_savepoint(instant_time)
 
     def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:

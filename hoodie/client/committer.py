@@ -223,7 +223,8 @@ class Committer:
     def _was_undone(self, meta_client: HoodieTableMetaClient, instant: HoodieInstant) -> bool:
         """Whether another writer that takes itself for the only one rolled an instant back while it was completed."""
         timeline = meta_client.active_timeline
-        if not len(timeline.filter_actions(Action.ROLLBACK).after(instant.requested_time)):
+        ways_back = timeline.filter_actions(Action.ROLLBACK, Action.RESTORE)
+        if not len(ways_back.after(instant.requested_time)):
             return False
         found = timeline.find(instant.requested_time, instant.action)
         if found is not None and found.is_completed and meta_client.storage.exists(timeline.path_of(instant)):

@@ -234,9 +234,13 @@ class RollbackService:
             instant: The instant, in any state.
         """
         self._meta_client.reload_active_timeline()
-        self.finish_pending_rollbacks()
+        self.finish_pending_rollbacks(of_completed=instant.requested_time)
         timeline = self._meta_client.reload_active_timeline()
         found = timeline.find(instant.requested_time, instant.action)
+        archived = self._meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        if (found is None or found.is_completed) and archived.contains(instant.requested_time):
+            # Archived since, or by half.
+            return False
         if found is None or not found.is_completed:
             return True
         inflight = HoodieInstant(instant.requested_time, instant.action, State.INFLIGHT)
@@ -288,8 +292,14 @@ class RollbackService:
             else:
                 logger.info("deleted left-over markers of finished instant %s", instant_time)
 
-    def finish_pending_rollbacks(self) -> list[str]:
-        """Execute again what a writer planned and did not finish, under its own instant."""
+    def finish_pending_rollbacks(self, of_completed: str | None = None) -> list[str]:
+        """Execute again what a writer planned and did not finish, under its own instant.
+
+        One of a pending instant that was completed before anybody began with the rollback is withdrawn.
+
+        Args:
+            of_completed: An instant that is undone all the same, by its own writer, who tells so.
+        """
         finished = []
         for rollback in self._meta_client.active_timeline.filter_actions(Action.ROLLBACK).filter_pending():
             plan = pending_rollback_plan(self._meta_client.active_timeline, rollback)
@@ -307,7 +317,14 @@ class RollbackService:
             logger.warning("finishing rollback %s of %s", rollback.requested_time, self._meta_client.base_path)
             with self._metrics.step("finish a rollback", rollback.requested_time) as step:
                 executor = RollbackActionExecutor(self._meta_client, self._config.write.rollback_using_markers)
-                metadata = executor.execute(rollback.requested_time)
+                is_own = info is not None and info.commit_time == of_completed
+                try:
+                    metadata = executor.execute(rollback.requested_time, is_left_behind=not is_own)
+                except HoodieRollbackException as error:
+                    if self._meta_client.reload_active_timeline().find(rollback.requested_time, Action.ROLLBACK):
+                        raise
+                    logger.warning("%s", error)
+                    continue
                 step.count(files=metadata.total_files_deleted)
             if info is not None:
                 finished.append(info.commit_time)

@@ -74,6 +74,12 @@ class SavepointService:
             meta_client.reload_active_timeline()
             if self._is_beginning(meta_client, instant_time):
                 HoodieTimelineArchiver(self._config, meta_client, transaction.check_held).archive_commit(instant_time)
+            transaction.check_held()
+            # A pending one counts. Whoever archives past it looks for it once what is archived can be seen.
+            meta_client.active_timeline.revert_completed_to_inflight(instant_time, Action.SAVEPOINT)
+            meta_client.reload_active_timeline()
+            if self._is_beginning(meta_client, instant_time):
+                HoodieTimelineArchiver(self._config, meta_client, transaction.check_held).archive_commit(instant_time)
             return delete_savepoint(meta_client, instant_time)
 
     @staticmethod
@@ -121,6 +127,9 @@ class SavepointService:
                     f"{instant_time}"
                 )
             logger.warning("finishing restore %s of %s", pending.requested_time, meta_client.base_path)
+            if pending.is_requested:
+                # Whoever planned it has not looked again, perhaps; nothing was undone yet.
+                self._check_plan(meta_client, transaction, pending.requested_time)
             return self._execute(meta_client, pending.requested_time)
         savepoints = timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants()
         if needs_savepoint and not savepoints.contains(instant_time):
@@ -136,17 +145,39 @@ class SavepointService:
         cleans = {i.requested_time for i in meta_client.reload_active_timeline().filter_actions(Action.CLEAN)}
         with self._metrics.step("plan the restore"):
             restore_time = RestoreActionExecutor(meta_client).schedule(instant_time)
-            try:
-                # From here on nobody begins or completes a write; until here somebody might have, without the lock.
-                transaction.check_held()
-                timeline = meta_client.reload_active_timeline()
-                self._refuse_new_cleans(timeline, cleans, meta_client.base_path)
-                self._refuse_unplanned(timeline, restore_time, meta_client.base_path)
-                service.refuse_living_writers(before=restore_time)
-            except HoodieException:
-                meta_client.active_timeline.delete_pending(restore_time, Action.RESTORE)
-                raise
+            self._check_plan(meta_client, transaction, restore_time, cleans)
         return self._execute(meta_client, restore_time)
+
+    def _check_plan(
+        self,
+        meta_client: HoodieTableMetaClient,
+        transaction: Transaction,
+        restore_time: str,
+        cleans: set[str] | None = None,
+    ) -> None:
+        """Look again once others can see the plan, and withdraw it where it is none any more.
+
+        Args:
+            meta_client: The table.
+            transaction: The lock.
+            restore_time: The restore, requested.
+            cleans: Those that were there before it was planned; None where that is not known.
+        """
+        try:
+            # From here on nobody begins or completes a write; until here somebody might have, without the lock.
+            transaction.check_held()
+            timeline = meta_client.reload_active_timeline()
+            if cleans is not None:
+                self._refuse_new_cleans(timeline, cleans, meta_client.base_path)
+            self._refuse_unplanned(timeline, restore_time, meta_client.base_path)
+            service = RollbackService(meta_client, self._config, self._metrics, self._transactions)
+            service.refuse_living_writers(before=restore_time)
+            RestoreActionExecutor(meta_client).check_possible(
+                HoodieRestorePlan.read(timeline, restore_time).restored_to
+            )
+        except HoodieException:
+            meta_client.active_timeline.withdraw_requested(restore_time, Action.RESTORE)
+            raise
 
     @staticmethod
     def _refuse_new_cleans(timeline: HoodieActiveTimeline, known: set[str], base_path: str) -> None:

@@ -142,7 +142,7 @@ class TableServices:
         try:
             _refuse_pending_restore(meta_client)
         except HoodieCommitException:
-            meta_client.active_timeline.delete_pending(instant_time, Action.CLEAN)
+            meta_client.active_timeline.withdraw_requested(instant_time, Action.CLEAN)
             raise
 
     def _look_again(self, meta_client: HoodieTableMetaClient) -> None:

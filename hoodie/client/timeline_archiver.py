@@ -22,14 +22,15 @@ from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMark
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.archived_entry import encode_archived_entry
-from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieCorruptedDataException, HoodieSavepointException
+from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieSavepointException
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean
+from hoodie.table.table_state import being_rolled_back
 
 __all__ = ["HoodieTimelineArchiver"]
 
@@ -255,8 +256,34 @@ class HoodieTimelineArchiver:
             path = self._archive.append(datums)
             logger.info("archived %d instants of %s to %s", len(instants), self._meta_client.base_path, path)
         self._check()
+        self._refuse_changes(instants)
         self._delete_markers({instant.requested_time for instant in instants})
         self._timeline.delete_archived([state for instant in instants for state in files.get(_key(instant), ())])
+
+    def _refuse_changes(self, instants: list[HoodieInstant]) -> None:
+        """Stop where somebody went back in time, or took away a savepoint that is archived past, since the timeline was
+        listed. Who does that looks at the archive once it can be seen, and this looks once the archive can be seen.
+        """
+        timeline = self._meta_client.reload_active_timeline()
+        before, now = self._timeline, timeline
+        going = {instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS}
+        completed = {i.requested_time for i in now.commits_timeline().filter_completed_instants()}
+        known = {i.requested_time for i in before.filter_actions(Action.RESTORE)}
+        restores = [i.requested_time for i in now.filter_actions(Action.RESTORE) if i.requested_time not in known]
+        gone = before.savepoint_times - now.savepoint_times - going
+        made = now.savepoint_times - before.savepoint_times & going
+        left = completed - going - now.savepoint_times - being_rolled_back(now)
+        reason = None
+        if restores:
+            reason = f"restore {restores[0]} began meanwhile"
+        elif gone or made:
+            reason = f"savepoint {min(gone | made)} was taken away or made meanwhile"
+        elif going and not any(time > max(going) for time in left):
+            reason = "the commits after it were rolled back meanwhile"
+        if reason is not None:
+            raise HoodieCommitException(
+                f"archiving of {self._meta_client.base_path} stops, and leaves the active timeline as it is: {reason}"
+            )
 
     def _files_of(self, instants: Iterable[HoodieInstant]) -> dict[_Key, dict[HoodieInstant, FileStatus]]:
         """Every state of the instants, the first one first, and its file."""

@@ -339,6 +339,38 @@ class HoodieActiveTimeline(HoodieTimeline):
             self.storage.delete_file(self._path(instant_time, action, State.REQUESTED))
         logger.info("Deleted pending %s %s of %s", action, instant_time, self.meta_path)
 
+    def withdraw_requested(self, instant_time: str, action: Action) -> bool:
+        """Take a plan back, unless somebody has begun to carry it out: then it stays, for others must see what goes on.
+
+        Who begins makes the inflight file first, and then looks for the requested one; this goes the other way round.
+
+        Args:
+            instant_time: The instant time.
+            action: What was planned.
+
+        Returns:
+            False when it is being carried out, or has been.
+
+        Raises:
+            HoodieIOException: Storage failed; call again.
+        """
+        requested_path = self._path(instant_time, action, State.REQUESTED)
+        try:
+            content = self.storage.read(requested_path)
+        except FileNotFoundError:
+            return False
+        self.storage.delete_file(requested_path)
+        if any(
+            self.storage.exists(self._path(instant_time, action, state)) for state in (State.INFLIGHT, State.COMPLETED)
+        ):
+            self.storage.create_if_absent(requested_path, content)
+            logger.warning(
+                "%s %s of %s is not withdrawn: it is being carried out", action, instant_time, self.meta_path
+            )
+            return False
+        logger.info("Withdrew %s %s of %s", action, instant_time, self.meta_path)
+        return True
+
     def revert_completed_to_inflight(self, instant_time: str, action: Action) -> None:
         """Make a completed instant pending again, the first step of undoing it; nothing happens to a pending one.
 
@@ -477,7 +509,8 @@ class HoodieActiveTimeline(HoodieTimeline):
         )
         if rival is None:
             return True
-        self.storage.delete_file(self._path(instant_time, action, State.REQUESTED))
+        # A plan that somebody carries out already stays beside the one of the next time.
+        self.withdraw_requested(instant_time, action)
         logger.debug("Gave up %s %s for %s of another writer", action, instant_time, rival)
         return False
 

@@ -80,7 +80,7 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
             return None
         instant_time = before.create_new_instant_time(Action.CLEAN, encode(plan))
         if self._is_outdated(before):
-            self._meta_client.active_timeline.delete_pending(instant_time, Action.CLEAN)
+            self._meta_client.active_timeline.withdraw_requested(instant_time, Action.CLEAN)
             return None
         logger.info(
             "planned clean %s of %s: %d files of %d partitions, readable from %s on",

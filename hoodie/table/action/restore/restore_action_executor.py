@@ -124,6 +124,22 @@ class RestoreActionExecutor:
             HoodieRestoreException: The table cannot be what it was at that instant, a savepoint is newer, or a clean
                 that is pending deletes files of that instant.
         """
+        self.check_possible(instant_time)
+        timeline = self._meta_client.active_timeline
+        undone = [i for i in timeline.after(instant_time) if i.action in _UNDONE_ACTIONS]
+        undone.sort(key=lambda i: (i.is_pending and is_clustering(timeline, i), i.requested_time), reverse=True)
+        plan = HoodieRestorePlan(instant_time, tuple((i.requested_time, i.action) for i in undone))
+        return timeline.create_new_instant_time(Action.RESTORE, plan.encode())
+
+    def check_possible(self, instant_time: str) -> None:
+        """Refuse to restore to what cannot be had any more, or is about to go.
+
+        Args:
+            instant_time: As for `schedule`.
+
+        Raises:
+            HoodieRestoreException: As by `schedule`.
+        """
         timeline = self._meta_client.active_timeline
         where = f"{self._meta_client.base_path} cannot be restored to {instant_time}"
         commits = timeline.commits_timeline().filter_completed_instants()
@@ -138,10 +154,6 @@ class RestoreActionExecutor:
             )
         self._refuse_what_is_going(instant_time, where)
         self._refuse_what_is_gone(instant_time, savepoints.contains(instant_time), where)
-        undone = [i for i in timeline.after(instant_time) if i.action in _UNDONE_ACTIONS]
-        undone.sort(key=lambda i: (i.is_pending and is_clustering(timeline, i), i.requested_time), reverse=True)
-        plan = HoodieRestorePlan(instant_time, tuple((i.requested_time, i.action) for i in undone))
-        return timeline.create_new_instant_time(Action.RESTORE, plan.encode())
 
     def execute(self, restore_time: str) -> tuple[str, ...]:
         """Carry out a plan, from wherever an earlier attempt stopped.
@@ -210,6 +222,11 @@ class RestoreActionExecutor:
                 "later commit; a savepoint keeps files for this"
             )
         archived = self._meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        if archived.contains(instant_time):
+            raise HoodieRestoreException(
+                f"{where}: it is being archived, and without it nothing would tell readers which files count. Restore "
+                "to a later commit"
+            )
         if not is_savepointed and len(archived.after(instant_time)):
             raise HoodieRestoreException(
                 f"{where}: commits after it were archived, so nothing tells whether its files were cleaned. Restore to "

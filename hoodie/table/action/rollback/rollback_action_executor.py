@@ -30,6 +30,7 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieRollbackException
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
@@ -88,7 +89,7 @@ class RollbackActionExecutor:
                 self._listed.clear()
                 self._check_completed(instant)
         except HoodieException:
-            timeline.delete_pending(rollback_time, Action.ROLLBACK)
+            timeline.withdraw_requested(rollback_time, Action.ROLLBACK)
             raise
         return rollback_time
 
@@ -105,9 +106,19 @@ class RollbackActionExecutor:
         Raises:
             HoodieRollbackException: Another commit is built on it, or nothing is left of what it replaced.
         """
-        if not is_empty:
+        if is_empty:
+            return self._plan(instant)
+        self._check_late(instant)
+        rollback_time = self._plan(instant)
+        timeline = self._meta_client.reload_active_timeline()
+        try:
+            # As in `schedule`.
+            self._listed.clear()
             self._check_late(instant)
-        return self._plan(instant)
+        except HoodieException:
+            timeline.withdraw_requested(rollback_time, Action.ROLLBACK)
+            raise
+        return rollback_time
 
     def _plan(self, instant: HoodieInstant) -> str:
         files = self._files_of(instant)
@@ -118,13 +129,16 @@ class RollbackActionExecutor:
         plan = HoodieRollbackPlan(HoodieInstantInfo(instant.requested_time, str(instant.action)), requests)
         return self._meta_client.active_timeline.create_new_instant_time(Action.ROLLBACK, encode(plan))
 
-    def execute(self, rollback_time: str, was_pending: bool = False) -> HoodieRollbackMetadata:
+    def execute(
+        self, rollback_time: str, was_pending: bool = False, is_left_behind: bool = False
+    ) -> HoodieRollbackMetadata:
         """Carry out a plan, from wherever an earlier attempt stopped.
 
         Args:
             rollback_time: Instant time of the requested or inflight rollback.
             was_pending: The instant was pending when the rollback was planned: if its writer has completed it since, it
-                stays, and the rollback is withdrawn.
+                stays, and the rollback is withdrawn, if nobody began to carry it out.
+            is_left_behind: Somebody else planned the rollback; whether the instant was pending is told by the plan.
 
         Raises:
             HoodieRollbackException: There is no such pending rollback, or it undoes what hoodie cannot.
@@ -142,18 +156,33 @@ class RollbackActionExecutor:
         plan = self._read_plan(rollback)
         info = plan.instant_to_rollback
         assert info is not None
-        if rollback.state is State.REQUESTED:
-            timeline.transition_requested_to_inflight(rollback_time, Action.ROLLBACK, b"")
         action = Action(info.action)
         completed = timeline.find(info.commit_time, action)
-        if completed is not None and completed.state is State.COMPLETED:
-            if was_pending:
-                timeline.delete_pending(rollback_time, Action.ROLLBACK)
+        is_completed = completed is not None and completed.state is State.COMPLETED
+        if is_left_behind:
+            # Requests of a commit that was completed name no file groups.
+            was_pending = not plan.rollback_requests or any(request.file_id for request in plan.rollback_requests)
+        if rollback.state is State.REQUESTED:
+            # Its writer may have been told that it is completed before anybody saw the rollback. Once that is inflight
+            # the instant was pending when the rollback could be seen, and its writer, who looks, finds the rollback: it
+            # must not be withdrawn any more.
+            if is_completed and was_pending:
+                timeline.withdraw_requested(rollback_time, Action.ROLLBACK)
                 raise HoodieRollbackException(
                     f"{info.action} {info.commit_time} of {self._meta_client.base_path} was completed by its writer "
                     "while its rollback was being prepared; it stays. "
                     "Another writer is at work: write with one at a time"
                 )
+            if completed is not None and is_completed and is_left_behind:
+                # Whoever planned it may have died before it looked again, at what the table goes back to.
+                try:
+                    self._refuse_the_last_one(completed, f"rollback {rollback_time} of {self._meta_client.base_path}")
+                    self._check_late(completed)
+                except HoodieRollbackException:
+                    timeline.withdraw_requested(rollback_time, Action.ROLLBACK)
+                    raise
+            timeline.transition_requested_to_inflight(rollback_time, Action.ROLLBACK, b"")
+        if is_completed:
             timeline.revert_completed_to_inflight(info.commit_time, action)
         WriteMarkers(self._storage, self._meta_client.meta_path, info.commit_time).close()
         metadata = self._delete_files(rollback_time, plan, started)
@@ -274,15 +303,18 @@ class RollbackActionExecutor:
                 if marker.io_type is IOType.APPEND:
                     raise HoodieRollbackException(
                         f"{instant.requested_time} of {self._meta_client.base_path} appended to log files, which "
-                        "hoodie "
-                        "does not roll back yet: do it with the writer that began it"
+                        "hoodie does not roll back yet: do it with the writer that began it"
                     )
                 name = parse_base_file_name(marker.file_name)
                 file_id = name.file_id if name is not None else ""
                 path = join(self._meta_client.base_path, marker.partition_path, marker.file_name)
                 found.append((marker.partition_path, file_id, instant.requested_time, path))
             return sorted(found, key=lambda entry: entry[3])
-        return self._listed_files_of(instant.requested_time)
+        found = self._listed_files_of(instant.requested_time)
+        if instant.state is State.COMPLETED:
+            # As Hudi has it in plans that were made by listing.
+            return [(partition_path, "", "", path) for partition_path, _, _, path in found]
+        return found
 
     def _listed_files_of(self, instant_time: str) -> list[tuple[str, str, str, str]]:
         metadata = FileSystemBackedTableMetadata(self._storage, self._meta_client.base_path)
@@ -291,7 +323,7 @@ class RollbackActionExecutor:
             for status in metadata.list_files(partition_path):
                 name = parse_base_file_name(status.name)
                 if name is not None and name.instant_time == instant_time:
-                    found.append((partition_path, "", "", status.path))
+                    found.append((partition_path, name.file_id, instant_time, status.path))
         return found
 
     def _check_completed(self, instant: HoodieInstant) -> None:
@@ -344,6 +376,12 @@ class RollbackActionExecutor:
         timeline = self._meta_client.active_timeline
         time_ = instant.requested_time
         where = f"{instant.action} {time_} of {self._meta_client.base_path} cannot be taken back"
+        going: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+        for (path, name), clean_time in files_being_cleaned(timeline).items():
+            base = parse_base_file_name(name)
+            if base is not None:
+                going[path, base.file_id][base.instant_time] = clean_time
+        visible = VisibleInstants.of(timeline)
         if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
             raise HoodieRollbackException(f"{where}: it is savepointed")
         for other in timeline.commits_timeline().filter_completed_instants():
@@ -357,19 +395,27 @@ class RollbackActionExecutor:
                 (path, file_id) for path, ids in metadata.partition_to_replace_file_ids.items() for file_id in ids
             }
         for path, file_id in sorted(changed):
-            if not self._versions(path, file_id) - {time_}:
+            others = self._versions(path, file_id) - {time_}
+            if not others:
                 raise HoodieRollbackException(
                     f"{where}: {file_id} of partition '{path}', which it changed, was cleaned"
+                )
+            newest = max(filter(visible.is_committed, others), default="")
+            if newest in going[path, file_id]:
+                raise HoodieRollbackException(
+                    f"{where}: what was there before of {file_id} of partition '{path}' is being cleaned: "
+                    f"{way_out_of_clean(timeline, going[path, file_id][newest])}"
                 )
 
     def _refuse_the_last_one(self, instant: HoodieInstant, where: str) -> None:
         """Files of archived commits are told by an active commit that is younger: one must be left."""
         timeline = self._meta_client.active_timeline
         completed = timeline.commits_timeline().filter_completed_instants().before(instant.requested_time)
-        left = [commit.requested_time for commit in completed]
+        archived = self._meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        # What is in the archive is active only until its archiver goes on.
+        left = [commit.requested_time for commit in completed if not archived.contains(commit.requested_time)]
         if any(time not in timeline.savepoint_times for time in left):
             return
-        archived = self._meta_client.archived_timeline.commits_timeline().filter_completed_instants()
         if len(archived.after(left[-1] if left else "")):
             raise HoodieRollbackException(
                 f"{where}: commits before it are archived, and without it nothing would tell readers that their files "

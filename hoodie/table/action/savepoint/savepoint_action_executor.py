@@ -17,6 +17,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieException, HoodieSavepointException
 from hoodie.storage.storage_path import join
+from hoodie.table.action.clean.pending_cleans import files_being_cleaned
 from hoodie.table.table_state import files_at, missing_at
 
 __all__ = ["HoodieSavepoint", "SavepointActionExecutor", "delete_savepoint", "savepoints"]
@@ -162,18 +163,23 @@ class SavepointActionExecutor:
             )
 
     def _withdraw_if_cleaned(self, savepoint: HoodieSavepoint, where: str) -> None:
-        """A clean that was planned before the savepoint was seen may have deleted its files since."""
+        """A clean that was planned before the savepoint was seen may have deleted its files since, or be about to."""
         base_path = self._meta_client.base_path
+        # Before files are listed: what a clean deleted that was completed since is not there any more.
+        going = files_being_cleaned(self._meta_client.reload_active_timeline())
+        if self._meta_client.archived_timeline.commits_timeline().contains(savepoint.instant_time):
+            delete_savepoint(self._meta_client, savepoint.instant_time)
+            raise HoodieSavepointException(f"{where}: it is being archived. Savepoint a later commit")
         for partition_path, names in savepoint.files.items():
             listed = {
                 status.name for status in self._meta_client.storage.list_directory(join(base_path, partition_path))
             }
-            gone = [name for name in names if name not in listed]
+            gone = [name for name in names if name not in listed or (partition_path, name) in going]
             if gone:
                 self._meta_client.reload_active_timeline()
                 delete_savepoint(self._meta_client, savepoint.instant_time)
                 raise HoodieSavepointException(
-                    f"{where}: a clean deleted {gone[0]} of partition '{partition_path}' at the same moment; the "
+                    f"{where}: a clean deletes {gone[0]} of partition '{partition_path}' at the same moment; the "
                     "savepoint was taken back. Savepoint a later commit"
                 )
 
