@@ -170,7 +170,7 @@ class BaseHoodieTableServiceClient:
             instant_time: The instant.
 
         Returns:
-            True when it was rolled back, False when there is no such instant.
+            True when it was rolled back, False, with a warning, when there is no such instant in the active timeline.
 
         Raises:
             HoodieRollbackException: It is completed and cannot be undone: there are later ones, a savepoint holds it,
@@ -180,10 +180,16 @@ class BaseHoodieTableServiceClient:
             self._measure(None)
             self._services.wait()
             done = self._rollback_service(load_table(self._config)).rollback(instant_time)
-            call.summary = f"rollback of {instant_time}"
+            call.summary = f"rollback of {instant_time}" if done else f"nothing to roll back: no instant {instant_time}"
         self._forget(instant_time)
         if done:
             self._index.rollback_commit(instant_time)
+        else:
+            logger.warning(
+                "nothing was rolled back: %s has no write %r in its active timeline; history() of its meta client "
+                "lists those that it has. What was archived cannot be rolled back",
+                self._config.base_path, instant_time,
+            )  # fmt: skip
         return done
 
     def rollback_failed_writes(self) -> list[str]:

@@ -255,6 +255,17 @@ def test_fresh_heartbeat_keeps_another_writers_instant(base_path: Path, client: 
         c.upsert(rows(("b", "x", 1, 1.0)))
 
 
+@pytest.mark.parametrize("instant_time", ["20200101000000000", "yesterday"])
+def test_a_rollback_that_finds_no_such_write_says_so(
+    base_path: Path, client: MakeClient, caplog: pytest.LogCaptureFixture, instant_time: str
+) -> None:
+    with client() as c:
+        c.upsert(rows(("a", "x", 1, 1.0)))
+        assert c.rollback(instant_time) is False
+    assert f"nothing was rolled back: {base_path} has no write '{instant_time}' in its active timeline" in caplog.text
+    assert read(base_path) == [("a", "x", 1, 1.0)]
+
+
 def test_rollback_of_the_newest_commit_brings_the_rows_before_it_back(base_path: Path, client: MakeClient) -> None:
     with client() as c:
         first = c.upsert(rows(("a", "x", 1, 1.0)))
