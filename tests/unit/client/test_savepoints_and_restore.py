@@ -236,6 +236,18 @@ def test_a_restore_to_a_savepoint_needs_one(base_path: Path) -> None:
     assert [made.instant_time for made in savepoints(timeline_of(base_path))] == [history[1][0]]
 
 
+def test_what_is_no_commit_is_not_restored(base_path: Path) -> None:
+    with pytest.raises(
+        HoodieRestoreException, match="no completed commit of that time in the active timeline, which has"
+    ):
+        new_client(base_path).restore_to_instant("20200101000000000")
+    history = write_history(base_path)
+    there = f"whose commits are from {history[0][0]} to {history[-1][0]}; what was archived cannot be restored"
+    with pytest.raises(HoodieRestoreException, match=there):
+        new_client(base_path).restore_to_instant("20200101000000000")
+    assert read(base_path) == history[-1][1]
+
+
 def test_rows_of_archived_commits_are_there_when_a_savepoint_is_all_that_is_left(base_path: Path) -> None:
     keep = {"keep_min_commits": 2, "keep_max_commits": 3, "cleaner_commits_retained": 1}
     client = new_client(base_path, **keep, clean_automatic=False, archive_automatic=False)

@@ -144,7 +144,12 @@ class RestoreActionExecutor:
         where = f"{self._meta_client.base_path} cannot be restored to {instant_time}"
         commits = timeline.commits_timeline().filter_completed_instants()
         if not commits.contains(instant_time):
-            raise HoodieRestoreException(f"{where}: there is no completed commit of that time in the active timeline")
+            there = [commit.requested_time for commit in commits]
+            raise HoodieRestoreException(
+                f"{where}: there is no completed commit of that time in the active timeline"
+                + (f", whose commits are from {there[0]} to {there[-1]}" if there else ", which has none")
+                + "; what was archived cannot be restored"
+            )
         savepoints = timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants()
         newer = [savepoint.requested_time for savepoint in savepoints.after(instant_time)]
         if newer:
