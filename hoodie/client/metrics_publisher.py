@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.config.metrics_config import REPORTER_TYPES, HoodieMetricsConfig, parse_labels
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException, HoodieException
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieIOException
 from hoodie.metrics.metrics import StepDuration
 from hoodie.metrics.progress import ProgressEvent
 from hoodie.metrics.reporters import (
@@ -148,6 +148,8 @@ class MetricsPublisher:
             return
         try:
             self._reporter.report(self._gauges())
+        except HoodieIOException as error:
+            logger.warning("the figures of a call could not be reported; the table is as it should be: %s", error)
         except Exception:
             logger.warning("the figures of a call could not be reported; the table is as it should be", exc_info=True)
 
@@ -157,6 +159,8 @@ class MetricsPublisher:
             return
         try:
             self._reporter.close()
+        except HoodieIOException as error:
+            logger.warning("the reporter of metrics could not be closed: %s", error)
         except Exception:
             logger.warning("the reporter of metrics could not be closed", exc_info=True)
 

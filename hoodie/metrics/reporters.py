@@ -9,11 +9,12 @@ import json
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from hoodie.exception import HoodieConfigException
+from hoodie.exception import HoodieConfigException, HoodieIOException
 
 try:
     import prometheus_client
@@ -148,6 +149,7 @@ class PushGatewayReporter:
 
     Raises:
         HoodieConfigException: prometheus-client is not installed.
+        HoodieIOException: From its methods: the gateway cannot be reached, or refuses.
 
     Hudi: org.apache.hudi.metrics.prometheus.PushGatewayMetricsReporter.
     """
@@ -162,14 +164,27 @@ class PushGatewayReporter:
     def report(self, gauges: Mapping[str, float]) -> None:
         """Push them."""
         self._gauges.set(gauges)
-        _prometheus().pushadd_to_gateway(
-            self._address, self._job, self._gauges.registry, self._labels, timeout=PUSH_SECONDS
-        )
+        with self._told():
+            _prometheus().pushadd_to_gateway(
+                self._address, self._job, self._gauges.registry, self._labels, timeout=PUSH_SECONDS
+            )
 
     def close(self) -> None:
         """Delete the figures, when asked to."""
         if self._delete_on_close:
-            _prometheus().delete_from_gateway(self._address, self._job, self._labels, timeout=PUSH_SECONDS)
+            with self._told():
+                _prometheus().delete_from_gateway(self._address, self._job, self._labels, timeout=PUSH_SECONDS)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say which gateway it was: errors of a connection do not."""
+        try:
+            yield
+        except OSError as error:
+            raise HoodieIOException(
+                f"the push gateway {self._address} (hoodie.metrics.pushgateway.host and .port) does not take them: "
+                f"{error}"
+            ) from error
 
 
 def _prometheus() -> Any:

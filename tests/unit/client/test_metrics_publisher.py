@@ -144,6 +144,22 @@ def test_the_push_gateway_gets_figures_and_forgets_them_at_the_end(base_path: st
     assert Gateway.requests[2][1].startswith("/metrics/job/nightly-")
 
 
+def test_a_push_gateway_that_does_not_answer_is_named_in_one_line(
+    base_path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        options = {"pushgateway_host": "127.0.0.1", "pushgateway_port": port}
+        with client(base_path, "PROMETHEUS_PUSHGATEWAY", **options) as writer:
+            writer.upsert(ROWS)
+    told = f"the push gateway 127.0.0.1:{port} (hoodie.metrics.pushgateway.host and .port) does not take them: "
+    pushed, closed = (record for record in caplog.records if record.name == "hoodie.client.metrics_publisher")
+    assert f"the table is as it should be: {told}" in pushed.getMessage()
+    assert f"could not be closed: {told}" in closed.getMessage()
+    assert pushed.exc_info is closed.exc_info is None
+
+
 def test_prometheus_fetches_the_last_figures(
     base_path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
