@@ -89,8 +89,14 @@ class BaseHoodieTableServiceClient:
     def close(self) -> None:
         """Release what the client holds, and wait for table services that run beside it.
 
-        Instants that were started by hand and not completed stay pending.
+        Instants that were started by hand and not completed stay pending; a warning names them.
         """
+        if self._open_instants:
+            logger.warning(
+                "a client of %s is closed, and %s was never committed: nobody sees its rows, and sooner or later a "
+                "writer rolls it back. With hoodie.auto.commit = false call client.commit(instant_time, result)",
+                self._config.base_path, ", ".join(self._open_instants),
+            )  # fmt: skip
         self._services.wait()
         self._heartbeats.close()
         self._transactions.close()

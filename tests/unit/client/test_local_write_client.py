@@ -484,6 +484,20 @@ def test_a_rollback_is_withdrawn_when_the_instant_was_completed_meanwhile(base_p
     assert len(meta_client.reload_active_timeline().filter_pending()) == 0
 
 
+def test_closing_a_client_names_what_was_never_committed(
+    base_path: Path, client: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client(auto_commit=False) as c:
+        instant_time = c.start_commit()
+        c.commit(instant_time, c.upsert(rows(("a", "x", 1, 1.0)), instant_time))
+        assert c.rollback(c.upsert(rows(("a", "x", 2, 2.0))).instant_time)
+    assert "never committed" not in caplog.text
+    with client(auto_commit=False) as c:
+        forgotten = c.upsert(rows(("b", "x", 1, 1.0))).instant_time
+    assert f"a client of {base_path} is closed, and {forgotten} was never committed" in caplog.text
+    assert read(base_path) == [("a", "x", 1, 1.0)]
+
+
 def test_extra_metadata_cannot_replace_the_schema(base_path: Path, client: MakeClient) -> None:
     with client(auto_commit=False) as c:
         instant_time = c.start_commit()
