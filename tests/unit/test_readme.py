@@ -1,0 +1,41 @@
+"""The programs of the README that need no Spark and no store run as they are printed, one after the other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hoodie
+
+PAGE = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PROGRAMS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+ELSEWHERE = ("import hoodie.spark", "s3://")
+
+
+def rows(base_path: Path) -> list[tuple[Any, ...]]:
+    table = hoodie.read_table(str(base_path), columns=["uuid", "city", "ts", "fare"])
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def test_the_programs_of_the_readme_do_what_they_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base_path = tmp_path / "trips"
+    first, second, third = (one for one in PROGRAMS if not any(word in one for word in ELSEWHERE))
+    assert 'base_path = "/tmp/trips"' in first
+    names: dict[str, Any] = {}
+    exec(compile(first.replace("/tmp/trips", str(base_path)), "README.md", "exec"), names)
+    assert "1 inserted, 1 updated" in capsys.readouterr().out
+    assert rows(base_path) == [("b", "sf", 2, 28.0), ("c", "rome", 1, 33.9), ("d", "rome", 2, 9.5)]
+    exec(compile(second, "README.md", "exec"), names)
+    assert rows(base_path) == [("b", "sf", 2, 28.5), ("c", "rome", 1, 33.9), ("d", "rome", 2, None)]
+    exec(compile(third, "README.md", "exec"), names)
+    moved = [("b", "sf", 2, 28.5), ("c", "rome", 1, 1.0), ("d", "sf", 3, 11.0)]
+    assert rows(base_path) == moved
+    assert "would rewrite" in capsys.readouterr().out
+
+
+def test_no_program_of_the_readme_changes_what_later_ones_use() -> None:
+    for program in PROGRAMS[1:]:
+        assert not re.search(r"^(config|base_path|trips) = ", program, re.MULTILINE)
