@@ -145,6 +145,35 @@ def test_a_whole_table_is_replaced(base_path: Path, client: MakeClient) -> None:
     assert read(base_path) == [("z", "asia", 3)]
 
 
+@pytest.mark.parametrize(
+    ("operation", "properties", "emptied", "left"),
+    [
+        ("insert_overwrite_table", {}, "partitions of {}: 'eu', 'us'", []),
+        ("insert_overwrite", {"hoodie.static.overwrite.partition.paths": "eu"}, "partitions of {}: 'eu'", FIRST[2:]),
+        ("insert_overwrite", {}, None, FIRST),
+    ],
+)
+def test_an_input_without_records_that_empties_partitions_is_told(
+    base_path: Path,
+    client: MakeClient,
+    caplog: pytest.LogCaptureFixture,
+    operation: str,
+    properties: dict[str, str],
+    emptied: str | None,
+    left: Rows,
+) -> None:
+    client().upsert(rows(*FIRST))
+    given = HoodieWriteConfig.from_properties(str(base_path), properties)
+    with HoodieLocalWriteClient(given) as writer:
+        getattr(writer, operation)(rows())
+    assert read(base_path) == left
+    if emptied is None:
+        assert "no records" not in caplog.text
+    else:
+        assert f"{operation}: the input has no records" in caplog.text
+        assert emptied.format(base_path) in caplog.text
+
+
 def test_partitions_are_deleted(base_path: Path, client: MakeClient, caplog: pytest.LogCaptureFixture) -> None:
     client().upsert(rows(*FIRST))
     old = file_ids(base_path, "eu")

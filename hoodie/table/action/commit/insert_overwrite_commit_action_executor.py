@@ -6,6 +6,7 @@ SparkInsertOverwriteTableCommitActionExecutor}.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -25,6 +26,8 @@ from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.workload_profile import WorkloadProfile
 
 __all__ = ["InsertOverwriteCommitActionExecutor", "InsertOverwriteTableCommitActionExecutor"]
+
+logger = logging.getLogger(__name__)
 
 
 class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
@@ -59,6 +62,14 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
             replaced = self._table.latest_file_ids(self._replaced_partitions(statuses))
             refuse_pending_file_groups(self._table.meta_client, replaced, self.operation.value.lower())
             step.count(files=sum(map(len, replaced.values())))
+        emptied = sorted(path for path, file_ids in replaced.items() if file_ids)
+        if emptied and not statuses:
+            logger.warning(
+                "%s: the input has no records, and nothing takes the place of what is in partitions of %s: %s%s",
+                self.operation.value.lower(), self._table.meta_client.base_path,
+                ", ".join(repr(path) for path in emptied[:3]),
+                f" and {len(emptied) - 3} more" if len(emptied) > 3 else "",
+            )  # fmt: skip
         return replaced
 
     def _replaced_partitions(self, statuses: Sequence[WriteStatus]) -> Sequence[str]:
