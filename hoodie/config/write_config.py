@@ -66,6 +66,20 @@ _PREFIX = "hoodie."
 _METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
 _DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
 _DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
+_MODE_KEY = "hoodie.write.concurrency.mode"
+_PROVIDER_KEY = "hoodie.write.lock.provider"
+_UNIQUE_KEY = "hoodie.write.concurrency.unique.keys"
+_VALIDATORS_KEY = "hoodie.precommit.validators"
+_QUERIES_OF = {
+    f"{_VALIDATORS_KEY}.equality.sql.queries": "SqlQueryEqualityPreCommitValidator",
+    f"{_VALIDATORS_KEY}.inequality.sql.queries": "SqlQueryInequalityPreCommitValidator",
+    f"{_VALIDATORS_KEY}.single.value.sql.queries": "SqlQuerySingleResultPreCommitValidator",
+}
+_SWITCH_OF = {
+    "hoodie.write.commit.callback.http.url": "hoodie.write.commit.callback.on",
+    "hoodie.write.commit.callback.class": "hoodie.write.commit.callback.on",
+    "hoodie.metrics.reporter.type": "hoodie.metrics.on",
+}
 _POLICY_OF = {
     "commits_retained": CleaningPolicy.KEEP_LATEST_COMMITS,
     "hours_retained": CleaningPolicy.KEEP_LATEST_BY_HOURS,
@@ -174,6 +188,8 @@ class HoodieWriteConfig:
                 config.write.failed_writes_policy,
                 config.write.concurrency_mode,
             )
+        for line in _without_effect(config):
+            logger.warning("%s", line)
         if ignored:
             logger.info("These properties change nothing in hoodie and are ignored: %s", ", ".join(sorted(ignored)))
         return config
@@ -260,6 +276,31 @@ def _is_misspelt_prefix(key: str) -> bool:
     return similar and (
         f"{_PREFIX}{rest}" in all_keys(GROUPS.values()) or find_hudi_key(f"{_PREFIX}{rest}") is not None
     )
+
+
+def _without_effect(config: HoodieWriteConfig) -> list[str]:
+    """What was asked for, and nothing comes of it, as the property that switches it on is not given at all."""
+    given = config.properties.keys()
+    found = []
+    if not config.write.has_several_writers and _MODE_KEY not in given:
+        asked = {_PROVIDER_KEY: config.lock.provider, _UNIQUE_KEY: config.write.unique_keys}
+        if names := [key for key, value in asked.items() if value]:
+            found.append(
+                f"{' and '.join(names)} without {_MODE_KEY} = OPTIMISTIC_CONCURRENCY_CONTROL: this writer takes no "
+                "lock, and rolls back what others have under way"
+            )
+    named = {name.rpartition(".")[2] for name in config.validator.validators}
+    found += [
+        f"{key} is not looked at: {_VALIDATORS_KEY} does not name {validator}"
+        for key, validator in _QUERIES_OF.items()
+        if key in given and validator not in named
+    ]
+    found += [
+        f"{key} without {switch} = true: nothing comes of it"
+        for key, switch in _SWITCH_OF.items()
+        if key in given and switch not in given
+    ]
+    return found
 
 
 def _contradictions(config: HoodieWriteConfig) -> list[str]:

@@ -114,6 +114,44 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
     assert "s3cr3t" not in line
 
 
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        (
+            {"hoodie.write.lock.provider": "FileSystemBasedLockProvider"},
+            "hoodie.write.lock.provider without hoodie.write.concurrency.mode = OPTIMISTIC_CONCURRENCY_CONTROL",
+        ),
+        (
+            {"hoodie.write.lock.provider": "x.y.Lock", "hoodie.write.concurrency.unique.keys": "true"},
+            "hoodie.write.lock.provider and hoodie.write.concurrency.unique.keys without",
+        ),
+        (
+            {"hoodie.precommit.validators.equality.sql.queries": "select 1"},
+            "hoodie.precommit.validators does not name SqlQueryEqualityPreCommitValidator",
+        ),
+        ({"hoodie.write.commit.callback.http.url": "http://h/x"}, "without hoodie.write.commit.callback.on = true"),
+        ({"hoodie.metrics.reporter.type": "CONSOLE"}, "hoodie.metrics.reporter.type without hoodie.metrics.on = true"),
+        ({"hoodie.metrics.reporter.type": "CONSOLE", "hoodie.metrics.on": "false"}, None),
+        ({"hoodie.write.lock.provider": "x.y.L", "hoodie.write.concurrency.mode": "SINGLE_WRITER"}, None),
+        ({"hoodie.write.concurrency.unique.keys": "false"}, None),
+        (
+            {
+                "hoodie.precommit.validators.equality.sql.queries": "select 1",
+                "hoodie.precommit.validators": "org.apache.hudi.client.validator.SqlQueryEqualityPreCommitValidator",
+            },
+            None,
+        ),
+    ],
+)
+def test_what_is_asked_for_and_not_switched_on_is_told(
+    properties: dict[str, str], told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    HoodieWriteConfig.from_properties("/t", properties)
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(lines) == (0 if told is None else 1)
+    assert told is None or told in lines[0]
+
+
 @pytest.mark.parametrize("name", ["hoodie.cleaner.policy.failed.writes", "hoodie.clean.failed.writes.policy"])
 def test_a_policy_that_several_writers_cannot_have_is_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
     several = {
