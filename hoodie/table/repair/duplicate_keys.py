@@ -171,12 +171,16 @@ def drop_duplicates(
         dry_run: Change nothing, and tell what would be done.
 
     Raises:
-        HoodieConfigException: The client leaves commits to its caller.
+        HoodieConfigException: The client leaves commits to its caller, or is none.
         HoodieNotSupportedException: The table stores no record keys; or its file groups are buckets of keys, and a key
             lives in several of them.
         HoodieDeleteException: The table was changed meanwhile; call again.
         HoodieWriteConflictException: As of other writes.
     """
+    if not hasattr(client, "config"):
+        raise HoodieConfigException(
+            f"drop_duplicates writes a commit: give it a client, such as HoodieLocalWriteClient(config), not {client!r}"
+        )
     if not client.config.write.auto_commit and not dry_run:
         raise HoodieConfigException(
             f"drop_duplicates commits what it deletes from {client.config.base_path}, and hoodie.auto.commit = false "

@@ -77,6 +77,11 @@ def test_a_client_that_leaves_commits_to_its_caller_drops_nothing(table: Service
     assert list(table.load().history()) == list(before)
 
 
+def test_the_path_of_a_table_is_no_client(table: ServicesTable) -> None:
+    with pytest.raises(HoodieConfigException, match="writes a commit: give it a client"):
+        drop_duplicates(str(table.base_path))  # type: ignore[arg-type]
+
+
 def test_of_equal_ordering_values_the_later_commit_stays(table: ServicesTable) -> None:
     insert(table, ("a", 1))
     later = insert(table, ("a", 1))
