@@ -31,7 +31,12 @@ from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimelin
 from hoodie.common.table.timeline.instant import HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.exception import HoodieSchemaException, TableExistsException, TableNotFoundException
+from hoodie.exception import (
+    HoodieSchemaException,
+    InvalidTableException,
+    TableExistsException,
+    TableNotFoundException,
+)
 from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.retry import RetryPolicy
@@ -134,6 +139,7 @@ class HoodieTableMetaClient:
             HoodieConfigException: Arguments are wrong or contradict each other; all of them are named.
             HoodieNotSupportedException: hoodie cannot write such a table, or not on such a storage.
             TableExistsException: The folder is a table already.
+            InvalidTableException: It is one whose properties are lost.
             HoodieIOException: Storage failed.
         """
         definition = TableDefinition(
@@ -158,6 +164,7 @@ class HoodieTableMetaClient:
                 f"There is a Hudi table at {path} already: open it with HoodieTableMetaClient.load, or choose another "
                 "path"
             )
+        _refuse_lost_properties(storage, path)
         meta_path = storage_path.join(path, METAFOLDER_NAME)
         for folder in (
             ".schema",
@@ -188,7 +195,7 @@ class HoodieTableMetaClient:
 
         Raises:
             TableNotFoundException: There is no table.
-            InvalidTableException: Its properties are damaged.
+            InvalidTableException: Its properties are damaged or lost.
             HoodieNotSupportedException: Its version is not supported. (Other features are judged by who reads or
                 writes: `HoodieTableConfig.check_readable` and `check_writable`.)
             HoodieIOException: Storage failed.
@@ -201,6 +208,7 @@ class HoodieTableMetaClient:
             given_path, path = path, _without_globs(path)
             storage = open_storage(path, storage_options, retry)
             if path == given_path or not _is_table(storage, path):
+                _refuse_lost_properties(storage, path)
                 raise TableNotFoundException(
                     f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}): check the "
                     "path, or create the table with HoodieTableMetaClient.init_table"
@@ -393,6 +401,19 @@ def _is_table(storage: HoodieStorage, base_path: str) -> bool:
         storage.exists(storage_path.join(meta_path, name))
         for name in (PROPERTIES_FILE_NAME, PROPERTIES_BACKUP_FILE_NAME)
     )
+
+
+def _refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
+    """Not take a folder with commits for one without a table: a new one there would show, and double, their rows."""
+    meta_path = storage_path.join(base_path, METAFOLDER_NAME)
+    layout = timeline_layout(1)
+    found = (layout.parse_file_name(file.name) for file in storage.list_directory(meta_path) if not file.is_directory)
+    if any(instant is not None and instant.is_completed for instant in found):
+        raise InvalidTableException(
+            f"{meta_path} has a timeline with completed instants, and {PROPERTIES_FILE_NAME} is not there: it was "
+            "lost. Put it back, or make it again with hoodie.table.repair.rebuild_table_properties; to make a new "
+            "table choose another path, or delete the whole folder first"
+        )
 
 
 def _without_globs(path: str) -> str:

@@ -63,6 +63,23 @@ def test_a_good_file_is_left_alone(table: ServicesTable) -> None:
     assert properties_file(table).read_bytes() == before
 
 
+def test_no_new_table_is_made_where_the_properties_of_one_were_lost(table: ServicesTable) -> None:
+    path = str(table.base_path)
+    properties_file(table).unlink()
+    new = {"record_key_fields": ["id"]}
+    for call in (
+        lambda: hoodie.write_table(pa.table({"id": ["a"]}), path, record_key_fields="id"),
+        lambda: HoodieTableMetaClient.init_table(path, table_name="t", **new),
+        lambda: HoodieTableMetaClient.load(path),
+        lambda: hoodie.read_table(path),
+    ):
+        with pytest.raises(InvalidTableException, match=r"it was lost\. Put it back.*rebuild_table_properties"):
+            call()
+    assert not properties_file(table).exists()
+    rebuild_table_properties(path, properties=GIVEN)
+    check_table(table.base_path, ROWS)
+
+
 @pytest.mark.parametrize("damage", ["missing", "empty", "half"])
 def test_a_good_backup_is_taken(table: ServicesTable, damage: str) -> None:
     expected = without_schema(table)
