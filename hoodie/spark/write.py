@@ -25,6 +25,7 @@ from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.stored_types import normalise_schema
+from hoodie.common.table.table_config import PROPERTIES_FILE_NAME
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.data.spark_types import arrow_schema
@@ -188,6 +189,13 @@ def _delete_table(df: DataFrame, config: HoodieWriteConfig) -> None:
     storage = open_storage(base_path, config.storage_options, config.retry.policy)
     for child in sorted(storage.list_directory(base_path), key=lambda child: child.name == META_FOLDER):
         path = join(base_path, child.name)
+        if child.name == META_FOLDER:
+            # Commits without properties would be those of a table that has lost them.
+            storage.delete_files(
+                file.path
+                for file in storage.list_directory(path)
+                if not file.is_directory and file.name != PROPERTIES_FILE_NAME
+            )
         if child.is_directory:
             storage.delete_directory(path)
         else:

@@ -14,11 +14,13 @@ from hoodie import HoodieTableMetaClient
 from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
+    HoodieIOException,
     HoodieKeyException,
     HoodieSchemaException,
     TableExistsException,
     TableNotFoundException,
 )
+from tests.hooked_storage import hooked
 
 pytestmark = pytest.mark.spark
 
@@ -101,6 +103,31 @@ def test_modes_say_what_happens_to_a_table_that_is_there(spark: SparkSession, tm
         rows(spark, ("c", "z", 1, 3.0)), str(path), {**renamed, OPERATION: "insert_overwrite_table"}, "overwrite"
     )
     assert (read(path), commits(path)) == ([("c", "z", 1, 3.0)], 2), "the history stays"
+
+
+def test_an_overwrite_that_died_while_it_deleted_the_table_is_done_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    for ts in (1, 2):
+        hoodie.spark.write(rows(spark, ("a", "x", ts, 1.0)), str(path), OPTIONS)
+    other = rows(spark, ("b", "y", 1, 2.0))
+    left = 0
+
+    def die(name: str, where: str) -> None:
+        nonlocal left
+        if name in ("delete", "rmdir") and where.startswith(f"{path}/.hoodie"):
+            left -= 1
+            if left == 0:
+                raise HoodieIOException("the network is gone")
+
+    # The last time within the folder of an empty timeline.
+    for calls in (1, 2, 3, 4):
+        left = calls
+        with hooked(monkeypatch, die), pytest.raises(HoodieIOException, match="the network is gone"):
+            hoodie.spark.write(other, str(path), OPTIONS, "overwrite")
+    hoodie.spark.write(other, str(path), OPTIONS, "overwrite")
+    assert (read(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)
 
 
 def test_a_table_that_the_rows_come_from_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:

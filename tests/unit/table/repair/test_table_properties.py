@@ -66,15 +66,19 @@ def test_a_good_file_is_left_alone(table: ServicesTable) -> None:
 def test_no_new_table_is_made_where_the_properties_of_one_were_lost(table: ServicesTable) -> None:
     path = str(table.base_path)
     properties_file(table).unlink()
-    new = {"record_key_fields": ["id"]}
-    for call in (
-        lambda: hoodie.write_table(pa.table({"id": ["a"]}), path, record_key_fields="id"),
-        lambda: HoodieTableMetaClient.init_table(path, table_name="t", **new),
-        lambda: HoodieTableMetaClient.load(path),
-        lambda: hoodie.read_table(path),
-    ):
-        with pytest.raises(InvalidTableException, match=r"it was lost\. Put it back.*rebuild_table_properties"):
-            call()
+    of_version_8 = table.base_path / "of_version_8"
+    (of_version_8 / ".hoodie" / "timeline").mkdir(parents=True)
+    (of_version_8 / ".hoodie" / "timeline" / "20260101000000000_20260101000001000.commit").touch()
+    for where in (path, str(of_version_8)):
+        for call in (
+            lambda where: hoodie.write_table(pa.table({"id": ["a"]}), where, record_key_fields="id"),
+            lambda where: HoodieTableMetaClient.init_table(where, table_name="t", record_key_fields=["id"]),
+            HoodieTableMetaClient.load,
+            hoodie.read_table,
+        ):
+            with pytest.raises(InvalidTableException, match=r"it was lost\. Put it back.*rebuild_table_properties"):
+                call(where)
+    shutil.rmtree(of_version_8)
     assert not properties_file(table).exists()
     rebuild_table_properties(path, properties=GIVEN)
     check_table(table.base_path, ROWS)
