@@ -253,6 +253,8 @@ class HoodieTimelineArchiver:
     ) -> None:
         """Write entries, then delete the instants: all that are due, or the first of them."""
         if datums:
+            # What is undone by now would be in the archive for ever.
+            self._refuse_changes(instants)
             path = self._archive.append(datums)
             logger.info("archived %d instants of %s to %s", len(instants), self._meta_client.base_path, path)
         self._check()
@@ -264,8 +266,7 @@ class HoodieTimelineArchiver:
         """Stop where somebody went back in time, or took away a savepoint that is archived past, since the timeline was
         listed. Who does that looks at the archive once it can be seen, and this looks once the archive can be seen.
         """
-        timeline = self._meta_client.reload_active_timeline()
-        before, now = self._timeline, timeline
+        before, now = self._timeline, self._meta_client.reload_active_timeline()
         going = {instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS}
         completed = {i.requested_time for i in now.commits_timeline().filter_completed_instants()}
         known = {i.requested_time for i in before.filter_actions(Action.RESTORE)}

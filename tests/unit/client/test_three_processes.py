@@ -406,6 +406,29 @@ def test_nobody_goes_back_to_a_commit_that_is_being_archived(
 
 
 @pytest.mark.parametrize("several", [False, True])
+def test_what_is_undone_before_it_is_archived_does_not_get_into_the_archive(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch, several: bool
+) -> None:
+    properties = {**FEW, **(OCC if several else {})}
+    times = [table.upsert("a") for _ in range(5)]
+    rows = table.read_at(times[0])
+    done: list[str] = []
+
+    def hook(name: str, path: str) -> None:
+        if name == "read" and path.endswith(f"/{times[1]}.commit") and not done:
+            done.append(path)
+            age(table)
+            with table.client(**properties) as other:
+                other.restore_to_instant(times[0])
+
+    with hooked(monkeypatch, hook), table.client(**properties) as client, pytest.raises(HoodieException):
+        client.archive()
+    assert done
+    assert len(table.load().archived_timeline) == 0
+    assert table.read() == rows
+
+
+@pytest.mark.parametrize("several", [False, True])
 def test_a_commit_that_a_restore_undid_while_it_was_completed_is_not_told_to_be_made(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch, several: bool
 ) -> None:
