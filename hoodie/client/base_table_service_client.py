@@ -182,6 +182,7 @@ class BaseHoodieTableServiceClient:
             HoodieRollbackException: It is completed and cannot be undone: there are later ones, a savepoint holds it,
                 or the files before it were cleaned.
         """
+        _check_time(instant_time)
         with self._metrics.operation("rollback") as call:
             self._measure(None)
             self._services.wait()
@@ -229,6 +230,8 @@ class BaseHoodieTableServiceClient:
         Raises:
             HoodieSavepointException: There is no such commit, it is savepointed already, or files of it were cleaned.
         """
+        if instant_time is not None:
+            _check_time(instant_time)
         with self._metrics.operation("savepoint") as call:
             self._measure(None)
             self._services.wait()
@@ -242,6 +245,7 @@ class BaseHoodieTableServiceClient:
         Returns:
             False when there is none of that time.
         """
+        _check_time(instant_time)
         with self._metrics.operation("delete_savepoint"):
             self._measure(None)
             self._services.wait()
@@ -272,6 +276,7 @@ class BaseHoodieTableServiceClient:
         return self._restore(instant_time, needs_savepoint=False)
 
     def _restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
+        _check_time(instant_time)
         with self._metrics.operation("restore") as call:
             self._measure(None)
             self._services.wait()
@@ -310,6 +315,14 @@ class BaseHoodieTableServiceClient:
         if instant_time is None or instant_time != self._measured_instant:
             self._metrics.restart()
             self._measured_instant = instant_time
+
+
+def _check_time(instant_time: str) -> None:
+    if not isinstance(instant_time, str):
+        raise HoodieConfigException(
+            f"the instant time {instant_time!r} is of type {type(instant_time).__name__}: give it as text, such as "
+            "'20260131123000000'"
+        )
 
 
 def _listeners(

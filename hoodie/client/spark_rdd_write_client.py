@@ -5,9 +5,11 @@ Hudi: org.apache.hudi.client.SparkRDDWriteClient.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from hoodie.client.base_write_client import BaseHoodieWriteClient
@@ -21,13 +23,16 @@ from hoodie.client.common.sql_query_validators import (
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieNotSupportedException
+from hoodie.exception import HoodieException, HoodieNotSupportedException
 from hoodie.metrics.progress import ProgressCallback
 from hoodie.storage.storage_path import normalise_path
 
 __all__ = ["SparkRDDWriteClient"]
+
+_MISSING_MODULE = re.compile(r"No module named '(hoodie|attrs?|avro|fsspec|numpy|obstore|pandas|pyarrow)\b")
 
 
 class SparkRDDWriteClient(BaseHoodieWriteClient):
@@ -81,6 +86,21 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
         )
         super().__init__(context, config, on_progress, validators)
         self._spark = context.spark
+
+    def _write(
+        self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
+    ) -> HoodieWriteResult:
+        try:
+            return super()._write(operation, records, instant_time, **options)
+        except PySparkException as error:
+            missing = _MISSING_MODULE.search(str(error))
+            if missing is None:
+                raise
+            raise HoodieException(
+                f"the Python of Spark's workers has no module {missing[1]!r}: install hoodie there as well, or let "
+                "PYSPARK_PYTHON (or spark.pyspark.python) name a Python that has it, before the session is made. "
+                "Nothing was committed"
+            ) from error
 
     def _pending_commit(
         self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata

@@ -48,7 +48,11 @@ def test_queries_decide_whether_a_commit_counts(spark: SparkSession, tmp_path: P
         ({"inequality": f"{total}; select id from <TABLE_NAME>"}, "the same rows"),
         ({"single": f"{total}#1"}, "gives '7'"),
         ({"single": "select id, fare from <TABLE_NAME>#7"}, "2 columns"),
-        ({"single": "select nothing from <TABLE_NAME>#7"}, "nothing"),
+        (
+            {"single": "select nothing from <TABLE_NAME>#7"},
+            "'select nothing from <TABLE_NAME>' cannot be run: .*nothing",
+        ),
+        ({"equality": "selct 1 from <TABLE_NAME>"}, "'selct 1 from <TABLE_NAME>' cannot be run: .*PARSE_SYNTAX_ERROR"),
     ):
         with client(spark, path, **queries) as writer, pytest.raises(HoodieValidationException, match=reason):
             writer.upsert(second)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -164,7 +165,7 @@ class SqlQuerySingleResultPreCommitValidator(SqlQueryPreCommitValidator):
     def validate_query(self, spark: SparkSession, query: str, before: str, after: str) -> None:
         """Compare the value as text."""
         sql, expected = (part.strip() for part in query.split("#"))
-        frame = spark.sql(sql.replace(TABLE_NAME, after))
+        frame = _result(spark, sql, after)
         if len(frame.columns) != 1:
             raise HoodieValidationException(f"the query {sql!r} gives {len(frame.columns)} columns: it must give one")
         rows = frame.select(sf.col(quoted(frame.columns[0])).cast("string")).limit(2).collect()
@@ -183,9 +184,20 @@ def _view(spark: SparkSession, frame: DataFrame) -> Iterator[str]:
         spark.catalog.dropTempView(name)
 
 
+def _result(spark: SparkSession, query: str, table: str) -> DataFrame:
+    try:
+        frame = spark.sql(query.replace(TABLE_NAME, table))
+        # Spark Connect looks at a query when its columns are asked for.
+        frame.columns  # noqa: B018
+    except PySparkException as error:
+        told = str(error).replace(table, TABLE_NAME).strip().splitlines()[0]
+        raise HoodieValidationException(f"the query {query!r} cannot be run: {told}") from error
+    return frame
+
+
 def _differences(spark: SparkSession, query: str, before: str, after: str) -> tuple[list[tuple[object, ...]], ...]:
     """Some rows that only the first result has, and some that only the second one has."""
-    first, second = (spark.sql(query.replace(TABLE_NAME, table)) for table in (before, after))
+    first, second = (_result(spark, query, table) for table in (before, after))
     return tuple(
         [tuple(row) for row in one.exceptAll(other).limit(SHOWN_ROWS).collect()]
         for one, other in ((first, second), (second, first))

@@ -20,6 +20,7 @@ from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
     HoodieCommitException,
+    HoodieConfigException,
     HoodieException,
     HoodieHeartbeatException,
     HoodieIOException,
@@ -234,6 +235,14 @@ def test_a_restore_to_a_savepoint_needs_one(base_path: Path) -> None:
     client.restore_to_savepoint(history[1][0])
     assert read(base_path) == history[1][1]
     assert [made.instant_time for made in savepoints(timeline_of(base_path))] == [history[1][0]]
+
+
+@pytest.mark.parametrize(
+    "call", ["rollback", "savepoint", "delete_savepoint", "restore_to_savepoint", "restore_to_instant"]
+)
+def test_an_instant_time_is_text(base_path: Path, call: str) -> None:
+    with pytest.raises(HoodieConfigException, match="instant time 20200101000000000 is of type int: give it as text"):
+        getattr(new_client(base_path), call)(20200101000000000)
 
 
 def test_what_is_no_commit_is_not_restored(base_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""Workers whose Python lacks what they need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import venv
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+PROGRAM = """
+    import sys
+    from pyspark.sql import SparkSession
+    from hoodie import HoodieException, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    path = sys.argv[1]
+    meta_client = HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"])
+    try:
+        with SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(path)) as client:
+            client.upsert(spark.createDataFrame([("a", 1)], "id string, v int"))
+    except HoodieException as error:
+        print(error)
+    print(len(meta_client.reload_active_timeline().commits_timeline()), "instants")
+"""
+
+
+def test_a_python_of_workers_without_hoodie_is_named(tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["PYSPARK_PYTHON"] = str(tmp_path / "bare" / "bin" / "python")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path / "t")],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    told, instants = done.stdout.splitlines(), "0 instants"
+    assert told[-1:] == [instants], done.stderr[-2000:]
+    assert (
+        "the Python of Spark's workers has no module 'hoodie': install hoodie there as well, or let PYSPARK_PYTHON"
+        in told[0]
+    )
