@@ -179,6 +179,7 @@ class BaseHoodieTableServiceClient:
             True when it was rolled back, False, with a warning, when there is no such instant in the active timeline.
 
         Raises:
+            HoodieConfigException: The instant time is no text.
             HoodieRollbackException: It is completed and cannot be undone: there are later ones, a savepoint holds it,
                 or the files before it were cleaned.
         """
@@ -228,7 +229,9 @@ class BaseHoodieTableServiceClient:
             comment: Why.
 
         Raises:
-            HoodieSavepointException: There is no such commit, it is savepointed already, or files of it were cleaned.
+            HoodieConfigException: The instant time is no text.
+            HoodieSavepointException: There is no such commit, it is savepointed already, its files were cleaned or are
+                being cleaned, or it is being archived.
         """
         if instant_time is not None:
             _check_time(instant_time)
@@ -244,6 +247,10 @@ class BaseHoodieTableServiceClient:
 
         Returns:
             False when there is none of that time.
+
+        Raises:
+            HoodieConfigException: The instant time is no text.
+            HoodieSavepointException: Its commit must be archived with it, and files that it replaced are there still.
         """
         _check_time(instant_time)
         with self._metrics.operation("delete_savepoint"):
@@ -269,7 +276,9 @@ class BaseHoodieTableServiceClient:
             The instant times that were undone, the newest first.
 
         Raises:
-            HoodieRestoreException: Files of that commit were cleaned, a savepoint is newer, or a restore to another
+            HoodieConfigException: The instant time is no text.
+            HoodieRestoreException: Files of that commit were cleaned or are being cleaned, it is archived or being
+                archived, a savepoint is newer, a write or a clean began at the same moment, or a restore to another
                 instant is not finished.
             HoodieHeartbeatException: A writer is at work.
         """
