@@ -63,8 +63,8 @@ test-spark35-smoke: .venv35/.stamp
 	$(JAVA35) $(PY35) -m pytest -q -m "not soak and not slow" tests/integration --durations=5
 
 soak: .venv/.stamp
-	$(JAVA) $(PY) -m pytest -q -rP $(PARALLEL) -m soak tests/unit tests/contract
-	$(JAVA) $(PY) -m pytest -q -rP -m soak tests/integration
+	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout $(PARALLEL) -m soak tests/unit tests/contract
+	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout -m soak tests/integration
 
 interop: .venv/.stamp .venv35/.stamp
 	.ci/fetch_bundles

@@ -513,9 +513,12 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 executor = _EXECUTORS[operation](table, write_context, given.key_generator, **options)
                 metadata = executor.execute(given.records)
         except BaseException as error:
+            conflict = self._committer.conflict_of_missing_file(instant_time, error)
             # Only what this call began: the instant may hold what an earlier call wrote and nobody has committed yet.
             if started_here or (table is not None and table.has_begun):
                 self._try_rollback(instant_time, error)
+            if conflict is not None:
+                raise conflict from error
             raise
         result = self._result(instant_time, metadata, schemas, self._index.commit_metadata(table.record_key_fields))
         if not self._config.write.auto_commit:

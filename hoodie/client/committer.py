@@ -40,6 +40,7 @@ from hoodie.exception import (
 )
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
+from hoodie.io.storage.footer_tail import MISSING_BASE_FILE
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
 from hoodie.table.table_state import being_rolled_back
@@ -346,6 +347,35 @@ class Committer:
                 instant_time=instant_time,
                 other_instants=sorted(others),
             ) from error
+
+    def conflict_of_missing_file(self, instant_time: str, error: BaseException) -> HoodieWriteConflictException | None:
+        """The conflict behind a file that a write was to read and that was cleaned: another write changed it first.
+
+        Args:
+            instant_time: The write.
+            error: What it ended with, perhaps in a task.
+
+        Returns:
+            What its caller is to be told; None where it is no such conflict.
+        """
+        start = self._written_to.get(instant_time)
+        if start is None or not self._config.write.has_several_writers or MISSING_BASE_FILE not in str(error):
+            return None
+        try:
+            others = sorted(completed_write_times(load_table(self._config).active_timeline) - start.completed)
+        except HoodieException as failure:
+            logger.warning("whether others committed beside %s could not be found out: %s", instant_time, failure)
+            return None
+        if not others:
+            return None
+        return HoodieWriteConflictException(
+            f"{', '.join(others[:SHOWN_ERRORS])} was committed to {self._config.base_path} while {instant_time} was "
+            f"being written, and a file that this was to change was cleaned; nothing of {instant_time} was committed. "
+            "Write again: that is safe",
+            instant_time=instant_time,
+            other_instants=others,
+            is_retry_safe=True,
+        )
 
     def _start_of(self, instant_time: str) -> WriteStart:
         start = self._written_to.get(instant_time)

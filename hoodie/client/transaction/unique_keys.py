@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY_META
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieIOException, HoodieWriteConflictException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
@@ -73,6 +73,7 @@ def find_shared_key(
         is_global: Whether a key may live once in the table, not once in each partition.
 
     Raises:
+        HoodieWriteConflictException: A file of another write was cleaned meanwhile.
         HoodieIOException: A file cannot be read.
     """
     own_files = [file for file, inserts in _files(own) if inserts]
@@ -146,8 +147,10 @@ def _keys(storage: HoodieStorage, path: str, times: pa.Array) -> Iterator[pa.Arr
                 if mine.num_rows:
                     yield mine.column(1).cast(pa.string())
     except FileNotFoundError as error:
-        raise HoodieIOException(
-            f"comparing keys with {path} failed: it was deleted meanwhile. Nothing was committed; write again"
+        raise HoodieWriteConflictException(
+            f"comparing keys with {path} failed: it was deleted meanwhile, as another write changed it. Nothing was "
+            "committed. Write again: that is safe",
+            is_retry_safe=True,
         ) from error
     except pa.ArrowInvalid as error:
         raise HoodieIOException(f"comparing keys with {path} failed: {error}. Nothing was committed") from error

@@ -9,10 +9,12 @@ from __future__ import annotations
 from hoodie.exception import HoodieIOException
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["TAIL_BYTES", "read_key_range"]
+__all__ = ["MISSING_BASE_FILE", "TAIL_BYTES", "read_key_range"]
 
 TAIL_BYTES = 4096
 """How much is read of the end of a file."""
+MISSING_BASE_FILE = "is missing; if a clean, rollback or restore removed it meanwhile"
+"""In every error of a base file that is not there, also when Spark has made text of it."""
 _MAGIC = b"PAR1"
 _NAMES = (b"hoodie_min_record_key", b"hoodie_max_record_key")
 _BEGIN_OF_NAMES = b"hoodie_m"
@@ -39,8 +41,7 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
             tail: bytes = stream.read(TAIL_BYTES)
     except FileNotFoundError as error:
         raise HoodieIOException(
-            f"base file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again, "
-            "otherwise restore the file from a copy"
+            f"base file {path} {MISSING_BASE_FILE}, load the table again, otherwise restore the file from a copy"
         ) from error
     except OSError as error:
         raise HoodieIOException(f"reading the end of {path} failed: {error}") from error

@@ -21,6 +21,7 @@ from hoodie.exception import (
 )
 from hoodie.io.storage.column_adaptation import adapt_column
 from hoodie.io.storage.column_chunks import StoredColumns
+from hoodie.io.storage.footer_tail import MISSING_BASE_FILE
 from hoodie.io.storage.parquet_footer import Footer, parse_footer
 from hoodie.storage.storage import HoodieStorage
 
@@ -86,8 +87,8 @@ class HoodieParquetReader:
             self._stream = self._storage.open_input_file(self._path)
         except FileNotFoundError as error:
             raise HoodieIOException(
-                f"base file {self._path} is missing; if a clean, rollback or restore removed it meanwhile, load the "
-                "table again, otherwise restore the file from a copy"
+                f"base file {self._path} {MISSING_BASE_FILE}, load the table again, otherwise restore the file from a "
+                "copy"
             ) from error
         try:
             with self._translated():

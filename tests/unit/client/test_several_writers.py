@@ -837,6 +837,39 @@ def test_a_write_that_goes_on_while_its_markers_are_looked_for_is_not_taken_for_
         other.commit(instant_time, other.upsert(rows(("a", "x", 2)), instant_time))
 
 
+@pytest.mark.parametrize("is_retried", [False, True])
+def test_a_file_that_was_changed_by_another_and_cleaned_under_a_write_is_a_conflict(
+    path: str, monkeypatch: pytest.MonkeyPatch, is_retried: bool
+) -> None:
+    """The other began before, and commits while this one writes: its clean takes what nobody needs any more."""
+    one_commit = {"hoodie.cleaner.commits.retained": 1, "hoodie.clean.automatic": "false"}
+    other = client(path, {**BY_HAND, **one_commit})
+    instant_time = other.start_commit()
+    result = other.upsert(rows(("a", "x", 2)), instant_time)
+    client(path).upsert(rows(("b", "y", 2)))
+    done: list[str] = []
+
+    def meanwhile(name: str, where: str) -> None:
+        # Keys are looked up by then, and files are not written yet.
+        if name == "create" and where.endswith(".inflight") and not done:
+            done.append(where)
+            assert other.commit(instant_time, result)
+            assert other.clean() is not None
+
+    retry = {**OCC, "hoodie.write.lock.wait.retry": str(is_retried).lower()}
+    with hooked(monkeypatch, meanwhile), client(path, retry) as writer:
+        if is_retried:
+            writer.upsert(rows(("a", "x", 3)))
+        else:
+            with pytest.raises(
+                HoodieWriteConflictException, match=f"{instant_time} was committed .* was cleaned"
+            ) as told:
+                writer.upsert(rows(("a", "x", 3)))
+            assert told.value.is_retry_safe
+    assert done
+    check_table(path, model(("a", "x", 3 if is_retried else 2), ("b", "y", 2)), was_cleaned=True)
+
+
 def test_who_commits_what_a_restore_undid_is_told_so(path: str) -> None:
     first = HoodieTableMetaClient.load(path).active_timeline.commits_timeline().instants[-1].requested_time
     other = client(path, BY_HAND)
