@@ -201,7 +201,11 @@ class ObjectStorage(HoodieStorage):
 
     def delete_files(self, paths: Iterable[str]) -> None:
         """Delete many files; see `HoodieStorage.delete_files`."""
-        keys = [self._key(name) for path in paths for name in (path, _checksum_sibling(path))]
+        keys: list[str] = []
+        for path in paths:
+            if split_bucket(path)[0] != split_bucket(self.base_path)[0]:
+                raise HoodieIOException(f"Deleting {path} failed: it is outside of the bucket of {self.base_path}")
+            keys += (self._key(path), self._key(_checksum_sibling(path)))
         self._delete_keys(keys, self.base_path)
 
     def delete_directory(self, path: str) -> bool:

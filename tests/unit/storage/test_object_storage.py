@@ -262,6 +262,10 @@ def test_hundreds_of_files_are_deleted_by_few_requests(
     assert storage.list_files(base) == []
     # A thousand keys each; every file may have a checksum beside it.
     assert [request.method for request in s3_proxy.requests] == ["POST", "POST"]
+    storage.create_if_absent(f"{base}/kept", b"x")
+    with pytest.raises(HoodieIOException, match="outside of the bucket"):
+        storage.delete_files([f"{base}/kept", "s3://another-bucket/lake/table/kept"])
+    assert storage.read(f"{base}/kept") == b"x"
 
 
 def test_directory_markers_of_other_programs_are_not_files(
