@@ -269,9 +269,11 @@ def test_a_bad_value_in_a_late_batch_of_a_stream_fails_the_write_and_leaves_no_f
         for number in range(40):
             yield from rows("z", f"p{number}", 1, [0.5 if number == 39 else number], pa.float64()).to_batches()
 
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(table.base_path)) as client:
-        with pytest.raises(SchemaCompatibilityException, match=r"column 'c' is int64.* double 0\.5 there"):
-            getattr(client, operation)(batches())
+    with (
+        HoodieLocalWriteClient(HoodieWriteConfig.from_properties(table.base_path)) as client,
+        pytest.raises(SchemaCompatibilityException, match=r"column 'c' is int64.* double 0\.5 there"),
+    ):
+        getattr(client, operation)(batches())
     assert (table.rows("c"), sorted(Path(table.base_path).rglob("*.parquet"))) == before
 
 
