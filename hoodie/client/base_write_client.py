@@ -447,7 +447,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             schemas = given.schemas
             write_context = table.write_context(_NO_INSTANT, operation, schemas.columns, schemas.avro_with_meta)
             executor = UpsertCommitActionExecutor(table, write_context, given.key_generator)
-            plan = attrs.evolve(executor.explain(given.records), steps=self._metrics.steps)
+            plan = attrs.evolve(
+                executor.explain(given.records), steps=self._metrics.steps, column_changes=schemas.changes
+            )
             call.summary = plan.summary
         return plan
 

@@ -25,7 +25,8 @@ from hoodie.avro.schema_converters import (
 )
 from hoodie.client.stored_key_form import check_stored_key_form
 from hoodie.common.data.data import HoodieData
-from hoodie.common.data.schema_compatibility import check_schema
+from hoodie.common.data.exact_numbers import LOSSY_OPTION
+from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.field_path import top_level_name, type_at
@@ -113,11 +114,12 @@ _COMBINED_INSERTS = frozenset(
 
 @attrs.frozen
 class WriteSchemas:
-    """The schemas of one write: columns, and their Avro text without and with meta columns."""
+    """The schemas of one write: columns, their Avro text without and with meta columns, and what changes in a table."""
 
     columns: pa.Schema
     avro: str
     avro_with_meta: str
+    changes: tuple[ColumnChange, ...] = ()
 
 
 @attrs.frozen
@@ -275,8 +277,16 @@ class WriteInput:
             checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
             # With hoodie.simple.index.update.partition.path=false records stay where their columns do not say.
             checks_partitions=not self._table.index.is_global,
+            rounded=self._rounded_columns(schemas),
         )
         return self._prepared(data, preparer, schemas)
+
+    def _rounded_columns(self, schemas: WriteSchemas) -> frozenset[str]:
+        """Columns whose integers are rounded because ``hoodie.write.schema.widen.lossy`` says so; each is warned of."""
+        rounded = [change for change in schemas.changes if change.is_rounded]
+        for change in rounded:
+            logger.warning("%s=true at %s: column %s", LOSSY_OPTION, self._meta_client.base_path, change)
+        return frozenset(change.column for change in rounded)
 
     def _check_ordering_field(self, operation: WriteOperationType, columns: pa.Schema) -> None:
         """Refuse records of which nobody can tell which is newer: their column is not there, or otherwise spelled.
@@ -435,12 +445,15 @@ class WriteInput:
         expected = table_schema
         if table_schema is not None and absent:
             expected = pa.schema([field for field in table_schema if field.name not in absent])
-        columns = check_schema(
+        merged = merge_schemas(
             expected,
             input_schema,
             self._config.write.set_null_for_missing_columns or table_avro is None,
-            key_fields={*config.record_key_fields, *config.partition_fields},
+            key_fields={*config.record_key_fields, *(name.partition(":")[0] for name in config.partition_fields)},
+            # Nothing is stored in a new table that could be rounded: declared columns become what comes in.
+            widens_lossy=self._config.write.schema_widen_lossy or table_avro is None,
         )
+        columns = merged.columns
         if table_schema is not None and absent:
             checked = {field.name: field for field in columns}
             table_fields = [checked.pop(field.name, field) for field in table_schema]
@@ -451,7 +464,8 @@ class WriteInput:
             avro = table_avro if columns == table_schema else evolve(table_avro, columns)
         else:
             avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))
-        return WriteSchemas(columns, avro, add_meta_columns(avro))
+        changes = merged.changes if table_avro is not None or self._config.write.schema_widen_lossy else ()
+        return WriteSchemas(columns, avro, add_meta_columns(avro), changes)
 
 
 def check_same_columns(records: Any) -> None:

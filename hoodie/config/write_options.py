@@ -218,6 +218,16 @@ class HoodieWriteOptions:
         "Write null to columns of the table that the input does not have, instead of refusing the input.",
         since="0.14.1",
     )
+    schema_widen_lossy: bool = property_field(
+        "hoodie.write.schema.widen.lossy",
+        boolean(),
+        False,
+        "Let a column of integers become float or double for good where the input has floats, as Hudi does, and round "
+        "integers of the input that a float or double column cannot hold. Each such column is named in a warning. "
+        "Without it whole floats are taken as the table's integers, and any other value that would lose something is "
+        "refused. Columns that make keys are never rounded.",
+        is_ours=True,
+    )
     allow_empty_commit: bool = property_field(
         "hoodie.allow.empty.commit",
         boolean(),

@@ -21,6 +21,7 @@ from hoodie.data.spark_compatibility import collect_arrow
 from hoodie.data.spark_types import arrow_schema, conform, spark_schema
 from hoodie.exception import HoodieSchemaException, SchemaCompatibilityException
 from tests.contract.border_contract import ZONES, BorderContract
+from tests.contract.number_contract import LOSSY, NumberContract
 from tests.contract.types_page import Row, rows_below, stored_type
 
 pytestmark = pytest.mark.spark
@@ -42,8 +43,8 @@ def upsert_locally(base_path: str, table: pa.Table) -> None:
         client.upsert(table)
 
 
-def upsert_with_spark(base_path: str, frame: DataFrame) -> None:
-    with SparkRDDWriteClient(frame.sparkSession, HoodieWriteConfig.from_properties(base_path)) as client:
+def upsert_with_spark(base_path: str, frame: DataFrame, **properties: str) -> None:
+    with SparkRDDWriteClient(frame.sparkSession, HoodieWriteConfig.from_properties(base_path, properties)) as client:
         client.upsert(frame)
 
 
@@ -87,7 +88,7 @@ def test_files_of_older_schemas_are_read_and_merged_in_the_new_one(spark: SparkS
     # Through Spark, which writes in the middle of the evolution, too.
     newer = table("bc", "merged", 2, side=1)
     wide = spark_schema(newer.schema)
-    upsert_with_spark(base_path, spark.createDataFrame([tuple(row.values()) for row in _rows(newer)], wide))
+    upsert_with_spark(base_path, spark.createDataFrame([tuple(row.values()) for row in _rows(newer)], wide), **LOSSY)
 
     old = {name: pair[4] for name, pair in NUMBERS.items()}
     new = {name: pair[3] for name, pair in NUMBERS.items()}
@@ -156,6 +157,20 @@ class TestSparkBorder(BorderContract):
     def micros(self, base_path: str) -> dict[str, int]:
         frame = hoodie.spark.read(self.spark, base_path).selectExpr("id", "unix_micros(at) as micros")
         return {row.id: row.micros for row in frame.collect()}
+
+
+class TestSparkNumbers(NumberContract):
+    @pytest.fixture(autouse=True)
+    def session(self, spark: SparkSession, tmp_path: Path) -> None:
+        self.spark = spark
+        self.folder = tmp_path
+
+    def write(self, base_path: str, table: pa.Table, operation: str = "upsert", **properties: str) -> Any:
+        path = self.folder / f"{uuid.uuid4().hex}.parquet"
+        pq.write_table(table, path, store_schema=False)
+        config = HoodieWriteConfig.from_properties(base_path, properties)
+        with SparkRDDWriteClient(self.spark, config) as client:
+            return getattr(client, operation)(self.spark.read.parquet(str(path)))
 
 
 SPARK_TYPES = [row for row in rows_below("Spark") if row.cells[0].startswith("a user") is False]

@@ -67,7 +67,9 @@ class Table:
 
     def by_hoodie(self, rows: list[Row]) -> None:
         self.model.upsert(rows)
-        with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(self.base_path))) as client:
+        # As real Hudi, which widens integers to floats unasked.
+        properties = {"hoodie.write.schema.widen.lossy": "true"}
+        with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(self.base_path), properties)) as client:
             client.upsert(self.model.table(rows))
 
     def by(self, hudi: HudiProcess, rows: list[Row], operation: str = "upsert") -> None:

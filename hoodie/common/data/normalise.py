@@ -5,10 +5,13 @@ Values never change silently: what would lose something is refused with the colu
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.exact_numbers import float_values, integer_values
 from hoodie.common.data.stored_types import (
     BOOL8_EXTENSION,
     UUID_EXTENSION,
@@ -45,7 +48,12 @@ def normalise_table(table: pa.Table, target_schema: pa.Schema | None = None, fil
     return pa.Table.from_batches(batches, schema)
 
 
-def normalise_batch(batch: pa.RecordBatch, target_schema: pa.Schema, fill_missing: bool = False) -> pa.RecordBatch:
+def normalise_batch(
+    batch: pa.RecordBatch,
+    target_schema: pa.Schema,
+    fill_missing: bool = False,
+    rounded: Collection[str] | None = None,
+) -> pa.RecordBatch:
     """The columns of a target schema, found by name, in its order and types.
 
     Nothing is copied where a column is right already. Columns that the target lacks are left out. Names match as Spark
@@ -55,9 +63,12 @@ def normalise_batch(batch: pa.RecordBatch, target_schema: pa.Schema, fill_missin
         batch: Columns of any type.
         target_schema: Stored types, as `normalise_schema` or a table's schema has them.
         fill_missing: Whether nullable columns that the batch lacks become null.
+        rounded: Columns whose integers become the nearest floats where their type cannot hold them, as
+            ``hoodie.write.schema.widen.lossy`` allows; None where that option has no say (messages leave it out).
 
     Raises:
         MissingSchemaFieldException: The batch lacks a column.
+        SchemaCompatibilityException: A number does not fit, or a type.
         HoodieSchemaException: A value does not fit (the message names the column and the first such value), or there
             is a null where the target allows none. Rows that are plain deletes carry no data and may have nulls.
     """
@@ -70,7 +81,7 @@ def normalise_batch(batch: pa.RecordBatch, target_schema: pa.Schema, fill_missin
         if index < 0:
             columns.append(_missing_column(batch, field, fill_missing))
         else:
-            columns.append(_converted(batch.column(index), field.type, field.name))
+            columns.append(_converted(batch.column(index), field.type, field.name, rounded))
     result = pa.RecordBatch.from_arrays(columns, schema=target_schema)
     _check_nulls(result)
     return result
@@ -161,7 +172,7 @@ def _is_exact(data_type: pa.DataType, target: pa.DataType) -> bool:
     return True
 
 
-def _converted(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+def _converted(values: pa.Array, target: pa.DataType, path: str, rounded: Collection[str] | None) -> pa.Array:
     """The values in a stored type.
 
     Raises:
@@ -170,19 +181,19 @@ def _converted(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if _is_exact(values.type, target):
         return values
     if isinstance(values.type, pa.BaseExtensionType):
-        return _converted_extension(values, target, path)
+        return _converted_extension(values, target, path, rounded)
     if pa.types.is_dictionary(values.type):
-        return _converted(_dictionary_decoded(values), target, path)
+        return _converted(_dictionary_decoded(values), target, path, rounded)
     if pa.types.is_run_end_encoded(values.type):
-        return _converted(pc.run_end_decode(values), target, path)
+        return _converted(pc.run_end_decode(values), target, path, rounded)
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), target)
     if pa.types.is_struct(target) and pa.types.is_struct(values.type):
-        return _converted_struct(values, target, path)
+        return _converted_struct(values, target, path, rounded)
     if pa.types.is_list(target) and is_list(values.type):
-        return _converted_list(values, target, path)
+        return _converted_list(values, target, path, rounded)
     if pa.types.is_map(target) and pa.types.is_map(values.type):
-        return _converted_map(values, target, path)
+        return _converted_map(values, target, path, rounded)
     normal = stored_type(values.type, path, target)
     if values.type != target and not fits(normal, target):
         raise SchemaCompatibilityException(
@@ -192,17 +203,23 @@ def _converted(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         return _converted_timestamp(values, target, path)
     if pa.types.is_float32(values.type) and pa.types.is_float64(target):
         return widened_floats(values)
+    if pa.types.is_floating(values.type) and pa.types.is_integer(target):
+        return integer_values(values, target, path, rounded is not None)
+    if pa.types.is_integer(values.type) and pa.types.is_floating(target):
+        return float_values(values, target, path, rounded is not None and path in rounded, rounded is not None)
     if pa.types.is_date64(values.type):
         _check_whole_days(values, path)
     return _safe_cast(values, target, path)
 
 
-def _converted_extension(values: pa.ExtensionArray, target: pa.DataType, path: str) -> pa.Array:
+def _converted_extension(
+    values: pa.ExtensionArray, target: pa.DataType, path: str, rounded: Collection[str] | None
+) -> pa.Array:
     if values.type.extension_name == UUID_EXTENSION and pa.types.is_string(target):
         return _uuid_strings(values.storage)
     if values.type.extension_name == BOOL8_EXTENSION:
-        return _converted(values.storage.cast(pa.bool_()), target, path)
-    return _converted(values.storage, target, path)
+        return _converted(values.storage.cast(pa.bool_()), target, path, rounded)
+    return _converted(values.storage, target, path, rounded)
 
 
 def _uuid_strings(values: pa.FixedSizeBinaryArray) -> pa.StringArray:
@@ -251,7 +268,8 @@ def _safe_cast(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         return values.cast(target, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         first = _first_that_fails(values, target)
-        raise HoodieSchemaException(
+        is_scale = pa.types.is_decimal(values.type) and pa.types.is_decimal(target)
+        raise (SchemaCompatibilityException if is_scale else HoodieSchemaException)(
             f"column '{path}' of type {values.type} cannot be stored as {target} without losing something, first "
             f"value: {first}; round or cast the column"
         ) from error
@@ -273,14 +291,16 @@ def _first_that_fails(values: pa.Array, target: pa.DataType) -> str:
     return repr(value[0].as_py())
 
 
-def _converted_struct(values: pa.StructArray, target: pa.StructType, path: str) -> pa.Array:
+def _converted_struct(
+    values: pa.StructArray, target: pa.StructType, path: str, rounded: Collection[str] | None
+) -> pa.Array:
     children = dict(zip([field.name for field in values.type], values.flatten(), strict=True))
     columns = []
     for field in target:
         where = f"{path}.{field.name}"
         source = find_field(values.type, field.name)
         if source is not None:
-            column = _converted(children[source.name], field.type, where)
+            column = _converted(children[source.name], field.type, where, rounded)
         elif field.nullable:
             column = pa.nulls(len(values), field.type)
         else:
@@ -291,7 +311,7 @@ def _converted_struct(values: pa.StructArray, target: pa.StructType, path: str) 
     return pa.StructArray.from_arrays(columns, fields=list(target), mask=_null_mask(values))
 
 
-def _converted_list(values: pa.Array, target: pa.ListType, path: str) -> pa.Array:
+def _converted_list(values: pa.Array, target: pa.ListType, path: str, rounded: Collection[str] | None) -> pa.Array:
     if pa.types.is_list_view(values.type) or pa.types.is_large_list_view(values.type):
         offsets, children = _list_view_content(values)
     else:
@@ -299,7 +319,7 @@ def _converted_list(values: pa.Array, target: pa.ListType, path: str) -> pa.Arra
             values = values.cast(pa.list_(values.type.value_field))
         offsets, start, length = _rebased_offsets(values)
         children = values.values.slice(start, length)
-    elements = _converted(children, target.value_type, f"{path}.element")
+    elements = _converted(children, target.value_type, f"{path}.element", rounded)
     if not target.value_field.nullable and elements.null_count:
         raise HoodieSchemaException(f"column '{path}.element' allows no nulls, but has some in the input")
     return pa.ListArray.from_arrays(offsets, elements, type=target, mask=_null_mask(values))
@@ -311,10 +331,10 @@ def _list_view_content(values: pa.Array) -> tuple[pa.Array, pa.Array]:
     return pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32()), values.flatten()
 
 
-def _converted_map(values: pa.MapArray, target: pa.MapType, path: str) -> pa.Array:
+def _converted_map(values: pa.MapArray, target: pa.MapType, path: str, rounded: Collection[str] | None) -> pa.Array:
     offsets, start, length = _rebased_offsets(values)
-    keys = _converted(values.keys.slice(start, length), target.key_type, f"{path}.key")
-    items = _converted(values.items.slice(start, length), target.item_type, f"{path}.value")
+    keys = _converted(values.keys.slice(start, length), target.key_type, f"{path}.key", rounded)
+    items = _converted(values.items.slice(start, length), target.item_type, f"{path}.value", rounded)
     if not target.item_field.nullable and items.null_count:
         raise HoodieSchemaException(f"column '{path}.value' allows no nulls, but has some in the input")
     return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=_null_mask(values))

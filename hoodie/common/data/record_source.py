@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from hoodie.common.data.exact_numbers import UNAMBIGUOUS_BELOW
 from hoodie.common.data.normalise import normalise_batch, normalise_table
 from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, is_list, normalise_schema
 from hoodie.common.model.record import HoodieRecord
@@ -316,6 +317,10 @@ def _is_same_scalar(given: Any, stored: Any) -> bool:
     if isinstance(given, np.datetime64):
         naive = stored.replace(tzinfo=None) if isinstance(stored, datetime) else stored
         return bool(np.datetime64(naive) == given)
+    if isinstance(given, float | np.floating) and isinstance(stored, int):
+        # A whole float of that size may stand for several integers.
+        is_single = isinstance(given, np.float32 | np.float16)
+        return bool(given == stored) and abs(stored) < UNAMBIGUOUS_BELOW[pa.float32() if is_single else pa.float64()]
     if isinstance(given, np.generic):
         given = given.item()
     if isinstance(stored, float):

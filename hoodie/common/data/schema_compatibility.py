@@ -4,13 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import attrs
 import pyarrow as pa
 
-from hoodie.common.data.stored_types import find_field, fits, is_promotion, nesting, normalise_schema
+from hoodie.common.data.exact_numbers import rounded_from
+from hoodie.common.data.stored_types import (
+    find_field,
+    fits,
+    is_lossless,
+    is_promotion,
+    nesting,
+    normalise_schema,
+)
 from hoodie.common.model.record_columns import META_COLUMN_SET, RESERVED_COLUMNS
 from hoodie.exception import MissingSchemaFieldException, SchemaCompatibilityException
 
-__all__ = ["check_schema"]
+__all__ = ["ColumnChange", "MergedSchema", "check_schema", "merge_schemas"]
+
+
+@attrs.frozen
+class ColumnChange:
+    """What becomes of a column whose type in the input is not the table's, or that the table lacks.
+
+    Attributes:
+        column: The column, with the names of what it is nested in: ``prices.value``.
+        stored: The table's type; None for a new column.
+        given: The input's type, as it would be stored.
+        becomes: The column's type once the input is written.
+        is_rounded: Whether ``hoodie.write.schema.widen.lossy=true`` makes integers of the column the nearest floats.
+    """
+
+    column: str
+    stored: pa.DataType | None
+    given: pa.DataType
+    becomes: pa.DataType
+    is_rounded: bool = False
+
+    def __str__(self) -> str:
+        if self.stored is None:
+            return f"{self.column} is new, {self.becomes}"
+        if self.stored != self.becomes:
+            text = f"{self.column} becomes {self.becomes}, from {self.stored}"
+        else:
+            text = f"{self.column} stays {self.stored}, the input has {self.given}"
+        if self.is_rounded:
+            return f"{text}: {self.cost}"
+        return text if is_lossless(self.given, self.becomes) else f"{text}: a value that would lose something fails"
+
+    @property
+    def cost(self) -> str:
+        """What a column loses whose integers are rounded."""
+        which = "of the input" if self.stored == self.becomes else "of the table and of the input"
+        return f"integers {which} beyond {rounded_from(self.becomes)} are rounded for good"
+
+
+@attrs.frozen
+class MergedSchema:
+    """The schema in which an input is written.
+
+    Attributes:
+        columns: As of `check_schema`.
+        changes: Columns whose types differ, and new ones; empty for a table without columns.
+    """
+
+    columns: pa.Schema
+    changes: tuple[ColumnChange, ...] = ()
 
 
 def check_schema(
@@ -18,49 +76,76 @@ def check_schema(
     input_schema: pa.Schema,
     set_null_for_missing: bool = False,
     key_fields: Collection[str] = (),
+    widens_lossy: bool = False,
 ) -> pa.Schema:
     """The schema in which an input is written to a table.
 
     It has the table's columns, then the columns that only the input has, nullable. Columns match by name, as Spark
     matches them: upper and lower case are one, and the table's spelling stays. A column of the input may be narrower
-    than the table's: its values are widened. It may be wider, too, along int32 -> int64 -> float -> double: then the
-    table's column becomes as wide. Nullability stays the table's. The same holds for the fields of structs, in lists
-    and maps too.
+    than the table's: its values are widened. It may be wider, too, where the table's column can become as wide without
+    losing anything: int32 -> int64 or double, float -> double. Other numbers keep the table's type, and their values
+    are checked when they are converted (`normalise_batch`): floats that come into a column of integers must be whole.
+    Nullability stays the table's. The same holds for the fields of structs, in lists and maps too.
 
-        table    id string, n int32, fare double
-        input    n int64, fare float, id string, tip date
-        result   id string, n int64, fare double, tip date
+        table    id string, n int32,  m int64,  fare double
+        input    n int64,   m double, fare float, id string, tip date
+        result   id string, n int64,  m int64,  fare double, tip date
 
     Args:
         table_schema: The table's user columns; None for a table without any yet.
         input_schema: The input's columns, of any type; reserved and meta columns are left out.
         set_null_for_missing: Whether a column of the table that the input lacks is written as null
             (``hoodie.write.set.null.for.missing.columns``).
-        key_fields: Record key and partition columns: integers among them do not become floats, whose keys would be
+        key_fields: Record key and partition columns: integers among them never become floats, whose keys would be
             others (``1.0`` for ``1``).
+        widens_lossy: Whether integers become floats all the same, as in Hudi (``hoodie.write.schema.widen.lossy``).
 
     Raises:
         MissingSchemaFieldException: The input lacks columns of the table; all are named.
         SchemaCompatibilityException: Columns have types that do not fit; all are named with both types.
         HoodieSchemaException: As `normalise_schema`.
     """
+    return merge_schemas(table_schema, input_schema, set_null_for_missing, key_fields, widens_lossy).columns
+
+
+def merge_schemas(
+    table_schema: pa.Schema | None,
+    input_schema: pa.Schema,
+    set_null_for_missing: bool = False,
+    key_fields: Collection[str] = (),
+    widens_lossy: bool = False,
+) -> MergedSchema:
+    """As `check_schema`, with what becomes of the columns whose types differ.
+
+    Args:
+        table_schema: As of `check_schema`, and so the others.
+        input_schema: See there.
+        set_null_for_missing: See there.
+        key_fields: See there.
+        widens_lossy: See there.
+
+    Raises:
+        HoodieSchemaException: As `check_schema`.
+    """
     normal = normalise_schema(input_schema, table_schema)
     incoming = [field for field in normal if field.name not in RESERVED_COLUMNS]
     if table_schema is None or len(table_schema) == 0:
-        return pa.schema(incoming)
+        return MergedSchema(pa.schema(incoming))
     stored = [field for field in table_schema if field.name not in META_COLUMN_SET]
-    merger = _SchemaMerger(set_null_for_missing, key_fields)
+    merger = _SchemaMerger(set_null_for_missing, key_fields, widens_lossy)
     merged = merger.merge_fields(stored, incoming, "")
     merger.raise_problems()
-    return pa.schema(merged)
+    return MergedSchema(pa.schema(merged), tuple(merger.changes))
 
 
 class _SchemaMerger:
-    """Collects everything that is wrong, so that one error names it all."""
+    """Collects everything that is wrong, so that one error names it all, and what changes."""
 
-    def __init__(self, set_null_for_missing: bool, key_fields: Collection[str]) -> None:
+    def __init__(self, set_null_for_missing: bool, key_fields: Collection[str], widens_lossy: bool) -> None:
+        self.changes: list[ColumnChange] = []
         self._set_null = set_null_for_missing
         self._key_fields = key_fields
+        self._widens_lossy = widens_lossy
         self._missing: list[str] = []
         self._required: list[str] = []
         self._conflicts: list[str] = []
@@ -77,7 +162,9 @@ class _SchemaMerger:
             else:
                 found.add(twin.name)
                 merged.append(field.with_type(self._merged_type(field.type, twin.type, path)))
-        return merged + [field.with_nullable(True) for field in incoming if field.name not in found]
+        added = [field.with_nullable(True) for field in incoming if field.name not in found]
+        self.changes += [ColumnChange(prefix + field.name, None, field.type, field.type) for field in added]
+        return merged + added
 
     def raise_problems(self) -> None:
         """Say what is wrong, types first.
@@ -117,17 +204,29 @@ class _SchemaMerger:
             return pa.list_(self._merged_item(stored.value_field, incoming.value_field, f"{path}.element"))
         if pa.types.is_map(stored):
             return pa.map_(stored.key_type, self._merged_item(stored.item_field, incoming.item_field, f"{path}.value"))
-        if fits(incoming, stored):
+        if stored == incoming:
             return stored
-        if not is_promotion(stored, incoming):
+        becomes = self._wider_type(stored, incoming, path) or (stored if fits(incoming, stored) else None)
+        if becomes is None:
             return self._conflict(path, stored, incoming)
-        if path in self._key_fields and pa.types.is_integer(stored) and pa.types.is_floating(incoming):
-            return self._conflict(path, stored, incoming, " (a key column, whose stored keys would be other strings)")
-        return incoming
+        is_exact = is_lossless(stored, becomes) and is_lossless(incoming, becomes)
+        is_rounded = self._widens_lossy and not is_exact and pa.types.is_floating(becomes) and not self._is_key(path)
+        self.changes.append(ColumnChange(path, stored, incoming, becomes, is_rounded))
+        return becomes
+
+    def _wider_type(self, stored: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType | None:
+        """The input's type, where the table's column becomes as wide."""
+        if not is_promotion(stored, incoming) or not (self._widens_lossy or is_lossless(stored, incoming)):
+            return None
+        is_other_key = self._is_key(path) and pa.types.is_integer(stored) and pa.types.is_floating(incoming)
+        return None if is_other_key else incoming
+
+    def _is_key(self, path: str) -> bool:
+        return path in self._key_fields
 
     def _merged_item(self, stored: pa.Field, incoming: pa.Field, path: str) -> pa.Field:
         return stored.with_type(self._merged_type(stored.type, incoming.type, path))
 
-    def _conflict(self, path: str, stored: pa.DataType, incoming: pa.DataType, hint: str = "") -> pa.DataType:
-        self._conflicts.append(f"{path}: the table has {stored}, the input {incoming}{hint}")
+    def _conflict(self, path: str, stored: pa.DataType, incoming: pa.DataType) -> pa.DataType:
+        self._conflicts.append(f"{path}: the table has {stored}, the input {incoming}")
         return stored

@@ -45,6 +45,7 @@ __all__ = [
     "fits",
     "is_dropped",
     "is_list",
+    "is_lossless",
     "is_nested",
     "is_promotion",
     "nesting",
@@ -71,6 +72,7 @@ _PROMOTIONS = {
     pa.float32(): (pa.float64(),),
 }
 """What Avro and Hudi read as a wider type."""
+_LOSSLESS = frozenset({(pa.int32(), pa.float64()), (pa.float32(), pa.float64())})
 
 
 def normalise_schema(schema: pa.Schema, known_schema: pa.Schema | None = None) -> pa.Schema:
@@ -280,18 +282,18 @@ def _refused(path: str, data_type: pa.DataType | str, way_out: str) -> HoodieSch
 def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
     """Whether values of one stored type can be written to a column of the other; single values may still not fit.
 
-    Integers fit where no value is lost, which is checked by value; bytes fit a string column when they are UTF-8.
+    Numbers fit where no value is lost, which is checked by value: integers in columns of floats, whole floats in
+    columns of integers, decimals in columns of other decimals. Bytes fit a string column when they are UTF-8.
     """
-    if narrow == wide or is_promotion(narrow, wide):
+    if is_lossless(narrow, wide) or is_promotion(narrow, wide):
         return True
-    if narrow in _INTEGER_WIDTHS and wide in _INTEGER_WIDTHS:
-        # Tables declare int8 or int16 only in Spark's own schema; they are an int on storage.
-        return _INTEGER_WIDTHS[narrow] <= max(_INTEGER_WIDTHS[wide], 32)
+    if pa.types.is_floating(narrow) and pa.types.is_integer(wide):
+        return True
     if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
-        return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)
+        return True
     if pa.types.is_binary(narrow):
         return bool(pa.types.is_fixed_size_binary(wide) or pa.types.is_string(wide))
-    return bool(pa.types.is_string(narrow) and pa.types.is_binary(wide))
+    return False
 
 
 def is_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:
@@ -300,3 +302,15 @@ def is_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:
     int32 -> int64 -> float -> double
     """
     return wide in _PROMOTIONS.get(narrow, ())
+
+
+def is_lossless(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    """Whether a column of one stored type holds every value of the other: int32 in double, and not int64 in double."""
+    if narrow == wide or (narrow, wide) in _LOSSLESS:
+        return True
+    if narrow in _INTEGER_WIDTHS and wide in _INTEGER_WIDTHS:
+        # Tables declare int8 or int16 only in Spark's own schema; they are an int on storage.
+        return _INTEGER_WIDTHS[narrow] <= max(_INTEGER_WIDTHS[wide], 32)
+    if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
+        return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)
+    return bool(pa.types.is_string(narrow) and pa.types.is_binary(wide))

@@ -75,6 +75,21 @@ def test_reasons_tell_updates_from_small_files_that_are_filled(base_path: Path, 
     assert {group.file_id for group in plan.rewritten} <= {p.name.split("_")[0] for p in base_path.rglob("*.parquet")}
 
 
+def test_columns_of_other_types_are_told_with_what_becomes_of_them(client: MakeClient) -> None:
+    client().upsert(rows(0, 4).append_column("n", pa.array([1] * 4, pa.int64())))
+    given = rows(0, 4).append_column("n", pa.array([2.0] * 4, pa.float64())).append_column("new", pa.array(["x"] * 4))
+    plan = client().explain_upsert(given)
+    assert [(c.column, c.stored, c.becomes, c.is_rounded) for c in plan.column_changes] == [
+        ("n", pa.int64(), pa.int64(), False),
+        ("new", None, pa.string(), False),
+    ]
+    assert "\ncolumn n stays int64, the input has double: a value that would lose something fails\n" in repr(plan)
+    assert "\ncolumn new is new, string\n" in repr(plan)
+    lossy = client(write_schema_widen_lossy="true").explain_upsert(given)
+    assert "\ncolumn n becomes double, from int64: integers of the table and of the input beyond 2^53 " in repr(lossy)
+    assert client().explain_upsert(rows(0, 4).append_column("n", pa.array([1] * 4, pa.int64()))).column_changes == ()
+
+
 def test_file_groups_without_the_keys_stay_and_are_told(client: MakeClient) -> None:
     with client(parquet_small_file_limit=0) as writer:
         writer.upsert(rows(0, 3, partitions=1))

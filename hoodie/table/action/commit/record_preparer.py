@@ -57,6 +57,7 @@ class RecordPreparer:
         checks_partitions: Whether that holds for partition paths as well.
         key_schema: Of a delete: the table's types of the key and partition columns, so that keys come out as they are
             stored (``1``, not ``1.0``).
+        rounded: Columns whose integers may become the nearest floats, as of `normalise_batch`.
     """
 
     schema: pa.Schema | None
@@ -70,6 +71,7 @@ class RecordPreparer:
     is_tagged: bool = False
     checked_keys: KeyGenerator | None = None
     checks_partitions: bool = True
+    rounded: frozenset[str] = frozenset()
 
     def output_schema(self) -> pa.Schema:
         """The schema of a batch in flight; every column is nullable, the writer checks what the table demands."""
@@ -101,7 +103,7 @@ class RecordPreparer:
         rows = batch
         if self.schema is not None:
             relaxed = pa.schema([field.with_nullable(True) for field in self.schema])
-            rows = normalise_batch(batch, relaxed, self.fill_missing)
+            rows = normalise_batch(batch, relaxed, self.fill_missing, self.rounded)
         elif self.key_schema is not None:
             rows = normalise_batch(batch, self.key_schema)
         if self.key_generator is None:

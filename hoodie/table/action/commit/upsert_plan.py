@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 import pyarrow as pa
 
+from hoodie.common.data.schema_compatibility import ColumnChange
 from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, OPERATION
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.util.shown_table import MAX_ROWS, ShownTable, format_bytes, plural
@@ -75,6 +76,8 @@ class UpsertPlan:
         index_report: What the index judged and read to find the keys; the upsert does that work again.
         record_size: Bytes that a new record is expected to take.
         steps: The steps of the planning and what they took.
+        column_changes: Columns of the input whose type is not the table's, or that the table lacks, and what becomes
+            of them.
     """
 
     base_path: str
@@ -84,6 +87,7 @@ class UpsertPlan:
     index_report: IndexReport
     record_size: int
     steps: tuple[StepDuration, ...] = ()
+    column_changes: tuple[ColumnChange, ...] = ()
 
     @property
     def rewritten(self) -> tuple[PlannedFileGroup, ...]:
@@ -178,7 +182,11 @@ class UpsertPlan:
 
     def _notes(self) -> tuple[str, ...]:
         report = self.index_report
-        notes = []
+        notes = [f"column {change}" for change in self.column_changes[:MAX_ROWS]]
+        if len(self.column_changes) > MAX_ROWS:
+            notes.append(
+                f"{plural(len(self.column_changes) - MAX_ROWS, 'more column')} of other types than the table's"
+            )
         untouched = self.untouched
         if untouched:
             by = ", ".join(f"{count:,} by {reason}" for reason, count in IndexReport(untouched).decided.items())

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hoodie.common.data.normalise import normalise_batch, normalise_table
-from hoodie.common.data.schema_compatibility import check_schema
+from hoodie.common.data.schema_compatibility import check_schema, merge_schemas
 from hoodie.common.data.stored_types import normalise_schema
 from hoodie.common.model.record_columns import OPERATION
 from hoodie.exception import (
@@ -71,12 +71,20 @@ def nest(data_type: pa.DataType) -> pa.DataType:
     return pa.map_(pa.string(), pa.field("value", pa.list_(pa.field("element", struct))))
 
 
+EXACT = {(pa.int32(), pa.int64()), (pa.int32(), pa.float64()), (pa.float32(), pa.float64())}
+"""Of the wider type every value of the narrower one."""
+
+
+@pytest.mark.parametrize("widens_lossy", [False, True], ids=["exact", "lossy"])
 @pytest.mark.parametrize("stored", [*WIDENING, *OTHERS], ids=str)
 @pytest.mark.parametrize("incoming", [*WIDENING, *OTHERS], ids=str)
-def test_a_column_becomes_wider_along_the_numbers_and_nowhere_else(stored: pa.DataType, incoming: pa.DataType) -> None:
+def test_a_column_becomes_wider_along_the_numbers_and_nowhere_else(
+    stored: pa.DataType, incoming: pa.DataType, widens_lossy: bool
+) -> None:
     texts = (pa.string(), pa.binary())
     if stored in WIDENING and incoming in WIDENING:
-        expected = max(stored, incoming, key=WIDENING.index)
+        is_wider = WIDENING.index(incoming) > WIDENING.index(stored)
+        expected = incoming if is_wider and (widens_lossy or (stored, incoming) in EXACT) else stored
     elif stored == incoming or (stored in texts and incoming in texts):
         expected = stored
     else:
@@ -84,23 +92,58 @@ def test_a_column_becomes_wider_along_the_numbers_and_nowhere_else(stored: pa.Da
     for wrap in (lambda data_type: data_type, nest):
         table, given = (pa.schema([("c", wrap(data_type))]) for data_type in (stored, incoming))
         if expected is not None:
-            assert check_schema(table, given) == pa.schema([("c", wrap(expected))])
+            merged = check_schema(table, given, widens_lossy=widens_lossy)
+            assert merged == pa.schema([("c", wrap(expected))])
             continue
         with pytest.raises(SchemaCompatibilityException) as caught:
-            check_schema(table, given)
+            check_schema(table, given, widens_lossy=widens_lossy)
         assert f": the table has {stored}, the input {incoming}" in str(caught.value)
 
 
-def test_integers_that_make_keys_do_not_become_floats() -> None:
+@pytest.mark.parametrize("widens_lossy", [False, True], ids=["exact", "lossy"])
+def test_integers_that_make_keys_do_not_become_floats(widens_lossy: bool) -> None:
+    keys = {"id", "k.a"}
     table = pa.schema([("id", pa.int32()), ("k", pa.struct([("a", pa.int64())])), ("n", pa.int32())])
     given = pa.schema([("id", pa.float64()), ("k", pa.struct([("a", pa.float32())])), ("n", pa.float64())])
-    with pytest.raises(
-        SchemaCompatibilityException, match=r"id: .*int32.*double \(a key.*k\.a: .*float \(a key"
-    ) as caught:
-        check_schema(table, given, key_fields={"id", "k.a"})
-    assert "n:" not in str(caught.value)
+    merged = merge_schemas(table, given, key_fields=keys, widens_lossy=widens_lossy)
+    assert merged.columns == table.set(2, pa.field("n", pa.float64()))
+    assert not any(change.is_rounded for change in merged.changes)
     longer = pa.schema([("id", pa.int64()), table.field("k"), table.field("n")])
-    assert check_schema(table, longer, key_fields={"id", "k.a"}) == longer
+    assert check_schema(table, longer, key_fields=keys) == longer
+
+
+def test_floats_that_make_keys_take_no_rounded_integers() -> None:
+    table, given = (pa.schema([("id", kind), ("n", kind)]) for kind in (pa.float64(), pa.int64()))
+    changes = merge_schemas(table, given, key_fields={"id"}, widens_lossy=True).changes
+    assert [(change.column, change.is_rounded) for change in changes] == [("id", False), ("n", True)]
+
+
+def test_changes_say_what_each_column_becomes_and_what_that_costs() -> None:
+    table = pa.schema(
+        [
+            ("a", pa.int32()),
+            ("b", pa.int64()),
+            ("s", nest(pa.int64())),
+            ("d", pa.decimal128(9, 2)),
+            ("same", pa.int64()),
+        ]
+    )
+    wide = pa.map_(pa.string(), pa.field("value", pa.list_(pa.struct([("x", pa.int32()), ("y", pa.date32())]))))
+    given = pa.schema(
+        [("a", pa.float64()), ("b", pa.float32()), ("s", wide), ("d", pa.decimal128(9, 3)), ("same", pa.int64())]
+    )
+    assert [str(change) for change in merge_schemas(table, given).changes] == [
+        "a becomes double, from int32",
+        "b stays int64, the input has float: a value that would lose something fails",
+        "s.value.element.x stays int64, the input has int32",
+        "s.value.element.y is new, date32[day]",
+        "d stays decimal128(9, 2), the input has decimal128(9, 3): a value that would lose something fails",
+    ]
+    lossy = merge_schemas(table, given, widens_lossy=True)
+    assert lossy.columns.field("b").type == pa.float32()
+    cost = "integers of the table and of the input beyond 2^24 are rounded for good"
+    assert [str(change) for change in lossy.changes if change.is_rounded] == [f"b becomes float, from int64: {cost}"]
+    assert merge_schemas(None, given).changes == merge_schemas(given, given).changes == ()
 
 
 def test_fields_may_be_added_in_the_middle_of_structs_of_lists_and_maps() -> None:
@@ -120,12 +163,10 @@ def test_nullability_stays_the_tables_on_every_level() -> None:
     assert check_schema(table, given).equals(wide)
 
 
-def test_a_decimal_fits_where_neither_side_of_the_point_is_cut() -> None:
+def test_a_decimal_column_keeps_its_digits_whatever_decimals_come_in() -> None:
     table = pa.schema([("d", pa.decimal128(10, 2))])
-    assert check_schema(table, pa.schema([("d", pa.decimal128(9, 1))])) == table
-    for narrow in (pa.decimal128(10, 3), pa.decimal128(10, 1)):
-        with pytest.raises(SchemaCompatibilityException):
-            check_schema(table, pa.schema([("d", narrow)]))
+    for given in (pa.decimal128(9, 1), pa.decimal128(10, 3), pa.decimal128(10, 1), pa.decimal128(38, 18)):
+        assert check_schema(table, pa.schema([("d", given)])) == table
 
 
 def test_missing_columns_are_all_named_unless_they_may_be_null() -> None:
