@@ -112,8 +112,8 @@ _NO_INSTANT = "0" * 17
 class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     """Writes one table; a context manager.
 
-    Leaving by an error rolls back the instants that this client started and did not complete. A client is for one
-    thread.
+    Leaving by an error rolls back the instants that this client started and did not complete. A closed client refuses
+    every call. A client is for one thread.
 
     Args:
         context: The engine.
@@ -176,7 +176,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieHeartbeatException: Another writer is alive (with hoodie.cleaner.policy.failed.writes=EAGER).
             HoodieCommitException: A restore is pending.
         """
-        with self._metrics.operation("start_commit"):
+        with self._call("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"):
                 meta_client = self._prepare_table(operation)
@@ -197,7 +197,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieCommitException: The time is not later than every instant of the table, active or archived.
         """
         action = self._action_of(operation)
-        with self._metrics.operation("start_commit"):
+        with self._call("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"):
                 meta_client = self._prepare_table(operation)
@@ -251,6 +251,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._metrics.step("roll back failed writes"):
             rolled_back = self._rollback_service(meta_client).prepare_write()
             for instant_time in rolled_back:
+                self._forget(instant_time)
                 self._index.rollback_commit(instant_time)
         switch_off_metadata_table(self._config, meta_client)
         return meta_client
@@ -435,7 +436,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             SchemaCompatibilityException, MissingSchemaFieldException: As of `upsert`.
             HoodieNotSupportedException: The table needs a feature that hoodie does not have.
         """
-        with self._metrics.operation("explain_upsert") as call:
+        with self._call("explain_upsert") as call:
             self._measure(None)
             with self._metrics.step("load the table"):
                 meta_client = load_table(self._config)
@@ -454,7 +455,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _write(
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
     ) -> HoodieWriteResult:
-        with self._metrics.operation(operation.value.lower()) as call:
+        with self._call(operation.value.lower()) as call:
             result = self._write_until_committed(operation, records, instant_time, **options)
             call.summary = result.summary
             return result
@@ -537,7 +538,10 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _follow_up(self, instant_time: str, is_committed: bool) -> None:
         """What comes after a commit, and does not fail it."""
         self._service_errors = ()
-        if is_committed:
+        if is_committed and self._is_closed:
+            # By a callback of the commit, which stands.
+            self._service_errors = ("no table service ran: the client was closed while it wrote",)
+        elif is_committed:
             with self._metrics.step("post-commit"):
                 self._service_errors = (*self._callbacks.take_failures(), *(self.post_commit(instant_time) or ()))
 
@@ -609,7 +613,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         _check_extra_metadata(extra_metadata or {})
         if not allow_errors:
             self._refuse_errors(result, way_out="; commit(..., allow_errors=True) commits the others")
-        with self._metrics.operation("commit") as call:
+        with self._call("commit") as call:
             self._measure(instant_time)
             is_committed = self._commit(instant_time, result, dict(extra_metadata or {}))
             self._follow_up(instant_time, is_committed)
