@@ -155,7 +155,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def service_errors(self) -> tuple[str, ...]:
         """What went wrong after the newest commit of this client, which stands: table services and the callback.
 
-        The same as in the result of a write with auto-commit; after `commit` by hand only here, and in the log.
+        The same as in the result of the write.
         """
         return self._service_errors
 
@@ -530,20 +530,19 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         except BaseException as error:
             self._try_rollback(instant_time, error)
             raise
-        self._follow_up(instant_time, is_committed)
-        return attrs.evolve(
-            result, is_committed=is_committed, service_errors=self._service_errors, steps=self._metrics.steps
-        )
+        self._follow_up(result, is_committed)
+        return attrs.evolve(result, steps=self._metrics.steps)
 
-    def _follow_up(self, instant_time: str, is_committed: bool) -> None:
+    def _follow_up(self, result: HoodieWriteResult, is_committed: bool) -> None:
         """What comes after a commit, and does not fail it."""
         self._service_errors = ()
-        if is_committed and self._is_closed:
-            # By a callback of the commit, which stands.
-            self._service_errors = ("no table service ran: the client was closed while it wrote",)
-        elif is_committed:
+        if is_committed:
             with self._metrics.step("post-commit"):
-                self._service_errors = (*self._callbacks.take_failures(), *(self.post_commit(instant_time) or ()))
+                failed = ["no table service ran: the client was closed while it wrote"]
+                if not self._is_closed:
+                    failed = self.post_commit(result.instant_time) or []
+                self._service_errors = (*self._callbacks.take_failures(), *failed)
+        result.commit_state.service_errors = self._service_errors
 
     def _result(
         self,
@@ -590,7 +589,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Args:
             instant_time: The instant.
-            result: What the write returned.
+            result: What the write returned; it says afterwards that it is committed.
             extra_metadata: Strings to store in the commit.
             allow_errors: Commit the good records though others failed.
 
@@ -616,7 +615,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._call("commit") as call:
             self._measure(instant_time)
             is_committed = self._commit(instant_time, result, dict(extra_metadata or {}))
-            self._follow_up(instant_time, is_committed)
+            self._follow_up(result, is_committed)
             call.summary = f"commit {instant_time}" if is_committed else f"nothing to commit at {instant_time}"
         return is_committed
 

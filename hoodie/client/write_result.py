@@ -16,10 +16,25 @@ from hoodie.common.model.write_status import RecordError, WriteStatus
 from hoodie.common.util.shown_table import MAX_ROWS, ShownTable, format_bytes
 from hoodie.metrics.metrics import StepDuration
 
-__all__ = ["HoodieWriteResult"]
+__all__ = ["CommitState", "HoodieWriteResult"]
 
 SHOWN_ERRORS = 3
 """Failed records that are printed."""
+
+
+@attrs.define
+class CommitState:
+    """What became of an instant after it was written; the only part of a result that changes.
+
+    The client that commits the instant sets it, and copies of the result share it.
+
+    Attributes:
+        is_committed: As of `HoodieWriteResult`.
+        service_errors: As of `HoodieWriteResult`.
+    """
+
+    is_committed: bool = False
+    service_errors: tuple[str, ...] = ()
 
 
 @attrs.frozen(repr=False)
@@ -31,21 +46,18 @@ class HoodieWriteResult:
         operation: What was done.
         statuses: One for each written file.
         commit_metadata: What the commit stores, or would.
-        is_committed: Whether the instant is completed: True with auto-commit.
         partition_to_replace_file_ids: File groups that the commit replaces.
-        service_errors: What went wrong after the commit, in a callback or in table services (cleaning, archiving); the
-            commit stands, and the next run of a service goes on with it.
         steps: The steps of the write and what they took; ``docs/progress-and-metrics.md`` names them.
+        commit_state: What became of the instant since; see `is_committed` and `service_errors`.
     """
 
     instant_time: str
     operation: WriteOperationType
     statuses: tuple[WriteStatus, ...]
     commit_metadata: HoodieCommitMetadata
-    is_committed: bool = False
     partition_to_replace_file_ids: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
-    service_errors: tuple[str, ...] = ()
     steps: tuple[StepDuration, ...] = ()
+    commit_state: CommitState = attrs.field(factory=CommitState)
 
     def __iter__(self) -> Iterator[WriteStatus]:
         return iter(self.statuses)
@@ -55,6 +67,22 @@ class HoodieWriteResult:
 
     def __bool__(self) -> bool:
         return True
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the instant was completed: by the write itself with auto-commit, else since `commit` was called.
+
+        A rollback or restore that comes later does not change it.
+        """
+        return self.commit_state.is_committed
+
+    @property
+    def service_errors(self) -> tuple[str, ...]:
+        """What went wrong after the commit, in a callback or in table services (cleaning, archiving).
+
+        The commit stands, and the next run of a service goes on with it.
+        """
+        return self.commit_state.service_errors
 
     @property
     def error_count(self) -> int:
