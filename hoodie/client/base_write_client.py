@@ -572,6 +572,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             statuses=tuple(metadata.statuses),
             commit_metadata=commit_metadata,
             partition_to_replace_file_ids=metadata.partition_to_replace_file_ids,
+            without_effect=sum((status.without_effect for status in metadata.statuses), metadata.without_effect),
             steps=self._metrics.steps,
         )
 
