@@ -19,6 +19,7 @@ from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
 from hoodie.client.transaction.transaction_manager import TransactionManager
+from hoodie.common.config.property import display_value
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, State
@@ -79,6 +80,12 @@ class BaseHoodieTableServiceClient:
         self._transactions = TransactionManager(config)
         self._heartbeats = HoodieHeartbeatClient(config.write)
         self._services = TableServices(context, config, self._metrics, self._transactions)
+
+    def __repr__(self) -> str:
+        path = display_value("hoodie.base.path", self._config.base_path)
+        pending = f", {', '.join(self._open_instants)} not completed" if self._open_instants else ""
+        closed = ", closed" if self._is_closed else ""
+        return f"<{type(self).__name__} of {path}, index {self._config.index.index_name}{pending}{closed}>"
 
     def __enter__(self) -> Self:
         self._check_open("with")
