@@ -153,8 +153,8 @@ class HoodieWriteResult:
     def combined_count(self) -> int | None:
         """Records that gave way to another record of the same key in the same input.
 
-        None where nobody counted them: Spark combined keys that take more than 64 MiB together, or a bulk insert
-        combined its input.
+        None where nobody counted them: Spark combined keys that take more than 64 MiB together, an insert of as many
+        keys dropped known ones, or a bulk insert combined its input.
         """
         return self.without_effect.combined
 
