@@ -6,6 +6,8 @@ Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -17,15 +19,16 @@ from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
 from hoodie.client.transaction.transaction_manager import TransactionManager
+from hoodie.common.config.property import display_value
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, ProgressMode
-from hoodie.exception import HoodieConfigException
+from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.index.index_factory import create_index
-from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.metrics.metrics import HoodieMetrics, Operation
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
@@ -38,7 +41,8 @@ logger = logging.getLogger(__name__)
 class BaseHoodieTableServiceClient:
     """Cleans, archives, rolls back, savepoints and restores one table; a context manager.
 
-    Leaving by an error rolls back the instants that this client started and did not complete.
+    Leaving by an error rolls back the instants that this client started and did not complete. Leaving closes the
+    client: every call on a closed one raises `HoodieException`; its properties stay readable.
 
     Args:
         context: The engine.
@@ -70,12 +74,21 @@ class BaseHoodieTableServiceClient:
                 + ", ".join(sorted(self.supported_indexes))
             )
         self._index = create_index(config)
+        self._is_closed = False
         self._open_instants: dict[str, Action] = {}
+        self._failed_instants: set[str] = set()
         self._transactions = TransactionManager(config)
         self._heartbeats = HoodieHeartbeatClient(config.write)
         self._services = TableServices(context, config, self._metrics, self._transactions)
 
+    def __repr__(self) -> str:
+        path = display_value("hoodie.base.path", self._config.base_path)
+        pending = f", {', '.join(self._open_instants)} not completed" if self._open_instants else ""
+        closed = ", closed" if self._is_closed else ""
+        return f"<{type(self).__name__} of {path}, index {self._config.index.index_name}{pending}{closed}>"
+
     def __enter__(self) -> Self:
+        self._check_open("with")
         return self
 
     def __exit__(
@@ -87,20 +100,57 @@ class BaseHoodieTableServiceClient:
         self.close()
 
     def close(self) -> None:
-        """Release what the client holds, and wait for table services that run beside it.
+        """Release what the client holds, and wait for table services that run beside it; a second time does nothing.
 
-        Instants that were started by hand and not completed stay pending; a warning names them.
+        Instants that were started by hand and not completed stay pending; a warning names them. Every later call on
+        the client raises `HoodieException`.
         """
-        if self._open_instants:
-            logger.warning(
-                "a client of %s is closed, and %s was never committed: nobody sees its rows, and sooner or later a "
-                "writer rolls it back. With hoodie.auto.commit = false call client.commit(instant_time, result)",
-                self._config.base_path, ", ".join(self._open_instants),
-            )  # fmt: skip
+        self._is_closed = True
         self._services.wait()
+        self._warn_of_pending_instants()
         self._heartbeats.close()
         self._transactions.close()
         self._publisher.close()
+
+    def _warn_of_pending_instants(self) -> None:
+        """Name the instants of this client that are pending now; others may have rolled them back meanwhile."""
+        mine, self._open_instants = self._open_instants, {}
+        if not mine:
+            return
+        where, who = self._config.base_path, _who_does_it(self._config)
+        try:
+            timeline = load_table(self._config).active_timeline
+        except Exception as error:
+            logger.warning(
+                "a client of %s is closed, and whether %s is still pending could not be found out (%s). If it is, "
+                "nobody sees its rows, and %s",
+                where, ", ".join(mine), error, who,
+            )  # fmt: skip
+            return
+        found = [timeline.find(instant_time, action) for instant_time, action in mine.items()]
+        pending = [instant for instant in found if instant is not None and instant.is_pending]
+        unwritten = [instant.requested_time for instant in pending if instant.state is State.REQUESTED]
+        written = [instant.requested_time for instant in pending if instant.state is State.INFLIGHT]
+        failed = [time for time in written if self._config.write.auto_commit or time in self._failed_instants]
+        uncommitted = [time for time in written if time not in failed]
+        if unwritten:
+            logger.warning(
+                "a client of %s is closed, and %s was started and never written: it holds no rows, and is to be rolled "
+                "back; %s",
+                where, ", ".join(unwritten), who,
+            )  # fmt: skip
+        if failed:
+            logger.warning(
+                "a client of %s is closed, and %s failed and is not rolled back: nobody sees its rows; %s",
+                where, ", ".join(failed), who,
+            )  # fmt: skip
+        if uncommitted:
+            logger.warning(
+                "a client of %s is closed, and %s was never committed: nobody sees its rows, and it is to be rolled "
+                "back; %s. With hoodie.auto.commit = false call client.commit(instant_time, result) before the client "
+                "is closed",
+                where, ", ".join(uncommitted), who,
+            )  # fmt: skip
 
     @property
     def config(self) -> HoodieWriteConfig:
@@ -125,6 +175,7 @@ class BaseHoodieTableServiceClient:
         Returns:
             What went wrong, a line for each service.
         """
+        self._check_open("post_commit")
         return self._services.run_after_commit()
 
     def clean(self) -> HoodieCleanMetadata | None:
@@ -141,7 +192,7 @@ class BaseHoodieTableServiceClient:
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.
         """
-        with self._metrics.operation("clean") as call:
+        with self._call("clean") as call:
             self._measure(None)
             metadata = self._services.clean()
             call.summary = f"clean: {0 if metadata is None else metadata.total_files_deleted} files deleted"
@@ -161,7 +212,7 @@ class BaseHoodieTableServiceClient:
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.
         """
-        with self._metrics.operation("archive") as call:
+        with self._call("archive") as call:
             self._measure(None)
             count = self._services.archive()
             call.summary = f"archive: {count} instants archived"
@@ -184,7 +235,7 @@ class BaseHoodieTableServiceClient:
                 or the files before it were cleaned.
         """
         _check_time(instant_time)
-        with self._metrics.operation("rollback") as call:
+        with self._call("rollback") as call:
             self._measure(None)
             self._services.wait()
             done = self._rollback_service(load_table(self._config)).rollback(instant_time)
@@ -209,7 +260,7 @@ class BaseHoodieTableServiceClient:
         Returns:
             The instant times that were rolled back.
         """
-        with self._metrics.operation("rollback_failed_writes"):
+        with self._call("rollback_failed_writes"):
             self._measure(None)
             with self._metrics.step("roll back failed writes"):
                 rolled_back = self._rollback_service(load_table(self._config)).rollback_failed_writes()
@@ -235,7 +286,7 @@ class BaseHoodieTableServiceClient:
         """
         if instant_time is not None:
             _check_time(instant_time)
-        with self._metrics.operation("savepoint") as call:
+        with self._call("savepoint") as call:
             self._measure(None)
             self._services.wait()
             made = self._savepoints().savepoint(instant_time, user, comment)
@@ -253,7 +304,7 @@ class BaseHoodieTableServiceClient:
             HoodieSavepointException: Its commit must be archived with it, and files that it replaced are there still.
         """
         _check_time(instant_time)
-        with self._metrics.operation("delete_savepoint"):
+        with self._call("delete_savepoint"):
             self._measure(None)
             self._services.wait()
             return self._savepoints().delete_savepoint(instant_time)
@@ -286,7 +337,7 @@ class BaseHoodieTableServiceClient:
 
     def _restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
         _check_time(instant_time)
-        with self._metrics.operation("restore") as call:
+        with self._call("restore") as call:
             self._measure(None)
             self._services.wait()
             undone = self._savepoints().restore(instant_time, needs_savepoint)
@@ -304,6 +355,7 @@ class BaseHoodieTableServiceClient:
 
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
         """Roll back a pending instant after an error, which matters more than one of the rollback itself."""
+        self._failed_instants.add(instant_time)
         try:
             self._rollback_service(load_table(self._config)).rollback(instant_time, only_pending=True)
             self._forget(instant_time)
@@ -318,6 +370,21 @@ class BaseHoodieTableServiceClient:
     def _forget(self, instant_time: str) -> None:
         """An instant has ended."""
         self._open_instants.pop(instant_time, None)
+        self._failed_instants.discard(instant_time)
+
+    @contextmanager
+    def _call(self, name: str) -> Iterator[Operation]:
+        """One call on the client, which must be open; see `HoodieMetrics.operation`."""
+        self._check_open(name)
+        with self._metrics.operation(name) as call:
+            yield call
+
+    def _check_open(self, name: str) -> None:
+        if self._is_closed:
+            raise HoodieException(
+                f"{name}: this client of {self._config.base_path} is closed, by close() or by the end of its with "
+                f"block; nothing was done. Make a new {type(self).__name__} for further calls"
+            )
 
     def _measure(self, instant_time: str | None) -> None:
         """Forget the steps of another instant."""
@@ -355,4 +422,4 @@ def _who_does_it(config: HoodieWriteConfig) -> str:
             return "the next start_commit() does it"
         case FailedWritesPolicy.LAZY:
             return "clean() or rollback_failed_writes() does it once its heartbeat has expired"
-    return "call rollback() when it can be"
+    return "call rollback(instant_time) of a client when it can be"

@@ -112,8 +112,8 @@ _NO_INSTANT = "0" * 17
 class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     """Writes one table; a context manager.
 
-    Leaving by an error rolls back the instants that this client started and did not complete. A client is for one
-    thread.
+    Leaving by an error rolls back the instants that this client started and did not complete. A closed client refuses
+    every call. A client is for one thread.
 
     Args:
         context: The engine.
@@ -155,7 +155,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def service_errors(self) -> tuple[str, ...]:
         """What went wrong after the newest commit of this client, which stands: table services and the callback.
 
-        The same as in the result of a write with auto-commit; after `commit` by hand only here, and in the log.
+        The same as in the result of the write.
         """
         return self._service_errors
 
@@ -176,7 +176,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieHeartbeatException: Another writer is alive (with hoodie.cleaner.policy.failed.writes=EAGER).
             HoodieCommitException: A restore is pending.
         """
-        with self._metrics.operation("start_commit"):
+        with self._call("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"):
                 meta_client = self._prepare_table(operation)
@@ -197,7 +197,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieCommitException: The time is not later than every instant of the table, active or archived.
         """
         action = self._action_of(operation)
-        with self._metrics.operation("start_commit"):
+        with self._call("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"):
                 meta_client = self._prepare_table(operation)
@@ -251,6 +251,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._metrics.step("roll back failed writes"):
             rolled_back = self._rollback_service(meta_client).prepare_write()
             for instant_time in rolled_back:
+                self._forget(instant_time)
                 self._index.rollback_commit(instant_time)
         switch_off_metadata_table(self._config, meta_client)
         return meta_client
@@ -435,7 +436,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             SchemaCompatibilityException, MissingSchemaFieldException: As of `upsert`.
             HoodieNotSupportedException: The table needs a feature that hoodie does not have.
         """
-        with self._metrics.operation("explain_upsert") as call:
+        with self._call("explain_upsert") as call:
             self._measure(None)
             with self._metrics.step("load the table"):
                 meta_client = load_table(self._config)
@@ -456,7 +457,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _write(
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
     ) -> HoodieWriteResult:
-        with self._metrics.operation(operation.value.lower()) as call:
+        with self._call(operation.value.lower()) as call:
             result = self._write_until_committed(operation, records, instant_time, **options)
             call.summary = result.summary
             return result
@@ -531,17 +532,19 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         except BaseException as error:
             self._try_rollback(instant_time, error)
             raise
-        self._follow_up(instant_time, is_committed)
-        return attrs.evolve(
-            result, is_committed=is_committed, service_errors=self._service_errors, steps=self._metrics.steps
-        )
+        self._follow_up(result, is_committed)
+        return attrs.evolve(result, steps=self._metrics.steps)
 
-    def _follow_up(self, instant_time: str, is_committed: bool) -> None:
+    def _follow_up(self, result: HoodieWriteResult, is_committed: bool) -> None:
         """What comes after a commit, and does not fail it."""
         self._service_errors = ()
         if is_committed:
             with self._metrics.step("post-commit"):
-                self._service_errors = (*self._callbacks.take_failures(), *(self.post_commit(instant_time) or ()))
+                failed = ["no table service ran: the client was closed while it wrote"]
+                if not self._is_closed:
+                    failed = self.post_commit(result.instant_time) or []
+                self._service_errors = (*self._callbacks.take_failures(), *failed)
+        result.commit_state.service_errors = self._service_errors
 
     def _result(
         self,
@@ -571,6 +574,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             statuses=tuple(metadata.statuses),
             commit_metadata=commit_metadata,
             partition_to_replace_file_ids=metadata.partition_to_replace_file_ids,
+            without_effect=sum((status.without_effect for status in metadata.statuses), metadata.without_effect),
             steps=self._metrics.steps,
         )
 
@@ -588,7 +592,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Args:
             instant_time: The instant.
-            result: What the write returned.
+            result: What the write returned; it says afterwards that it is committed.
             extra_metadata: Strings to store in the commit.
             allow_errors: Commit the good records though others failed.
 
@@ -611,10 +615,10 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         _check_extra_metadata(extra_metadata or {})
         if not allow_errors:
             self._refuse_errors(result, way_out="; commit(..., allow_errors=True) commits the others")
-        with self._metrics.operation("commit") as call:
+        with self._call("commit") as call:
             self._measure(instant_time)
             is_committed = self._commit(instant_time, result, dict(extra_metadata or {}))
-            self._follow_up(instant_time, is_committed)
+            self._follow_up(result, is_committed)
             call.summary = f"commit {instant_time}" if is_committed else f"nothing to commit at {instant_time}"
         return is_committed
 

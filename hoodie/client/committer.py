@@ -20,7 +20,7 @@ from hoodie.client.transaction.concurrent_operation import ConcurrentOperation
 from hoodie.client.transaction.conflict_resolver import ConflictResolver
 from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.client.transaction.write_start import WriteStart, completed_write_times
-from hoodie.client.write_result import HoodieWriteResult
+from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -176,16 +176,11 @@ class Committer:
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
             )
+        result.commit_state.is_committed = True
         if not was_held:
-            self._look_again(meta_client, operation, metadata)
+            self._look_again(meta_client, operation, metadata, result.commit_state)
         self._heartbeats.stop(instant_time)
-        logger.info(
-            "committed %s %s to %s: %r",
-            result.operation.value,
-            instant_time,
-            meta_client.base_path,
-            attrs.evolve(result, is_committed=True),
-        )
+        logger.info("committed %s %s to %s: %r", result.operation.value, instant_time, meta_client.base_path, result)
         others: list[str] = []
         is_undone = False
         try:
@@ -199,6 +194,7 @@ class Committer:
             logger.warning("after instant %s was completed: %s", instant_time, error)
         self.forget(instant_time)
         if is_undone:
+            result.commit_state.is_committed = False
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} was rolled back by another writer in the moment in "
                 "which it was being completed; nothing was committed. Make sure that one writer is at work at a time, "
@@ -240,7 +236,11 @@ class Committer:
         return RollbackService(meta_client, self._config, self._metrics, self._transactions).was_undone(instant)
 
     def _look_again(
-        self, meta_client: HoodieTableMetaClient, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
+        self,
+        meta_client: HoodieTableMetaClient,
+        operation: ConcurrentOperation,
+        metadata: HoodieCommitMetadata,
+        state: CommitState,
     ) -> None:
         """Find out whether an instant did harm that was completed when the lock was lost, perhaps.
 
@@ -264,6 +264,7 @@ class Committer:
                 rollbacks = RollbackService(meta_client, self._config, self._metrics, self._transactions)
                 rollbacks.check_no_restore(meta_client.reload_active_timeline())
                 if rollbacks.was_undone(operation.instant):
+                    state.is_committed = False
                     raise HoodieLockException(
                         f"{where} was rolled back by another writer, which took this one for dead; {lost}. Nothing was "
                         "committed; write again",
@@ -274,6 +275,7 @@ class Committer:
                     self._resolver.check(meta_client, operation, metadata, start, is_completed=True)
                 except HoodieWriteConflictException as conflict:
                     rollbacks.take_back(HoodieInstant(instant_time, action, State.COMPLETED))
+                    state.is_committed = False
                     conflict.add_note(f"{where} was completed for a moment, and taken back; {lost}")
                     raise
         except HoodieException as error:

@@ -12,40 +12,57 @@ import attrs
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import NULL_COMMIT
-from hoodie.common.model.write_status import RecordError, WriteStatus
-from hoodie.common.util.shown_table import MAX_ROWS, ShownTable, format_bytes
+from hoodie.common.model.write_status import RecordError, WithoutEffect, WriteStatus
+from hoodie.common.util.shown_table import MAX_ROWS, ShownTable, format_bytes, plural
 from hoodie.metrics.metrics import StepDuration
 
-__all__ = ["HoodieWriteResult"]
+__all__ = ["CommitState", "HoodieWriteResult"]
 
 SHOWN_ERRORS = 3
 """Failed records that are printed."""
+
+
+@attrs.define
+class CommitState:
+    """What became of an instant after it was written; the only part of a result that changes.
+
+    The client that commits the instant sets it, and copies of the result share it.
+
+    Attributes:
+        is_committed: As of `HoodieWriteResult`.
+        service_errors: As of `HoodieWriteResult`.
+    """
+
+    is_committed: bool = False
+    service_errors: tuple[str, ...] = ()
 
 
 @attrs.frozen(repr=False)
 class HoodieWriteResult:
     """The outcome of one write; iterates as its `WriteStatus`es, one for each written file; prints as a table.
 
+    The counts are of records. What is stored in the commit (`HoodieWriteStat`) is as Hudi defines it; records without
+    effect are told here only, and in the line that is logged.
+
     Attributes:
         instant_time: The instant.
         operation: What was done.
         statuses: One for each written file.
         commit_metadata: What the commit stores, or would.
-        is_committed: Whether the instant is completed: True with auto-commit.
         partition_to_replace_file_ids: File groups that the commit replaces.
-        service_errors: What went wrong after the commit, in a callback or in table services (cleaning, archiving); the
-            commit stands, and the next run of a service goes on with it.
+        without_effect: Incoming records that changed no stored value.
         steps: The steps of the write and what they took; ``docs/progress-and-metrics.md`` names them.
+        commit_state: What became of the instant since; see `is_committed` and `service_errors`.
     """
 
     instant_time: str
     operation: WriteOperationType
     statuses: tuple[WriteStatus, ...]
     commit_metadata: HoodieCommitMetadata
-    is_committed: bool = False
     partition_to_replace_file_ids: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
-    service_errors: tuple[str, ...] = ()
+    without_effect: WithoutEffect = attrs.field(factory=WithoutEffect)
     steps: tuple[StepDuration, ...] = ()
+    commit_state: CommitState = attrs.field(factory=CommitState)
 
     def __iter__(self) -> Iterator[WriteStatus]:
         return iter(self.statuses)
@@ -55,6 +72,22 @@ class HoodieWriteResult:
 
     def __bool__(self) -> bool:
         return True
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the instant was completed: by the write itself with auto-commit, else since `commit` was called.
+
+        A rollback or restore that comes later does not change it.
+        """
+        return self.commit_state.is_committed
+
+    @property
+    def service_errors(self) -> tuple[str, ...]:
+        """What went wrong after the commit, in a callback or in table services (cleaning, archiving).
+
+        The commit stands, and the next run of a service goes on with it.
+        """
+        return self.commit_state.service_errors
 
     @property
     def error_count(self) -> int:
@@ -83,8 +116,47 @@ class HoodieWriteResult:
 
     @property
     def updated_count(self) -> int:
-        """Records that replaced a stored one."""
+        """Records that replaced a stored one, `unchanged_count` of them by the same values."""
         return sum(status.stat.num_update_writes for status in self.statuses)
+
+    @property
+    def unchanged_count(self) -> int:
+        """Updates whose values, all columns of them, are those that were stored: the record was written again.
+
+        Floats are compared by their bits. Such a record has this instant's ``_hoodie_commit_time`` all the same.
+        """
+        return self.without_effect.unchanged
+
+    @property
+    def ignored_count(self) -> int:
+        """Records whose key is stored with a newer record, which stays: one of a larger ordering value.
+
+        Where the table's payload class orders records by something else, as by a log position, that decides. Marked
+        deletes (``_hoodie_is_deleted``) that came late are among them.
+        """
+        return self.without_effect.ignored
+
+    @property
+    def kept_count(self) -> int:
+        """Records whose key is stored, and of which a record merger of yours kept the stored one."""
+        return self.without_effect.kept
+
+    @property
+    def unmatched_delete_count(self) -> int:
+        """Deletes that found nothing: their key is not in the table, or the operation is an insert and looks for none.
+
+        The prepped operations, whose records say where they live, do not count them.
+        """
+        return self.without_effect.unmatched_deletes
+
+    @property
+    def combined_count(self) -> int | None:
+        """Records that gave way to another record of the same key in the same input.
+
+        None where nobody counted them: Spark combined keys that take more than 64 MiB together, an insert of as many
+        keys dropped known ones, or a bulk insert combined its input.
+        """
+        return self.without_effect.combined
 
     @property
     def deleted_count(self) -> int:
@@ -99,7 +171,7 @@ class HoodieWriteResult:
     @property
     def summary(self) -> str:
         """The outcome in a line."""
-        parts = ", ".join(f"{value:,} {name}" for name, value in self._figures() if value or name == "inserted")
+        parts = ", ".join(self._figures())
         state = "committed" if self.is_committed else "not committed"
         note = f"; failed after the commit: {'; '.join(self.service_errors)}" if self.service_errors else ""
         return f"{self.operation.value} {self.instant_time}: {parts} ({state}{note})"
@@ -140,12 +212,20 @@ class HoodieWriteResult:
             notes=tuple(f"failed: {error.record_key}: {error.reason}" for error in self.errors[:SHOWN_ERRORS]),
         )
 
-    def _figures(self) -> list[tuple[str, int]]:
-        return [
-            ("inserted", self.inserted_count),
-            ("updated", self.updated_count),
-            ("deleted", self.deleted_count),
-            ("failed", self.error_count),
-            ("files", len(self.statuses)),
-            ("bytes", self.written_bytes),
+    def _figures(self) -> list[str]:
+        counts = self.without_effect
+        figures = [f"{self.inserted_count:,} inserted"]
+        if self.updated_count or counts.ignored or counts.kept:
+            unchanged = f" ({counts.unchanged:,} unchanged)" if counts.unchanged else ""
+            figures.append(f"{self.updated_count:,} updated{unchanged}")
+        others = [
+            (self.deleted_count, f"{self.deleted_count:,} deleted"),
+            (counts.ignored, f"{counts.ignored:,} ignored as older"),
+            (counts.kept, f"{counts.kept:,} kept as stored"),
+            (counts.unmatched_deletes, f"{plural(counts.unmatched_deletes, 'delete')} found nothing"),
+            (counts.combined, f"{plural(counts.combined or 0, 'duplicate')} combined"),
+            (self.error_count, f"{self.error_count:,} failed"),
+            (len(self.statuses), plural(len(self.statuses), "file")),
+            (self.written_bytes, plural(self.written_bytes, "byte")),
         ]
+        return figures + [text for count, text in others if count]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import attrs
 
-from hoodie.common.config.property import boolean, integer, property_field
+from hoodie.common.config.property import PropertyGroup, boolean, integer, property_field
 
 __all__ = ["HoodieArchivalConfig"]
 
 
-@attrs.frozen(kw_only=True)
-class HoodieArchivalConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieArchivalConfig(PropertyGroup):
     """What is archived, and when.
 
     Hudi: org.apache.hudi.config.HoodieArchivalConfig.

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from hoodie.common.config.property import boolean, integer, property_field, text
+from hoodie.common.config.property import PropertyGroup, boolean, integer, property_field, text
 
 __all__ = ["HTTP_CALLBACK", "HoodieWriteCommitCallbackConfig", "parse_headers"]
 
@@ -53,8 +53,8 @@ def _check_url(value: str) -> None:
         )
 
 
-@attrs.frozen(kw_only=True)
-class HoodieWriteCommitCallbackConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieWriteCommitCallbackConfig(PropertyGroup):
     """Who is told of each commit, once it is completed.
 
     Hudi: org.apache.hudi.config.HoodieWriteCommitCallbackConfig.

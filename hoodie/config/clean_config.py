@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import boolean, choice, integer, property_field
+from hoodie.common.config.property import PropertyGroup, boolean, choice, integer, property_field
 
 __all__ = ["CleaningPolicy", "CleaningTriggerStrategy", "HoodieCleanConfig"]
 
@@ -31,8 +31,8 @@ class CleaningTriggerStrategy(StrEnum):
     NUM_COMMITS = "NUM_COMMITS"
 
 
-@attrs.frozen(kw_only=True)
-class HoodieCleanConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieCleanConfig(PropertyGroup):
     """What is cleaned, and when.
 
     Hudi: org.apache.hudi.config.HoodieCleanConfig.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import attrs
 
-from hoodie.common.config.property import boolean, decimal, integer, property_field
+from hoodie.common.config.property import PropertyGroup, boolean, decimal, integer, property_field
 
 __all__ = ["HoodieCompactionConfig"]
 
 
-@attrs.frozen(kw_only=True)
-class HoodieCompactionConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieCompactionConfig(PropertyGroup):
     """Small files, and how many records go into a new file.
 
     Hudi: org.apache.hudi.config.HoodieCompactionConfig.

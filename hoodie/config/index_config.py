@@ -7,7 +7,16 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import boolean, choice, column_names, decimal, integer, property_field, text
+from hoodie.common.config.property import (
+    PropertyGroup,
+    boolean,
+    choice,
+    column_names,
+    decimal,
+    integer,
+    property_field,
+    text,
+)
 
 __all__ = ["BloomFilterType", "BucketEngine", "BucketKeyRule", "HoodieIndexConfig", "IndexType"]
 
@@ -79,8 +88,8 @@ class BloomFilterType(StrEnum):
     DYNAMIC_V0 = "DYNAMIC_V0"
 
 
-@attrs.frozen(kw_only=True)
-class HoodieIndexConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieIndexConfig(PropertyGroup):
     """How records are found, and what base files carry to help.
 
     Hudi: org.apache.hudi.config.HoodieIndexConfig (the filters: org.apache.hudi.common.config.HoodieStorageConfig).

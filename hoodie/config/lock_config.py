@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import Parser, boolean, choice, integer, property_field, text
+from hoodie.common.config.property import Parser, PropertyGroup, boolean, choice, integer, property_field, text
 
 __all__ = ["DynamoDbBillingMode", "HoodieLockConfig"]
 
@@ -22,8 +22,8 @@ class DynamoDbBillingMode(StrEnum):
     PROVISIONED = "PROVISIONED"
 
 
-@attrs.frozen(kw_only=True)
-class HoodieLockConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieLockConfig(PropertyGroup):
     """How writers of one table keep out of each other's way while they complete an instant.
 
     All writers of a table, those of other programs too, must be given the same lock.

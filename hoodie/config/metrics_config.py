@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from hoodie.common.config.property import Parser, boolean, integer, property_field, text
+from hoodie.common.config.property import Parser, PropertyGroup, boolean, integer, property_field, text
 
 __all__ = ["REPORTER_TYPES", "HoodieMetricsConfig", "parse_labels"]
 
@@ -34,8 +34,8 @@ def _check_labels(value: str) -> None:
     parse_labels(value)
 
 
-@attrs.frozen(kw_only=True)
-class HoodieMetricsConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieMetricsConfig(PropertyGroup):
     """What is reported of each call, and to whom.
 
     Hudi: org.apache.hudi.config.metrics.HoodieMetricsConfig,

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import Parser, boolean, choice, property_field, text
+from hoodie.common.config.property import Parser, PropertyGroup, boolean, choice, property_field, text
 from hoodie.common.model.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
@@ -48,8 +48,8 @@ def _merger_class() -> Parser[str | None]:
     return Parser(parse, "class", "package.module.Class of a subclass of hoodie.HoodieRecordMerger")
 
 
-@attrs.frozen(kw_only=True)
-class HoodiePayloadConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodiePayloadConfig(PropertyGroup):
     """How records merge, as the writer says it.
 
     Hudi: org.apache.hudi.config.HoodiePayloadConfig (and a few of org.apache.hudi.config.HoodieWriteConfig).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from hoodie.common.config.property import Parser, column_names, property_field, text
+from hoodie.common.config.property import Parser, PropertyGroup, column_names, property_field, text
 
 __all__ = ["HoodiePreCommitValidatorConfig"]
 
@@ -15,8 +15,8 @@ _CLASSES: Parser[tuple[str, ...]] = attrs.evolve(
 _QUERIES = "queries of Spark's SQL separated by semicolons"
 
 
-@attrs.frozen(kw_only=True)
-class HoodiePreCommitValidatorConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodiePreCommitValidatorConfig(PropertyGroup):
     """What must hold of the table for a commit to be completed.
 
     Hudi: org.apache.hudi.config.HoodiePreCommitValidatorConfig.

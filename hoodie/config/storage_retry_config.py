@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import attrs
 
-from hoodie.common.config.property import boolean, integer, property_field
+from hoodie.common.config.property import PropertyGroup, boolean, integer, property_field
 from hoodie.storage.retry import RetryPolicy
 
 __all__ = ["StorageRetryConfig"]
 
 
-@attrs.frozen(kw_only=True)
-class StorageRetryConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class StorageRetryConfig(PropertyGroup):
     """Repetition of calls of an object store that failed for a passing reason.
 
     Hudi: org.apache.hudi.common.fs.FileSystemRetryConfig. Differs: on from the start, and more often, for no other

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 
-from hoodie.common.config.property import Parser, boolean, choice, column_names, property_field, text
+from hoodie.common.config.property import Parser, PropertyGroup, boolean, choice, column_names, property_field, text
 from hoodie.common.model.merge_properties import MergeProperties
 from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, canonical_payload_class
 from hoodie.common.model.write_operation_type import HoodieTableType
@@ -69,8 +69,8 @@ def _payload_class() -> Parser[str]:
     return Parser(parse, "class", "the name of a payload class")
 
 
-@attrs.frozen(kw_only=True)
-class HoodieTableOptions:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieTableOptions(PropertyGroup):
     """The table as the writer's properties describe it; None where they do not.
 
     Hudi configurations name the table's keys and columns again for every write. They create the table

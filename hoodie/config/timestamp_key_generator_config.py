@@ -9,7 +9,15 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import Parser, boolean, choice, properties_of, property_field, read_group
+from hoodie.common.config.property import (
+    Parser,
+    PropertyGroup,
+    boolean,
+    choice,
+    properties_of,
+    property_field,
+    read_group,
+)
 from hoodie.common.util.date_pattern import DatePattern
 from hoodie.common.util.time_zones import time_zone
 from hoodie.exception import HoodieConfigException
@@ -91,8 +99,8 @@ def _keys(name: str) -> tuple[str, tuple[str, ...]]:
     return f"{_PREFIX}{name}", (f"{_OLD_PREFIX}{name}",)
 
 
-@attrs.frozen(kw_only=True)
-class HoodieTimestampKeyGeneratorConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
     """How TimestampBasedKeyGenerator and ``field:TIMESTAMP`` of CustomKeyGenerator make folders of times.
 
     The table stores these properties when it is created, and its own go first; None where nothing is said.

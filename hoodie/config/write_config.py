@@ -13,6 +13,7 @@ import attrs
 
 from hoodie.common.config.property import (
     all_keys,
+    changed_properties,
     display_value,
     is_sensitive,
     properties_of,
@@ -88,16 +89,12 @@ _POLICY_OF = {
 """The number that names a policy by being given."""
 
 
-def _shown_properties(properties: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{key!r}: {display_value(key, value)}" for key, value in sorted(properties.items())) + "}"
-
-
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class HoodieWriteConfig:
     """What a write client is told: the table's place, and all properties as typed values.
 
-    Made by `from_properties`; picklable and never changed. Code reads ``config.storage.parquet_max_file_size``, not
-    a key::
+    Made by `from_properties`; picklable and never changed. Prints what differs from the defaults, without secrets. Code
+    reads ``config.storage.parquet_max_file_size``, not a key::
 
         config = HoodieWriteConfig.from_properties("/data/trips", {"hoodie.parquet.max.file.size": 64 * 1024 * 1024})
         config.storage.parquet_max_file_size    # 67108864
@@ -126,8 +123,8 @@ class HoodieWriteConfig:
     """
 
     base_path: str
-    properties: Mapping[str, str] = attrs.field(factory=dict, repr=_shown_properties)
-    storage_options: StorageOptions | None = attrs.field(default=None, repr=False)
+    properties: Mapping[str, str] = attrs.field(factory=dict)
+    storage_options: StorageOptions | None = None
     write: HoodieWriteOptions = attrs.field(factory=HoodieWriteOptions)
     table: HoodieTableOptions = attrs.field(factory=HoodieTableOptions)
     storage: HoodieStorageConfig = attrs.field(factory=HoodieStorageConfig)
@@ -193,6 +190,17 @@ class HoodieWriteConfig:
         if ignored:
             logger.info("These properties change nothing in hoodie and are ignored: %s", ", ".join(sorted(ignored)))
         return config
+
+    def __repr__(self) -> str:
+        changed: dict[str, str] = {}
+        for name in GROUPS:
+            changed |= changed_properties(getattr(self, name))
+        known = all_keys(GROUPS.values())
+        # Keys of others may hold secrets that do not look like any.
+        others = {key: value for key, value in self.properties.items() if key.startswith(_PREFIX) and key not in known}
+        changed |= {key: display_value(key, value) for key, value in others.items()}
+        shown = ", ".join(f"{key!r}: {value}" for key, value in sorted(changed.items()))
+        return f"{type(self).__name__}({display_value('hoodie.base.path', self.base_path)}, {{{shown}}})"
 
     @property
     def extra_metadata(self) -> dict[str, str]:

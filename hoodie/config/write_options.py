@@ -7,7 +7,16 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import Parser, boolean, choice, column_names, integer, property_field, text
+from hoodie.common.config.property import (
+    Parser,
+    PropertyGroup,
+    boolean,
+    choice,
+    column_names,
+    integer,
+    property_field,
+    text,
+)
 from hoodie.common.model.write_operation_type import WriteOperationType
 
 __all__ = [
@@ -113,8 +122,8 @@ def _parallelism(key: str, operation: str) -> int:
     )
 
 
-@attrs.frozen(kw_only=True)
-class HoodieWriteOptions:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieWriteOptions(PropertyGroup):
     """What a writer does.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig (and a few of org.apache.hudi.DataSourceWriteOptions,

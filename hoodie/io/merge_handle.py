@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.data.equal_rows import comparison_cost, equal_rows
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.merge_spec import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
@@ -28,6 +29,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import IOType, RecordOperation, WriteOperationType
+from hoodie.common.model.write_status import WithoutEffect
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
 from hoodie.io.storage.column_chunks import ColumnChunk, ColumnPlan, StoredColumns
@@ -189,10 +191,15 @@ class HoodieMergeHandle(HoodieWriteHandle):
             # Without combining, one key may come twice: the last one counts, as in Hudi's map of incoming records.
             order = order[np.append(values[1:] != values[:-1], True)]
         updates = updates.combine_chunks().take(pa.array(order))
-        inserts = incoming.filter(pc.invert(has_place))
+        inserts = new = incoming.filter(pc.invert(has_place))
         if self._may_repeat_keys:
-            inserts = _last_of_each_key(inserts)
-        return updates, inserts.filter(pc.equal(inserts[OPERATION], int(RecordOperation.UPSERT)))
+            new = _last_of_each_key(inserts)
+        added = new.filter(pc.equal(new[OPERATION], int(RecordOperation.UPSERT)))
+        self._without_effect += WithoutEffect(
+            combined=len(values) - updates.num_rows + inserts.num_rows - new.num_rows,
+            unmatched_deletes=new.num_rows - added.num_rows,
+        )
+        return updates, added
 
     @property
     def _may_repeat_keys(self) -> bool:
@@ -359,6 +366,7 @@ class _Merge:
         self._positions = updates[CURRENT_ROW_POSITION].to_numpy() if updates.num_rows else np.zeros(0, dtype=np.int64)
         self.last_position = int(self._positions[-1]) if len(self._positions) else -1
         self.rows_seen = 0
+        self._compared_columns = self._columns_to_compare()
 
     def consume(self, batches: Iterator[_OldRows]) -> None:
         for old in batches:
@@ -392,6 +400,10 @@ class _Merge:
         handle._error_count += len(outcome.errors)
         for number, reason in outcome.errors.items():
             handle._name_error(updates.column(RECORD_KEY)[number].as_py(), reason)
+        lost = int(np.count_nonzero(codes == KEEP_STORED)) - len(outcome.errors)
+        if lost:
+            was_merger = self._spec.merger is not None
+            handle._without_effect += WithoutEffect(kept=lost) if was_merger else WithoutEffect(ignored=lost)
         taken = np.flatnonzero(codes == TAKE_INCOMING)
         if len(taken):
             rows = outcome.rows
@@ -414,6 +426,8 @@ class _Merge:
             places = np.delete(places, deleted)
         handle._updates += len(taken)
         handle._deletes += len(deleted)
+        if len(taken):
+            handle._without_effect += WithoutEffect(unchanged=self._count_unchanged(batch, incoming, positions[taken]))
         indices = pa.array(places)
         new = handle._new_rows(incoming) if len(taken) else None
         merged = []
@@ -428,6 +442,33 @@ class _Merge:
                 column, addition = _plain(column), _plain(new[number])
                 merged.append(pa.concat_arrays([column, addition]).take(indices))
         handle._append(merged, None)
+
+    def _columns_to_compare(self) -> list[str]:
+        """The user's columns, those first that tell most cheaply that a record changed."""
+        schema, ordering = self._handle.context.schema, self._spec.ordering_field
+        return sorted(schema.names, key=lambda name: (name != ordering, comparison_cost(schema.field(name).type)))
+
+    def _count_unchanged(self, batch: pa.RecordBatch, incoming: pa.RecordBatch, positions: np.ndarray) -> int:
+        """How many incoming rows have the values of the stored row that they replace.
+
+        Column by column the rows that differ are left out, so mostly one column is compared. Columns that are kept as
+        they are stored are equal, and not there.
+        """
+        alike: np.ndarray | None = None
+        stored_names = set(batch.schema.names)
+        for name in self._compared_columns:
+            if name not in stored_names:
+                continue
+            if alike is None:
+                old, new = batch.column(name).take(pa.array(positions)), incoming.column(name)
+                alike = np.flatnonzero(equal_rows(old, new))
+            else:
+                places = pa.array(positions[alike])
+                old, new = batch.column(name).take(places), incoming.column(name).take(pa.array(alike))
+                alike = alike[equal_rows(old, new)]
+            if not len(alike):
+                return 0
+        return len(positions) if alike is None else len(alike)
 
 
 def _merged_dictionary(column: pa.DictionaryArray, addition: pa.Array | None, places: np.ndarray) -> pa.Array:

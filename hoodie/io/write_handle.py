@@ -21,7 +21,7 @@ from hoodie.common.model.partition_metadata import ensure_partition_metadata
 from hoodie.common.model.record_columns import MERGE_ERROR, RECORD_KEY
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
-from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WriteStatus
+from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WithoutEffect, WriteStatus
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.util.numbered_strings import numbered_strings
 from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException
@@ -99,6 +99,7 @@ class HoodieWriteHandle:
         self._records = 0
         self._error_count = 0
         self._errors: list[RecordError] = []
+        self._without_effect = WithoutEffect()
         self._started = 0.0
         self._kept_keys: list[pa.Array | range] | None = None if context.written_keys is None else []
 
@@ -214,6 +215,7 @@ class HoodieWriteHandle:
             total_record_count=self._records,
             error_count=self._error_count,
             errors=tuple(self._errors),
+            without_effect=self._without_effect,
         )
 
     def _keep_keys(self, rows: int) -> None:

@@ -153,6 +153,11 @@ class HoodieMetrics:
         self._told = NO_TASKS
         self._entries: list[StepDuration | None] = []
 
+    def __repr__(self) -> str:
+        seconds = sum(step.seconds for step in self.steps if step.depth == 0)
+        now = f" in={self._operation.name}" if self._operation is not None else ""
+        return f"<{type(self).__name__} steps={len(self.steps)} seconds={seconds:.2f}{now}>"
+
     @property
     def steps(self) -> tuple[StepDuration, ...]:
         """The steps that have ended since `restart`, in the order in which they began: a step, then its parts."""

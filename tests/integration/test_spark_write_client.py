@@ -133,6 +133,36 @@ def test_keys_that_are_too_many_to_share_are_joined(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE", "BUCKET"])
+@pytest.mark.parametrize("are_shared", [True, False], ids=["keys shared", "keys joined"])
+def test_records_without_effect_are_counted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, are_shared: bool
+) -> None:
+    if not are_shared:
+        monkeypatch.setattr(incoming_keys, "KEY_BYTES", 10)
+    base_path = init(tmp_path / "t")
+    with client(spark, base_path, index_type=index) as c:
+        c.upsert(rows(spark, ("late", "x", 5, 1.0), ("same", "x", 5, 1.0), ("gone", "y", 5, 1.0)))
+        given = [("late", "x", 4, 2.0), ("same", "x", 5, 1.0), ("n", "x", 1, 1.0), ("n", "x", 2, 1.0)]
+        upserted = c.upsert(rows(spark, *given))
+        deleted = c.delete([HoodieKey("gone", "y"), HoodieKey("nobody", "y"), HoodieKey("no one", "z")])
+    assert (upserted.inserted_count, upserted.updated_count, upserted.unchanged_count) == (1, 1, 1)
+    assert (upserted.ignored_count, upserted.combined_count) == (1, 1 if are_shared else None)
+    assert (deleted.deleted_count, deleted.unmatched_delete_count) == (1, 2)
+    line = "1 inserted, 1 updated (1 unchanged), 1 ignored as older"
+    assert line + (", 1 duplicate combined" if are_shared else "") in repr(upserted)
+    assert both_readers(spark, base_path) == [("late", "x", 5, 1.0), ("n", "x", 2, 1.0), ("same", "x", 5, 1.0)]
+
+
+def test_inserts_count_deletes_that_they_pass_over(spark: SparkSession, tmp_path: Path) -> None:
+    base_path = init(tmp_path / "t")
+    given = rows(spark, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0))
+    marked = given.withColumn("_hoodie_is_deleted", sf.col("id") != "a")
+    with client(spark, base_path) as c:
+        for result in (c.insert(marked), c.bulk_insert(marked)):
+            assert (result.inserted_count, result.unmatched_delete_count) == (1, 2)
+
+
 @pytest.mark.parametrize("operation", ["bulk_insert", "insert", "upsert"])
 def test_bad_keys_are_named_and_nothing_stays(spark: SparkSession, tmp_path: Path, operation: str) -> None:
     base_path = init(tmp_path / "t")

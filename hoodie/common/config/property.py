@@ -3,8 +3,8 @@
 A group of properties is an attrs class whose fields are made by `property_field`. `read_group` turns the strings a
 user gave into such a group; what it cannot accept it adds to a list of problems, so that all are reported at once::
 
-    @attrs.frozen(kw_only=True)
-    class HoodieStorageConfig:
+    @attrs.frozen(kw_only=True, repr=False)
+    class HoodieStorageConfig(PropertyGroup):
         parquet_max_file_size: int = property_field(
             "hoodie.parquet.max.file.size", integer(minimum=1), 120 * 1024 * 1024, "Size of base files, in bytes.")
 
@@ -29,9 +29,11 @@ import attrs
 __all__ = [
     "ConfigProperty",
     "Parser",
+    "PropertyGroup",
     "all_keys",
     "boolean",
     "choice",
+    "changed_properties",
     "column_names",
     "decimal",
     "display_value",
@@ -145,10 +147,7 @@ def property_field(
         is_ours=is_ours,
     )
 
-    def shown(value: Any) -> str:
-        return display_value(key, value) if type(value) is str else repr(value)
-
-    return attrs.field(default=default, metadata={_METADATA_KEY: definition}, repr=shown)
+    return attrs.field(default=default, metadata={_METADATA_KEY: definition})
 
 
 def properties_of(group: type[Any]) -> dict[str, ConfigProperty]:
@@ -163,6 +162,35 @@ def properties_of(group: type[Any]) -> dict[str, ConfigProperty]:
     return {
         field.name: field.metadata[_METADATA_KEY] for field in attrs.fields(group) if _METADATA_KEY in field.metadata
     }
+
+
+class PropertyGroup:
+    """A group of properties, which prints as the fields that differ from their defaults, without secrets."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        declared = properties_of(type(self))
+        changed = changed_properties(self)
+        shown = [f"{name}={changed[prop.key]}" for name, prop in declared.items() if prop.key in changed]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def changed_properties(group: object) -> dict[str, str]:
+    """List the properties of a group that do not have their defaults.
+
+    Args:
+        group: An instance of an attrs class with fields made by `property_field`.
+
+    Returns:
+        Key -> value as `display_value` shows it.
+    """
+    changed = {}
+    for name, prop in properties_of(type(group)).items():
+        value = getattr(group, name)
+        if value != prop.default:
+            changed[prop.key] = display_value(prop.key, ",".join(value) if isinstance(value, tuple) else value)
+    return changed
 
 
 def all_keys(groups: Iterable[type[Any]]) -> dict[str, ConfigProperty]:

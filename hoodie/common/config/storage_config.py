@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.config.property import boolean, choice, integer, property_field
+from hoodie.common.config.property import PropertyGroup, boolean, choice, integer, property_field
 
 __all__ = ["HoodieStorageConfig", "ParquetCompression"]
 
@@ -22,8 +22,8 @@ class ParquetCompression(StrEnum):
     ZSTD = "zstd"
 
 
-@attrs.frozen(kw_only=True)
-class HoodieStorageConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieStorageConfig(PropertyGroup):
     """Size and encoding of base files.
 
     Hudi: org.apache.hudi.common.config.HoodieStorageConfig.

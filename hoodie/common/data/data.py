@@ -45,6 +45,11 @@ class HoodieData(ABC):
     def num_partitions(self) -> int:
         """How many partitions, and so tasks, there are."""
 
+    @property
+    def known_count(self) -> int | None:
+        """How many rows there are, where that is known without computing them; else None."""
+        return None
+
     @abstractmethod
     def select(self, columns: Sequence[str]) -> HoodieData:
         """These columns, in this order."""

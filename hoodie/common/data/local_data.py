@@ -91,6 +91,7 @@ class LocalData(HoodieData):
         self._schema = schema
         self._partitions = list(partitions)
         self._stream = stream
+        self._known_count: int | None = None
 
     @classmethod
     def from_table(cls, context: LocalEngineContext, table: pa.Table, num_partitions: int | None = None) -> LocalData:
@@ -98,11 +99,17 @@ class LocalData(HoodieData):
         count = max(1, min(num_partitions or context.default_parallelism, -(-table.num_rows // 1024)))
         bounds = [table.num_rows * index // count for index in range(count + 1)]
         slices = [table.slice(low, high - low) for low, high in pairwise(bounds)]
-        return cls(context, table.schema, [_table_partition(piece) for piece in slices])
+        data = cls(context, table.schema, [_table_partition(piece) for piece in slices])
+        data._known_count = table.num_rows
+        return data
 
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    @property
+    def known_count(self) -> int | None:
+        return self._known_count
 
     @property
     def num_partitions(self) -> int:

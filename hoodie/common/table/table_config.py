@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 import attrs
 
 from hoodie.common.config.java_properties import format_properties, parse_properties
+from hoodie.common.config.property import display_value
 from hoodie.common.model.payload_rules import PAYLOAD_TYPES
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_features
@@ -41,6 +42,15 @@ _CHECKSUM = "hoodie.table.checksum"
 _FIRST_VERSION_WITH_CHECKSUM = 4
 _METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 _METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
+_SHOWN_KEYS = (
+    "hoodie.table.name",
+    "hoodie.table.type",
+    "hoodie.table.version",
+    "hoodie.table.recordkey.fields",
+    "hoodie.table.partition.fields",
+    "hoodie.table.precombine.field",
+    "hoodie.compaction.payload.class",
+)
 _READ_ATTEMPTS = 5
 _SECONDS_BETWEEN_ATTEMPTS = 0.2
 
@@ -49,9 +59,11 @@ def _copy(properties: Mapping[str, str]) -> dict[str, str]:
     return dict(properties)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class HoodieTableConfig:
     """The properties of a table, typed; a value that is read once and does not follow the file.
+
+    Prints what identifies the table, not all of its properties.
 
     Attributes:
         properties: All properties as stored, unknown ones included, in the order of the file.
@@ -60,6 +72,12 @@ class HoodieTableConfig:
     """
 
     properties: Mapping[str, str] = attrs.field(converter=_copy)
+
+    def __repr__(self) -> str:
+        shown = {key: display_value(key, self.properties[key]) for key in _SHOWN_KEYS if key in self.properties}
+        more = len(self.properties) - len(shown)
+        parts = ", ".join(f"{key!r}: {value}" for key, value in shown.items())
+        return f"<{type(self).__name__} {{{parts}}}{f' and {more} more' if more else ''}>"
 
     # --- on storage -----------------------------------------------------------------------------------------------
 

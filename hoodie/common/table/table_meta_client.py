@@ -13,6 +13,7 @@ import attrs
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.config.property import display_value
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.record_merger import HoodieRecordMerger
 from hoodie.common.model.write_operation_type import HoodieTableType
@@ -353,7 +354,8 @@ class HoodieTableMetaClient:
         )
 
     def __repr__(self) -> str:
-        return f"HoodieTableMetaClient({self.base_path!r}, table_name={self.table_config.table_name!r})"
+        path = display_value("hoodie.base.path", self.base_path)
+        return f"HoodieTableMetaClient({path}, table_name={self.table_config.table_name!r})"
 
     def _loaded_view(self) -> HoodieTableFileSystemView:
         view = self.view()

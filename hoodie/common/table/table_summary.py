@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, TypeVar, overload
+from importlib import import_module
+from typing import Any, Generic, TypeVar, get_args, get_type_hints, overload
 
 import attrs
+import pyarrow as pa
 
 from hoodie.common.util.shown_table import ShownTable
+from hoodie.exception import HoodieException
 
 __all__ = ["FileSummary", "InstantSummary", "PartitionSummary", "SummaryTable"]
 
@@ -82,7 +85,14 @@ class PartitionSummary:
 
 
 class SummaryTable(Sequence[_RowT], Generic[_RowT]):
-    """Rows of one class, a sequence. Printing shows at most the first 60; the rows are all there."""
+    """Rows of one class, a sequence. Printing shows at most the first 60; the rows are all there.
+
+    ::
+
+        for instant in meta_client.history():
+            print(instant.instant_time, instant.rows_inserted)
+        meta_client.files().to_pandas().groupby("partition_path")["size_bytes"].sum()
+    """
 
     def __init__(self, row_class: type[_RowT], rows: Iterable[_RowT]) -> None:
         """A table of rows.
@@ -91,6 +101,7 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
             row_class: An attrs class; its attributes are the columns.
             rows: Instances of it.
         """
+        self._row_class = row_class
         self._column_names = tuple(attribute.name for attribute in attrs.fields(row_class))
         self._rows = tuple(rows)
 
@@ -98,6 +109,29 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
     def column_names(self) -> tuple[str, ...]:
         """The attributes of a row."""
         return self._column_names
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table: columns of string and int64, whatever the rows hold, even none."""
+        hints = get_type_hints(self._row_class)
+        schema = pa.schema([_field(name, hints[name]) for name in self._column_names])
+        columns = [[getattr(row, name) for row in self._rows] for name in self._column_names]
+        return pa.Table.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+        )
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame; numbers are of pandas' ``Int64``, which keeps them whole beside missing ones.
+
+        Raises:
+            HoodieException: pandas is not installed.
+        """
+        try:
+            pd = import_module("pandas")
+        except ImportError as error:
+            raise HoodieException(
+                "to_pandas() needs pandas, which is not installed: pip install pandas, or take to_arrow()"
+            ) from error
+        return self.to_arrow().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -127,3 +161,9 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
             max_rows=_PRINTED_ROWS_LIMIT,
             max_cell_width=_CELL_WIDTH_LIMIT,
         )
+
+
+def _field(name: str, hint: Any) -> pa.Field:
+    """The column of an attribute: a text or a whole number, or perhaps None."""
+    kinds = get_args(hint) or (hint,)
+    return pa.field(name, pa.int64() if int in kinds else pa.string(), nullable=type(None) in kinds)

@@ -765,7 +765,7 @@ def test_a_failure_of_the_cleaner_does_not_fail_the_write(
     assert ("n", "x", 99) in table.read()
 
 
-def test_a_failure_after_a_commit_by_hand_is_told_by_the_client(table: ServicesTable) -> None:
+def test_a_failure_after_a_commit_by_hand_is_told_by_the_client_and_the_result(table: ServicesTable) -> None:
     table.upsert("a")
     elsewhere = {"x": (HoodieCleanFileInfo("/elsewhere/x/a.parquet"),)}
     table.request_clean(HoodieCleanerPlan(None, "", "", file_paths_to_be_deleted_per_partition=elsewhere))
@@ -774,6 +774,8 @@ def test_a_failure_after_a_commit_by_hand_is_told_by_the_client(table: ServicesT
         assert client.commit(result.instant_time, result)
         [error] = client.service_errors
         assert error.startswith("HoodieCorruptedDataException: the plan ")
+        assert result.service_errors == (error,)
+        assert f"(committed; failed after the commit: {error})" in repr(result)
     for file in (table.base_path / ".hoodie").glob("*.clean.requested"):
         file.unlink()
     with table.client(**{"hoodie.clean.automatic": "true"}) as client:

@@ -189,6 +189,10 @@ def test_manual_commit_makes_rows_visible_and_only_then(base_path: Path, client:
         assert read(base_path) == []
         assert c.commit(instant_time, result, extra_metadata={"who": "test"}) is True
     assert read(base_path) == [("a", "x", 1, 1.0)]
+    assert result.is_committed
+    assert "(committed)" in result.summary
+    for shown in (repr(result), str(result), result._repr_html_()):
+        assert "not committed" not in shown
     timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
     metadata = timeline.read_commit_metadata(timeline.last_instant)
     assert metadata.extra_metadata["who"] == "test"

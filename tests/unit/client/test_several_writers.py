@@ -655,6 +655,33 @@ def test_a_commit_that_came_after_its_lock_was_lost_is_made_again_where_that_is_
     check_table(path, model(("a", "x", 9), ("b", "y", 9), ("c", "x", 2)))
 
 
+@pytest.mark.parametrize(
+    ("undo", "committed"),
+    [
+        (lambda other, _: other.upsert(rows(("a", "x", 2))), False),
+        (lambda other, instant_time: other.rollback(instant_time), False),
+        (lambda other, _: other.upsert(rows(("b", "y", 2))), True),
+    ],
+    ids=["taken back", "rolled back", "in nobody's way"],
+)
+def test_a_result_says_what_became_of_a_late_commit_by_hand(
+    path: str,
+    monkeypatch: pytest.MonkeyPatch,
+    undo: Callable[[HoodieLocalWriteClient, str], Any],
+    committed: bool,
+) -> None:
+    other, mine = client(path), client(path, BY_HAND)
+    result = mine.upsert(rows(("a", "x", 9)))
+    with losing_the_lock(monkeypatch, path, lambda instant_time: undo(other, instant_time)):
+        if committed:
+            mine.commit(result.instant_time, result)
+        else:
+            with pytest.raises((HoodieWriteConflictException, HoodieLockException)):
+                mine.commit(result.instant_time, result)
+    assert result.is_committed is committed
+    assert ("not committed" in repr(result)) is not committed
+
+
 @pytest.mark.parametrize("operation", ["upsert", "insert_overwrite"])
 def test_a_commit_that_came_after_its_lock_was_lost_and_it_was_rolled_back_is_none(
     path: str, monkeypatch: pytest.MonkeyPatch, operation: str
@@ -728,8 +755,11 @@ def test_a_late_commit_that_others_have_built_on_is_not_taken_back_but_told(
             HoodieWriteConflictException, match="was completed, but .* could not be taken back .*built on it"
         ) as told,
     ):
-        client(path).upsert(rows(("a", "x", 9), ("n", "new", 9)))
+        mine = client(path, BY_HAND)
+        result = mine.upsert(rows(("a", "x", 9), ("n", "new", 9)))
+        mine.commit(result.instant_time, result)
     assert not told.value.is_retry_safe
+    assert result.is_committed
     assert ("commit", State.INFLIGHT) not in timeline(path)
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import attrs
 
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
+from hoodie.common.util.shown_table import plural
 
 __all__ = ["HoodieTimeline"]
 
@@ -58,7 +59,7 @@ class HoodieTimeline:
     def __repr__(self) -> str:
         span = f", {self.instants[0].requested_time} to {self.instants[-1].requested_time}" if self.instants else ""
         pending = sum(instant.is_pending for instant in self.instants)
-        return f"<{type(self).__name__} of {len(self.instants)} instants, {pending} pending{span}>"
+        return f"<{type(self).__name__} of {plural(len(self.instants), 'instant')}, {pending} pending{span}>"
 
     def filter(self, predicate: Callable[[HoodieInstant], bool]) -> HoodieTimeline:
         """The instants for which a predicate holds.

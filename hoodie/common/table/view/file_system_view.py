@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import attrs
 
+from hoodie.common.config.property import display_value
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import (
@@ -29,6 +30,7 @@ from hoodie.common.model.file_slice import (
 from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.util.shown_table import plural
 from hoodie.storage.storage import FileStatus
 
 __all__ = ["CommittedFileName", "HoodieTableFileSystemView", "VisibleInstants", "build_file_groups"]
@@ -221,6 +223,16 @@ class HoodieTableFileSystemView:
         self._groups: dict[str, list[HoodieFileGroup]] = {}
         self._replaced: dict[HoodieFileGroupId, str] | None = None
         self._committed_names: dict[str, Mapping[HoodieFileGroupId, str]] = {}
+
+    def __repr__(self) -> str:
+        path = display_value("hoodie.base.path", self._timeline.meta_path.removesuffix("/.hoodie"))
+        newest = max(self._instants.completed, default=None)
+        found = f"{plural(len(self._partitions), 'partition')}, " if self._partitions is not None else ""
+        files = plural(sum(map(len, self._groups.values())), "file group")
+        return (
+            f"<{type(self).__name__} of {path} as of {newest or 'no commit'}: {found}"
+            f"{files} of {plural(len(self._groups), 'listed partition')}>"
+        )
 
     def list_partitions(self) -> list[str]:
         """The partition paths, sorted; partitions without a committed file are among them.

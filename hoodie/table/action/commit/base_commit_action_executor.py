@@ -24,13 +24,14 @@ from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
+    OPERATION,
     PARTITION_PATH,
     RECORD_KEY,
     ROW_NUMBER,
     reserved_field,
 )
-from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WriteStatus, unpack
+from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WithoutEffect, WriteStatus, unpack
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action
@@ -45,7 +46,7 @@ from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.metrics.metrics import Step
-from hoodie.table.action.commit.bucket_handler import CopyOnWriteBucketHandler
+from hoodie.table.action.commit.bucket_handler import CopyOnWriteBucketHandler, upserts_only
 from hoodie.table.action.commit.incoming_keys import collect_keys
 from hoodie.table.action.commit.record_preparer import failure_of
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
@@ -90,6 +91,7 @@ class BaseCommitActionExecutor(ABC):
         self._key_generator = key_generator
         self._metrics = table.metrics
         self._shared: list[Shared] = []
+        self._without_effect = WithoutEffect()
 
     @abstractmethod
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
@@ -198,25 +200,33 @@ class BaseCommitActionExecutor(ABC):
             step.count(files=len(indexed.files))
             return index.tag_location(records, self._context, indexed)
 
-    def _write_inserts(self, records: HoodieData, by_key: bool = False) -> HoodieWriteMetadata:
-        """Write new records to buckets.
+    def _write_inserts(self, records: HoodieData, given: int | None, by_key: bool = False) -> HoodieWriteMetadata:
+        """Write new records to buckets; deletes among them go nowhere.
 
         Args:
-            records: As `_placed` gives them, without deletes.
+            records: As `_placed` gives them.
+            given: How many there were before they were combined; None where that is not known.
             by_key: Whether each bucket is to be sorted by record key.
         """
         with self._metrics.step("build workload profile") as step:
             places = [name for name in _PLACES if name in records.schema.names]
-            counts = records.count_by(places)
+            counted = records.count_by([*places, OPERATION])
+            counts = counted.filter(pc.equal(counted[OPERATION], int(RecordOperation.UPSERT))).drop_columns([OPERATION])
+            records = records.map_batches(upserts_only, records.schema)
             profile = WorkloadProfile.from_counts(self.operation, counts)
             partitioner = self._partitioner(profile, records)
             self._save_workload_profile(profile, partitioner)
             step.count(records=sum(counts["count"].to_pylist()))
-        return HoodieWriteMetadata(self.operation, self._write_buckets(records, partitioner, by_key))
+        left, written = sum(counted["count"].to_pylist()), sum(counts["count"].to_pylist())
+        self._without_effect += WithoutEffect(
+            unmatched_deletes=left - written, combined=None if given is None else given - left
+        )
+        statuses = self._write_buckets(records, partitioner, by_key)
+        return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
-    def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table]:
-        """Numbered and persisted rows without those whose key is in the table, or a refusal of them; and the count of
-        all by partition path.
+    def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table, int | None]:
+        """Numbered and persisted rows without those whose key is in the table, or a refusal of them; the count of all
+        by partition path; and how many rows are left, None where that is not known.
         """
         with self._metrics.step("read the input and its keys") as step:
             keys = collect_keys(records)
@@ -224,6 +234,7 @@ class BaseCommitActionExecutor(ABC):
             step.count(records=sum(counts["count"].to_pylist()))
             self._refuse_rows_without_key(records, counts)
         indexed = attrs.evolve(self._indexed(counts, exact=True), stays=True)
+        left: int | None
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.files))
             if keys is not None:
@@ -231,9 +242,12 @@ class BaseCommitActionExecutor(ABC):
                 shared = self._context.share(locations)
                 self._shared.append(shared)
                 tagged = tag_with_locations(records, shared)
-                found = _found_rows(keys.count_by_location(locations))
+                located = keys.count_by_location(locations)
+                found = _found_rows(located.counts)
+                left = sum(located.counts["count"].to_pylist()) - found + located.unmatched_deletes
             else:
                 tagged = self._table.index.tag_location(records, self._context, indexed)
+                left = sum(counts["count"].to_pylist()) if policy is InsertDupPolicy.FAIL else None
                 found = _found_rows(tagged.count_by([CURRENT_FILE_ID])) if policy is InsertDupPolicy.FAIL else 0
         if policy is InsertDupPolicy.FAIL and found:
             raise HoodieDuplicateKeyException(
@@ -241,7 +255,7 @@ class BaseCommitActionExecutor(ABC):
                 "written. Give hoodie.datasource.insert.dup.policy=drop to pass over them, none to add them again, or "
                 "upsert them"
             )
-        return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts
+        return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts, left
 
     @staticmethod
     def _limited(records: HoodieData, parallelism: int) -> HoodieData:
@@ -325,6 +339,7 @@ class BaseCommitActionExecutor(ABC):
                 f"{count} of the records to {self.operation.value.lower()} cannot be written. {failures[0].message}"
             )
         statuses = [result for result in results if isinstance(result, WriteStatus)]
+        self._without_effect += sum((r for r in results if isinstance(r, WithoutEffect)), WithoutEffect())
         step.count(
             records=sum(status.stat.num_writes for status in statuses),
             files=len(statuses),

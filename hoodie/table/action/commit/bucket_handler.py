@@ -27,7 +27,7 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
-from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
+from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus, pack
 from hoodie.common.table.marker.early_conflict_detection import find_rival
 from hoodie.config.index_config import IndexType
 from hoodie.exception import HoodieException, HoodieIndexException
@@ -236,19 +236,27 @@ class BulkInsertHandler:
     is_sorted: bool = False
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses, or a failure when keys are missing."""
-        failures: list[TaskFailure] = []
+        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
+        told: list[TaskFailure | WithoutEffect] = []
         with CopyOnWriteInsertHandler(self.context, task, is_sorted=self.is_sorted) as handler:
-            statuses = handler.consume(self._checked(batches, failures))
-        yield pack([*failures, *statuses])
+            statuses = handler.consume(self._checked(batches, told))
+        yield pack([*told, *statuses])
 
-    def _checked(self, batches: Iterator[pa.RecordBatch], failures: list[TaskFailure]) -> Iterator[pa.RecordBatch]:
-        """Batches until one has a row without a key; from there on rows are only counted."""
+    def _checked(
+        self, batches: Iterator[pa.RecordBatch], told: list[TaskFailure | WithoutEffect]
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches without deletes until one has a row without a key; from there on rows are only counted."""
+        deletes, has_failed = 0, False
         for batch in batches:
             if batch.column(PARTITION_PATH).null_count:
-                failures.append(self._failure(batch.filter(batch.column(PARTITION_PATH).is_null())))
-            if not failures:
-                yield upserts_only(batch)
+                told.append(self._failure(batch.filter(batch.column(PARTITION_PATH).is_null())))
+                has_failed = True
+            if not has_failed:
+                upserts = upserts_only(batch)
+                deletes += batch.num_rows - upserts.num_rows
+                yield upserts
+        if deletes:
+            told.append(WithoutEffect(unmatched_deletes=deletes))
 
     def _failure(self, bad: pa.RecordBatch) -> TaskFailure:
         failure = failure_of(bad)
@@ -303,12 +311,12 @@ class BucketFillHandler(BulkInsertHandler):
     """Writes rows that come sorted by their new file groups: one file after the other, each with all of its rows."""
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses, or a failure when keys are missing."""
-        failures: list[TaskFailure] = []
+        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
+        told: list[TaskFailure | WithoutEffect] = []
         statuses: list[WriteStatus] = []
         counter = RowCounter()
         written: set[str] = set()
-        pieces = chain.from_iterable(map(_split_by_file, self._checked(batches, failures)))
+        pieces = chain.from_iterable(map(_split_by_file, self._checked(batches, told)))
         for (file_id, partition_path), group in groupby(pieces, key=itemgetter(0)):
             if file_id in written:
                 raise HoodieException(f"the rows of file group {file_id} do not follow each other: it would lose some")
@@ -318,7 +326,7 @@ class BucketFillHandler(BulkInsertHandler):
                     if handle.write(rows).num_rows:
                         raise HoodieException(f"file group {file_id} of a bucket did not take all of its rows")
                 statuses.append(handle.close())
-        yield pack([*failures, *statuses])
+        yield pack([*told, *statuses])
 
 
 def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:

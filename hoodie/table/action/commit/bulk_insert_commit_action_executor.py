@@ -22,7 +22,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
-from hoodie.common.model.write_status import STATUS_SCHEMA
+from hoodie.common.model.write_status import STATUS_SCHEMA, WithoutEffect
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.exception import (
     HoodieConfigException,
@@ -42,7 +42,6 @@ from hoodie.table.action.commit.bucket_handler import (
     BucketFillHandler,
     BulkInsertHandler,
     DealToBuckets,
-    upserts_only,
 )
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
@@ -96,7 +95,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         try:
             if policy is not InsertDupPolicy.NONE:
                 kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
-                new, _ = self._without_stored(kept, policy)
+                new, _, _ = self._without_stored(kept, policy)
                 records = self._combine(new, combines or policy is InsertDupPolicy.DROP)
             elif combines:
                 records = self._combine(records.number_rows(ROW_NUMBER), True)
@@ -131,7 +130,10 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                     f"{type(partitioner).__name__} gave {found} records back of {expected}: a partitioner must give "
                     "every record back, once; nothing was committed"
                 )
-            return HoodieWriteMetadata(self.operation, statuses)
+            # The input is a stream, and nobody has counted it.
+            is_combined = combines or policy is InsertDupPolicy.DROP
+            without_effect = self._without_effect + WithoutEffect(combined=None if is_combined else 0)
+            return HoodieWriteMetadata(self.operation, statuses, without_effect=without_effect)
         finally:
             if kept is not None:
                 kept.unpersist()
@@ -157,15 +159,16 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         try:
             if policy is InsertDupPolicy.NONE:
                 new = kept
+                given: int | None
                 with self._metrics.step("read the input and its keys") as step:
                     counts = kept.count_by([PARTITION_PATH])
-                    step.count(records=sum(counts["count"].to_pylist()))
+                    given = sum(counts["count"].to_pylist())
+                    step.count(records=given)
                     self._refuse_rows_without_key(kept, counts)
             else:
-                new, counts = self._without_stored(kept, policy)
+                new, counts, given = self._without_stored(kept, policy)
             new = self._combine(new, combines or policy is InsertDupPolicy.DROP)
-            placed = self._placed(new.map_batches(upserts_only, new.schema), counts)
-            return self._write_inserts(placed, by_key)
+            return self._write_inserts(self._placed(new, counts), given, by_key)
         finally:
             kept.unpersist()
             self._release_shared()
@@ -190,7 +193,8 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
             placed = routed.sort_within([CURRENT_FILE_ID, RECORD_KEY] if by_key else [CURRENT_FILE_ID])
             handler = BucketFillHandler(self._write_context, self._key_generator)
             statuses = self._statuses(placed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
-        return HoodieWriteMetadata(self.operation, statuses)
+        without_effect = self._without_effect + WithoutEffect(combined=None if combines else 0)
+        return HoodieWriteMetadata(self.operation, statuses, without_effect=without_effect)
 
 
 class BulkInsertPreppedCommitActionExecutor(BulkInsertCommitActionExecutor):

@@ -29,8 +29,9 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieWriteException
 from hoodie.index.index import Locations
 
-__all__ = ["DropDeleted", "IncomingKeys", "WithoutRows", "collect_keys", "without_deletes_of_nothing"]
+__all__ = ["DropDeleted", "IncomingKeys", "LocatedRows", "WithoutRows", "collect_keys", "without_deletes_of_nothing"]
 
+_PLACES = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
 KEY_BYTES = 64 << 20
 """Arrow bytes of keys up to which they are brought to the driver and shared with tasks."""
 
@@ -88,18 +89,45 @@ class IncomingKeys:
             return True
         return bool(self.table.group_by([RECORD_KEY, PARTITION_PATH]).aggregate([]).num_rows < count)
 
-    def count_by_location(self, locations: Locations) -> pa.Table:
-        """Rows that will be written: partition path, current file id and instant time, ``count``."""
-        columns = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
-        tagged = pa.Table.from_batches(
-            [
-                without_deletes_of_nothing(locations.tag(batch)).select(columns)
-                for batch in self.table.combine_chunks().to_batches()
-            ],
-            pa.schema([(name, pa.string()) for name in columns]),
+    def count_by_location(self, locations: Locations) -> LocatedRows:
+        """How many rows go where."""
+        tagged = [locations.tag(batch) for batch in self.table.combine_chunks().to_batches()]
+        kept = pa.Table.from_batches(
+            [without_deletes_of_nothing(batch).select(_PLACES) for batch in tagged],
+            pa.schema([(name, pa.string()) for name in _PLACES]),
         )
-        counted = tagged.group_by(columns).aggregate([([], "count_all")])
-        return counted.rename_columns([*columns, "count"])
+        counted = kept.group_by(_PLACES).aggregate([([], "count_all")])
+        return LocatedRows(
+            counted.rename_columns([*_PLACES, "count"]), sum(batch.num_rows for batch in tagged) - kept.num_rows
+        )
+
+
+@attrs.frozen
+class LocatedRows:
+    """How many tagged rows go where.
+
+    Attributes:
+        counts: Those that are written: partition path, current file id and instant time, ``count``.
+        unmatched_deletes: Deletes of keys that are not in the table; they go nowhere.
+    """
+
+    counts: pa.Table
+    unmatched_deletes: int
+
+    @classmethod
+    def of(cls, tagged: HoodieData) -> LocatedRows:
+        """Count rows as an index tagged them. An action.
+
+        Args:
+            tagged: With partition path, operation and the CURRENT columns; persisted.
+        """
+        counts = tagged.count_by([*_PLACES, OPERATION])
+        wanted = _goes_somewhere(counts)
+        kept = counts.filter(wanted).group_by(_PLACES).aggregate([("count", "sum")])
+        return cls(
+            kept.select([*_PLACES, "count_sum"]).rename_columns([*_PLACES, "count"]),
+            pc.sum(counts.filter(pc.invert(wanted))["count"]).as_py() or 0,
+        )
 
 
 @attrs.frozen
@@ -175,6 +203,10 @@ class WithoutRows:
 
 def without_deletes_of_nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A tagged batch without deletes whose key is not in the table, or whose file group does not exist."""
-    is_upsert = pc.equal(batch.column(OPERATION), int(RecordOperation.UPSERT))
-    wanted = pc.or_(is_upsert, batch.column(CURRENT_INSTANT_TIME).is_valid())
+    wanted = _goes_somewhere(batch)
     return batch if pc.all(wanted).as_py() is not False else batch.filter(wanted)
+
+
+def _goes_somewhere(rows: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
+    is_upsert = pc.equal(rows.column(OPERATION), int(RecordOperation.UPSERT))
+    return pc.or_(is_upsert, rows.column(CURRENT_INSTANT_TIME).is_valid())

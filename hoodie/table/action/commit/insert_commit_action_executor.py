@@ -16,7 +16,6 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
-from hoodie.table.action.commit.bucket_handler import upserts_only
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
 __all__ = [
@@ -44,17 +43,17 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         )
         try:
             new = records
+            given: int | None
             if policy is InsertDupPolicy.NONE:
                 with self._metrics.step("read the input and its keys") as step:
                     counts = records.count_by([PARTITION_PATH])
-                    step.count(records=sum(counts["count"].to_pylist()))
+                    given = sum(counts["count"].to_pylist())
+                    step.count(records=given)
                     self._refuse_rows_without_key(records, counts)
                 self._latest_base_files(counts[PARTITION_PATH].to_pylist())
             else:
-                new, counts = self._without_stored(records, policy)
-            combined = self._combine(new, combines)
-            combined = combined.map_batches(upserts_only, combined.schema)
-            return self._write_inserts(self._placed(combined, counts))
+                new, counts, given = self._without_stored(records, policy)
+            return self._write_inserts(self._placed(self._combine(new, combines), counts), given)
         finally:
             records.unpersist()
             self._release_shared()

@@ -21,7 +21,7 @@ from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
 from hoodie.common.model.write_stat import NULL_COMMIT
-from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, WriteStatus
+from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, WithoutEffect, WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.io.rewrite_handle import HoodieRewriteHandle
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
@@ -166,6 +166,7 @@ def _with_records_of(status: WriteStatus, sources: Sequence[WriteStatus]) -> Wri
         total_record_count=sum(source.total_record_count for source in sources),
         error_count=sum(source.error_count for source in sources),
         errors=tuple(errors[:MAX_REPORTED_ERRORS]),
+        without_effect=sum((source.without_effect for source in sources), WithoutEffect()),
     )
 
 

@@ -26,6 +26,7 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_status import WithoutEffect
 from hoodie.config.payload_config import MissingKeyPolicy
 from hoodie.exception import (
     HoodieKeyException,
@@ -36,6 +37,7 @@ from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_R
 from hoodie.table.action.commit.incoming_keys import (
     DropDeleted,
     IncomingKeys,
+    LocatedRows,
     WithoutRows,
     collect_keys,
     without_deletes_of_nothing,
@@ -64,12 +66,14 @@ class _PlannedWrite:
         records: Its rows, combined and tagged.
         indexed: What the index looked into.
         partitioner: Deals the rows out.
+        without_effect: Rows that are not written.
     """
 
     num_records: int
     records: HoodieData
     indexed: IndexedTable
     partitioner: UpsertPartitioner
+    without_effect: WithoutEffect
 
 
 class UpsertCommitActionExecutor(BaseCommitActionExecutor):
@@ -83,7 +87,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         with self._planned(records, begins=True) as planned:
             statuses = self._write_buckets(planned.records, planned.partitioner)
-            return HoodieWriteMetadata(self.operation, statuses)
+            return HoodieWriteMetadata(self.operation, statuses, without_effect=planned.without_effect)
 
     def explain(self, records: HoodieData) -> UpsertPlan:
         """Say what `execute` would write; nothing is written.
@@ -119,7 +123,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             begins: Whether the plan is saved, which makes the instant inflight.
         """
         records = self._limited(records, self._parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
-        tagged: HoodieData | None = None
+        located: HoodieData | None = None
         combined: HoodieData = records
         try:
             with self._metrics.step("read the input and its keys") as step:
@@ -141,18 +145,25 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                     combined, keys = self._drop_losers(records, keys)
             elif not self._should_combine and _has_deletes(keys, counts):
                 combined, keys = self._drop_deleted(records, keys)
-            tagged, located = self._tag(combined, keys, indexed)
-            self._refuse_missing_keys(tagged, located)
+            located, places = self._tag(combined, keys, indexed)
+            tagged = located.map_batches(without_deletes_of_nothing, located.schema)
+            self._refuse_missing_keys(tagged, places.counts)
+            left = keys.table.num_rows if keys is not None else combined.known_count
+            if left is None and combined is records:
+                left = num_records
+            without_effect = WithoutEffect(
+                unmatched_deletes=places.unmatched_deletes, combined=None if left is None else num_records - left
+            )
             with self._metrics.step("build workload profile") as step:
-                profile = WorkloadProfile.from_counts(self.operation, located)
+                profile = WorkloadProfile.from_counts(self.operation, places.counts)
                 partitioner = self._partitioner(profile, tagged)
                 if begins:
                     self._save_workload_profile(profile, partitioner)
-                step.count(records=sum(located["count"].to_pylist()))
-            yield _PlannedWrite(num_records, tagged, indexed, partitioner)
+                step.count(records=sum(places.counts["count"].to_pylist()))
+            yield _PlannedWrite(num_records, tagged, indexed, partitioner, without_effect)
         finally:
-            if tagged is not None:
-                tagged.unpersist()
+            if located is not None:
+                located.unpersist()
             combined.unpersist()
             records.unpersist()
             self._release_shared()
@@ -194,19 +205,17 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     def _tag(
         self, records: HoodieData, keys: IncomingKeys | None, indexed: IndexedTable
-    ) -> tuple[HoodieData, pa.Table]:
-        """The rows with their locations, and how many go where."""
+    ) -> tuple[HoodieData, LocatedRows]:
+        """The rows with their locations, deletes of nothing among them, and how many go where."""
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.files))
             if keys is not None and self._table.index.decides_by_keys(indexed):
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
                 shared = self._context.share(locations)
                 self._shared.append(shared)
-                tagged = tag_with_locations(records, shared)
-                return tagged.map_batches(without_deletes_of_nothing, tagged.schema), keys.count_by_location(locations)
-            tagged = self._table.index.tag_location(records, self._context, indexed)
-            tagged = tagged.map_batches(without_deletes_of_nothing, tagged.schema).persist()
-            return tagged, tagged.count_by([PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME])
+                return tag_with_locations(records, shared), keys.count_by_location(locations)
+            tagged = self._table.index.tag_location(records, self._context, indexed).persist()
+            return tagged, LocatedRows.of(tagged)
 
     def _refuse_missing_keys(self, tagged: HoodieData, located: pa.Table) -> None:
         """Fail a partial update that has keys which are not in the table, unless they may be inserted."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -26,6 +28,7 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.exception import (
     HoodieConfigException,
     HoodieCorruptedDataException,
+    HoodieException,
     HoodieNotSupportedException,
     HoodieSchemaException,
     TableExistsException,
@@ -305,6 +308,40 @@ def test_history_files_and_partitions_tell_what_was_written(tmp_path: Path) -> N
     assert (europe.partition_path, europe.file_group_count, europe.newest_instant_time) == ("europe", 0, None)
     assert T1 in repr(history)
     assert "<td>asia</td>" in client.files()._repr_html_()
+
+
+def test_history_files_and_partitions_are_data(tmp_path: Path) -> None:
+    client = init(tmp_path)
+    commit(tmp_path, T1, ["f", "g"])
+    (tmp_path / ".hoodie" / f"{T3}.commit.requested").write_bytes(b"")
+    client.reload_active_timeline()
+    for table in (client.history(), client.files(), client.partitions()):
+        rows = table.to_arrow()
+        assert rows.to_pylist() == [attrs.asdict(row) for row in table]
+        frame = table.to_pandas()
+        assert list(frame.columns) == list(table.column_names) == rows.column_names
+        assert len(frame) == len(table) > 0
+    history = client.history()
+    assert history.to_arrow()["rows_inserted"].to_pylist() == [4, None]
+    assert history.to_pandas()["rows_inserted"].dtype == "Int64"
+    assert [row.instant_time for row in history if row.rows_inserted] == [T1]
+
+
+def test_tables_without_rows_have_the_types_of_others(tmp_path: Path) -> None:
+    client = init(tmp_path)
+    for empty, full in ((client.history(), "history"), (client.files(), "files"), (client.partitions(), "partitions")):
+        schema = empty.to_arrow().schema
+        assert (len(empty), set(schema.types)) == (0, {pa.string(), pa.int64()})
+        assert list(empty.to_pandas().columns) == schema.names
+        commit(tmp_path, T1, ["f"])
+        client.reload_active_timeline()
+        assert getattr(client, full)().to_arrow().schema == schema
+
+
+def test_pandas_that_is_not_there_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(HoodieException, match="pip install pandas, or take to_arrow"):
+        init(tmp_path).history().to_pandas()
 
 
 def version_6_tables(shared_tables: Path) -> list[Path]:

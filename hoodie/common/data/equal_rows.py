@@ -1,0 +1,75 @@
+"""Compare two columns of one type row by row, nested ones too, without a Python object for a row."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["comparison_cost", "equal_rows"]
+
+_INTEGER_OF_WIDTH = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+
+
+def comparison_cost(data_type: pa.DataType) -> int:
+    """A rank of types by what it costs to compare their values: fixed widths, then texts, then nested types."""
+    if pa.types.is_nested(data_type):
+        return 2
+    return 0 if pa.types.is_primitive(data_type) else 1
+
+
+def equal_rows(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where two arrays hold the same value; a null is equal to a null.
+
+    Floats are equal where they are the same bits: NaN is equal to itself, and 0.0 is not equal to -0.0. Entries of maps
+    count in their order. Rows of a type that cannot be compared are not equal.
+
+    Args:
+        one: Any rows.
+        other: As many rows of the same type.
+    """
+    valid, other_valid = _valid(one), _valid(other)
+    both = valid & other_valid
+    if pa.types.is_struct(one.type):
+        for index in range(one.type.num_fields):
+            both &= equal_rows(one.field(index), other.field(index))
+    elif pa.types.is_list(one.type) or pa.types.is_large_list(one.type) or pa.types.is_map(one.type):
+        both &= _equal_lists(one, other, both)
+    elif both.any():
+        try:
+            equal = pc.equal(_comparable(one), _comparable(other))
+        except pa.ArrowNotImplementedError:
+            return np.zeros(len(one), dtype=np.bool_)
+        both &= pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
+    same: npt.NDArray[np.bool_] = both | ~(valid | other_valid)
+    return same
+
+
+def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
+    if not column.null_count:
+        return np.ones(len(column), dtype=np.bool_)
+    valid: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid.copy()
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    return column.view(_INTEGER_OF_WIDTH[column.type.bit_width]) if pa.types.is_floating(column.type) else column
+
+
+def _equal_lists(one: pa.Array, other: pa.Array, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Where two list or map arrays hold the same entries, among the wanted rows."""
+    lengths = np.diff(one.offsets.to_numpy())
+    equal: npt.NDArray[np.bool_] = wanted & (lengths == np.diff(other.offsets.to_numpy()))
+    rows = np.flatnonzero(equal & (lengths > 0))
+    if len(rows):
+        entries = [_entries(column.take(pa.array(rows))) for column in (one, other)]
+        starts = np.append(0, np.cumsum(lengths[rows])[:-1])
+        equal[rows] = np.logical_and.reduceat(equal_rows(*entries), starts)
+    return equal
+
+
+def _entries(lists: pa.Array) -> pa.Array:
+    """The entries of lists, none of which is null, one after the other."""
+    first, end = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return lists.values.slice(first, end - first)
