@@ -47,6 +47,7 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.util.parquet_levels import check_levels
 from hoodie.config.payload_config import NewColumnPolicy
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.exception import (
@@ -465,6 +466,7 @@ class WriteInput:
             checked = {field.name: field for field in columns}
             table_fields = [checked.pop(field.name, field) for field in table_schema]
             columns = pa.schema([*table_fields, *checked.values()])
+        check_levels(columns)
         if table_avro is not None:
             check_writable(table_avro)
             table_avro = without_enums(table_avro)
