@@ -278,6 +278,7 @@ class WriteInput:
             checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
             # With hoodie.simple.index.update.partition.path=false records stay where their columns do not say.
             checks_partitions=not self._table.index.is_global,
+            max_key_bytes=self._config.write.record_key_max_bytes,
         )
         return self._prepared(data, preparer, schemas)
 

@@ -12,7 +12,7 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieWriteException
 from tests.hooked_storage import hooked
 
@@ -359,3 +359,38 @@ def test_a_stored_key_that_says_nan_can_be_deleted(tmp_path: Path) -> None:
         c.upsert(pa.table({"id": ["NaN", "b"]}))
         c.delete([HoodieKey("NaN", "")])
     assert found(path, "id") == [{"id": "b"}]
+
+
+# ---------------------------------------------------------------------------------------------------------- long keys
+
+
+def test_keys_of_more_than_64_kilobytes_are_refused_by_name(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", record_key_fields="id")
+    longest = "k" * 65_536
+    with client(path) as c:
+        c.upsert(pa.table({"id": [longest, "b"]}))
+        for keys in ([longest + "1", "c"], ["c", "\u00e9" * 32_769], [longest + "1", longest + "2", "c"]):
+            for write in (c.upsert, c.insert, c.bulk_insert, c.insert_overwrite):
+                with pytest.raises(HoodieKeyException) as caught:
+                    write(pa.table({"id": keys}))
+                text = str(caught.value)
+                assert f"{len(keys) - 1} record" in text
+                assert "of more than 65536 bytes" in text
+                assert "raise hoodie.write.record.key.max.bytes" in text
+                assert len(text) < 1_000
+        with pytest.raises(HoodieKeyException, match="of more than 65536 bytes, the first of 65537"):
+            c.upsert([HoodieRecord(HoodieKey(longest + "1", ""), {"id": "x"})])
+    assert {row["id"] for row in found(path, "id")} == {longest, "b"}
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "INMEMORY"])
+def test_longer_keys_are_written_and_deleted_where_that_is_wanted(tmp_path: Path, index: str) -> None:
+    path = make(tmp_path / "t", record_key_fields="id")
+    keys = ["a" * 200_000, "b", "a" * 199_999 + "z"]
+    with client(path, hoodie__write__record__key__max__bytes="200000", hoodie__index__type=index) as c:
+        c.upsert(pa.table({"id": keys, "v": [1, 2, 3]}))
+        c.upsert(pa.table({"id": keys[:2], "v": [4, 5]}))
+        assert [(row["id"], row["v"]) for row in found(path, "id", "v")] == [(keys[0], 4), (keys[2], 3), (keys[1], 5)]
+    with client(path, hoodie__index__type=index) as c:
+        c.delete(pa.table({"id": keys[:1]}))
+    assert [row["id"] for row in found(path, "id")] == [keys[2], keys[1]]

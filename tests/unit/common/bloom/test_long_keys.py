@@ -147,7 +147,10 @@ def test_blocks_hold_no_more_than_a_few_times_the_bytes_of_their_keys(kind: str)
     arrays = 0
     for block in iter_key_blocks(pa.array(keys)):
         arrays += len(block.words) + len(block.whole_keys or ())
-        assert sum(word.nbytes for word in [*block.words, *(block.whole_keys or ())]) <= 4 * len(block) + block.lengths.sum()
+        assert (
+            sum(word.nbytes for word in [*block.words, *(block.whole_keys or ())])
+            <= 4 * len(block) + block.lengths.sum()
+        )
         if block.lengths[0] > LONG_KEY:
             assert 2 * block.lengths[-1] >= block.lengths[0] - 1
     # An operation of numpy for each: of at least as many bytes as so many keys have words.
