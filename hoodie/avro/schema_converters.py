@@ -32,6 +32,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.common.util.parquet_levels import check_levels
 from hoodie.exception import HoodieSchemaException
 
 __all__ = [
@@ -133,8 +134,10 @@ def to_avro(schema: pa.Schema, record_name: str, namespace: str, with_meta_colum
         JSON.
 
     Raises:
-        HoodieSchemaException: A column has a type or name that cannot be stored; the message says which.
+        HoodieSchemaException: A column has a type or name that cannot be stored, or is nested too deeply; the message
+            says which.
     """
+    check_levels(schema)
     fields = [field for field in schema if field.name not in _META_COLUMN_SET]
     avro = _record_to_avro(fields, record_name, namespace, "")
     if with_meta_columns:
@@ -233,6 +236,7 @@ def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
     Raises:
         HoodieSchemaException: A new column cannot be stored, or the table's schema cannot be read.
     """
+    check_levels(new_schema)
     record = _parse_record(table_avro_schema)
     wanted = [field for field in new_schema if field.name not in _META_COLUMN_SET]
     changed = _evolve_record(record, wanted, _AvroReader(), "", "")
@@ -277,8 +281,6 @@ def _item_to_avro(field: pa.Field, name: str, namespace: str, path: str) -> Any:
 
 
 def _type_to_avro(data_type: pa.DataType, name: str, namespace: str, path: str) -> Any:
-    if path.count(".") > _MAX_DEPTH:
-        raise HoodieSchemaException(f"Column {path.split('.')[0]!r} is nested more than {_MAX_DEPTH} levels deep.")
     for is_type, avro_type in _SIMPLE_TO_AVRO:
         if is_type(data_type):
             return avro_type

@@ -28,6 +28,7 @@ from hoodie.common.data.data import HoodieData
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
 from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
+from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.field_path import top_level_name, type_at
 from hoodie.common.model.file_slice import FileSlice
@@ -47,6 +48,8 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.util.parquet_levels import check_levels
+from hoodie.config.payload_config import NewColumnPolicy
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.exception import (
     HoodieKeyException,
@@ -278,6 +281,7 @@ class WriteInput:
             # With hoodie.simple.index.update.partition.path=false records stay where their columns do not say.
             checks_partitions=not self._table.index.is_global,
             rounded=self._rounded_columns(schemas),
+            max_key_bytes=self._config.write.record_key_max_bytes,
         )
         return self._prepared(data, preparer, schemas)
 
@@ -337,7 +341,25 @@ class WriteInput:
         if self._meta_client.load_avro_schema() is None:
             return frozenset()
         given = {name.lower() for name in schema.names}
-        return frozenset(name for name in self._meta_client.load_schema().names if name.lower() not in given)
+        absent = frozenset(name for name in self._meta_client.load_schema().names if name.lower() not in given)
+        if is_asked_for or absent:
+            self._check_new_columns(schema)
+        return absent
+
+    def _check_new_columns(self, schema: pa.Schema) -> None:
+        """Refuse columns that a partial update would add to the table: as a rule they are misspelt."""
+        payload, merge_spec = self._config.payload, self._table.merge_spec
+        if payload.new_columns is NewColumnPolicy.ADD:
+            return
+        marks = [name for name in (IS_DELETED_FIELD, merge_spec.delete_field) if name is not None]
+        unknown = unknown_columns(self._meta_client.load_schema(), schema, marks)
+        if unknown:
+            reason = "" if payload.partial_update else f", as {merge_spec.rules.short_name} takes it"
+            raise SchemaCompatibilityException(
+                f"the input is a partial update{reason}, and the table at {self._meta_client.base_path} does not have "
+                f"its columns {', '.join(map(str, unknown))}; nothing was written. Correct these names, or set "
+                "hoodie.write.partial.update.new.columns=ADD to add them to the table"
+            )
 
     @staticmethod
     def _prepared(data: HoodieData, preparer: RecordPreparer, schemas: WriteSchemas) -> PreparedInput:
@@ -458,6 +480,7 @@ class WriteInput:
             checked = {field.name: field for field in columns}
             table_fields = [checked.pop(field.name, field) for field in table_schema]
             columns = pa.schema([*table_fields, *checked.values()])
+        check_levels(columns)
         if table_avro is not None:
             check_writable(table_avro)
             table_avro = without_enums(table_avro)

@@ -18,7 +18,7 @@ from hoodie.common.model.merge_properties import (
 from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, MergeMode, canonical_payload_class
 from hoodie.config.table_options import HasProperties
 
-__all__ = ["HoodiePayloadConfig", "MissingKeyPolicy"]
+__all__ = ["HoodiePayloadConfig", "MissingKeyPolicy", "NewColumnPolicy"]
 
 _HUDI_MERGER = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
 
@@ -28,6 +28,13 @@ class MissingKeyPolicy(StrEnum):
 
     FAIL = "FAIL"
     INSERT = "INSERT"
+
+
+class NewColumnPolicy(StrEnum):
+    """What a partial update does with a column that the table does not have."""
+
+    FAIL = "FAIL"
+    ADD = "ADD"
 
 
 def _merger_class() -> Parser[str | None]:
@@ -114,6 +121,15 @@ class HoodiePayloadConfig(PropertyGroup):
         MissingKeyPolicy.FAIL,
         "What a partial update does with a key that the table does not have: FAIL refuses the write before anything is "
         "written, INSERT adds a record with nulls in the columns that the input lacks.",
+        is_ours=True,
+    )
+    new_columns: NewColumnPolicy = property_field(
+        "hoodie.write.partial.update.new.columns",
+        choice(NewColumnPolicy),
+        NewColumnPolicy.FAIL,
+        "What a partial update does with a column that the table does not have, or a field of a struct: FAIL refuses "
+        "the write before anything is written and names the nearest column, ADD adds it to the table. It also counts "
+        "where the table's payload class takes input with fewer columns, and the input lacks some.",
         is_ours=True,
     )
 

@@ -336,6 +336,15 @@ class HoodieWriteOptions(PropertyGroup):
         "instead of at the end. Only with OPTIMISTIC_CONCURRENCY_CONTROL. Costs a few listings for each file.",
         since="0.13.0",
     )
+    record_key_max_bytes: int = property_field(
+        "hoodie.write.record.key.max.bytes",
+        integer(minimum=1, maximum=2**31 - 1),
+        64 * 1024,
+        "Bytes of a record key, in UTF-8, at most: a write with a longer one is refused. Deletes take keys of any "
+        "length. Each key is hashed up to 30 times for bloom filters, which costs about half a second for a key of "
+        "1 MB.",
+        is_ours=True,
+    )
     unique_keys: bool = property_field(
         "hoodie.write.concurrency.unique.keys",
         boolean(),

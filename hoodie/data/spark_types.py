@@ -21,6 +21,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types as st
 
+from hoodie.common.util.parquet_levels import deep_columns
 from hoodie.exception import HoodieSchemaException
 
 __all__ = ["arrow_schema", "conform", "quoted", "schema_in_jvm", "spark_schema"]
@@ -28,6 +29,8 @@ __all__ = ["arrow_schema", "conform", "quoted", "schema_in_jvm", "spark_schema"]
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 MAX_PRECISION = 38
 """Digits of a decimal, at most, in Spark."""
+MAX_LEVELS = 62
+"""Arrow's messages, in which batches come to Python workers, hold 64 levels with the batch and the values."""
 
 _TO_ARROW: dict[str, pa.DataType] = {
     "ByteType": pa.int8(),
@@ -66,8 +69,15 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
     """The Arrow schema of a Spark schema.
 
     Raises:
-        HoodieSchemaException: A type has no place in a table; the message names all such columns.
+        HoodieSchemaException: A type has no place in a table; the message names all such columns. Or one is nested
+            too deeply.
     """
+    for name, levels in deep_columns(((f.name, f.dataType) for f in schema.fields), _children, MAX_LEVELS):
+        raise HoodieSchemaException(
+            f"column '{name}' is nested too deeply for Spark: it has {levels} levels, where a struct or array is one "
+            f"and a map two, and Spark's Python workers take at most {MAX_LEVELS}; nothing was written. Store its "
+            "inner part as a string of JSON, or in columns of its own"
+        )
     problems: list[str] = []
     fields = [_arrow_field(field, field.name, problems) for field in schema.fields]
     if problems:
@@ -142,6 +152,17 @@ _WAYS_OUT = {
     "GeographyType": "Hudi has no geography; store it as binary (WKB)",
 }
 _USER_DEFINED = "a user-defined type is not stored; select its fields, or cast it to the type that it is stored as"
+
+
+def _children(data_type: st.DataType) -> list[tuple[st.DataType, int]]:
+    """As `deep_columns` asks for them, in levels of Arrow."""
+    if isinstance(data_type, st.StructType):
+        return [(field.dataType, 1) for field in data_type.fields]
+    if isinstance(data_type, st.ArrayType):
+        return [(data_type.elementType, 1)]
+    if isinstance(data_type, st.MapType):
+        return [(data_type.keyType, 2), (data_type.valueType, 2)]
+    return []
 
 
 def _arrow_field(field: st.StructField, path: str, problems: list[str]) -> pa.Field:

@@ -21,7 +21,7 @@ from hoodie.keygen.partition_path_encoding import (
     partition_level,
     reason_against_level,
 )
-from hoodie.keygen.value_strings import can_be_key, over_distinct, value_strings
+from hoodie.keygen.value_strings import can_be_key, nan_rows, over_distinct, value_strings
 
 __all__ = ["BadRows", "KeyGenerator", "composite_key", "field_column", "single_key"]
 
@@ -145,6 +145,11 @@ class KeyGenerator(ABC):
         """
         found = []
         missing = self.record_keys(batch).is_null()
+        for field in self.record_key_fields:
+            is_nan = nan_rows(_readable_column(batch, field, "record key"))
+            if is_nan is not None:
+                found.append(self._describe(batch, (field,), "is NaN", is_nan))
+                missing = pc.and_not(missing, is_nan)
         if pc.any(missing).as_py():
             single = len(self.record_key_fields) == 1
             reason = "is null or empty" if single else "are all null or empty"
@@ -228,32 +233,41 @@ def field_column(batch: pa.RecordBatch, field: str) -> pa.Array:
 
 
 def single_key(batch: pa.RecordBatch, field: str, consistent_timestamps: bool = False) -> pa.StringArray:
-    """The values of one field as record keys; null where a value is null or empty."""
-    strings = _key_strings(batch, field, consistent_timestamps)
+    """The values of one field as record keys; null where a value is null, empty or NaN.
+
+    NaN equals nothing, itself included: rows of it are not rows of one key.
+    """
+    column = _readable_column(batch, field, "record key")
+    strings, is_nan = value_strings(column, consistent_timestamps), nan_rows(column)
+    if is_nan is not None:
+        return _null_where(is_nan, strings)
     if pa.types.is_string(strings.type) and pc.any(pc.equal(strings, "")).as_py():
-        return pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.string()), strings)
+        return _null_where(pc.equal(strings, ""), strings)
     return strings
 
 
 def composite_key(batch: pa.RecordBatch, fields: Sequence[str], consistent_timestamps: bool = False) -> pa.StringArray:
-    """``f1:v1,f2:v2`` of each row; null where all parts are null or empty."""
+    """``f1:v1,f2:v2`` of each row; null where all parts are null or empty, or one is NaN."""
     parts: list[pa.Array | pa.Scalar] = []
-    usable = None
+    usable, unusable = None, None
     for number, field in enumerate(fields):
-        strings = _key_strings(batch, field, consistent_timestamps)
+        column = _readable_column(batch, field, "record key")
+        strings, is_nan = value_strings(column, consistent_timestamps), nan_rows(column)
+        if is_nan is not None:
+            unusable = is_nan if unusable is None else pc.or_(unusable, is_nan)
         has_value = pc.not_equal(strings, "").fill_null(False)
         usable = has_value if usable is None else pc.or_(usable, has_value)
         if not pc.all(has_value).as_py():
             strings = pc.if_else(pc.equal(strings, ""), EMPTY_PLACEHOLDER, strings).fill_null(NULL_PLACEHOLDER)
         parts.extend([pa.scalar(f"{',' if number else ''}{field}:", pa.string()), strings])
     joined = pc.binary_join_element_wise(*parts, pa.scalar("", pa.string()))
-    if usable is None or pc.all(usable).as_py():
-        return joined
-    return pc.if_else(usable, joined, pa.scalar(None, pa.string()))
+    if usable is not None and not pc.all(usable).as_py():
+        joined = _null_where(pc.invert(usable), joined)
+    return joined if unusable is None else _null_where(unusable, joined)
 
 
-def _key_strings(batch: pa.RecordBatch, field: str, consistent_timestamps: bool) -> pa.StringArray:
-    return value_strings(_readable_column(batch, field, "record key"), consistent_timestamps)
+def _null_where(rows: pa.Array, strings: pa.StringArray) -> pa.StringArray:
+    return pc.if_else(rows, pa.scalar(None, pa.string()), strings)
 
 
 def _readable_column(batch: pa.RecordBatch, field: str, role: str) -> pa.Array:

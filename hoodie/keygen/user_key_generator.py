@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 from hoodie.exception import HoodieConfigException, HoodieKeyException
 from hoodie.keygen.base_key_generator import BadRows, KeyGenerator
 from hoodie.keygen.partition_path_encoding import usable_paths
+from hoodie.keygen.value_strings import nan_rows
 
 __all__ = ["KeyGeneratorOfUser", "UserKeyGenerator", "UserRecordKeyGenerator", "load_user_key_generator"]
 
@@ -58,7 +59,8 @@ class UserKeyGenerator(ABC):
             batch: Rows with the table's columns and types; for a delete, those that the caller gave.
 
         Returns:
-            Texts, as many as rows. A null or empty one refuses the write, and the error shows the row.
+            Texts, as many as rows. A null or empty one refuses the write, and the error shows the row. NaN in an array
+            of floats is none.
 
         Raises:
             Exception: Whatever is wrong with the batch; the write fails with `HoodieKeyException`.
@@ -170,7 +172,10 @@ class KeyGeneratorOfUser(KeyGenerator):
             made = function(batch)
             strings = made if isinstance(made, pa.Array) else pa.array(made, pa.string())
             if not pa.types.is_string(strings.type):
+                is_nan = nan_rows(strings)
                 strings = strings.cast(pa.string())
+                if is_nan is not None:
+                    strings = pc.if_else(is_nan, pa.scalar(None, pa.string()), strings)
         except Exception as error:
             raise HoodieKeyException(self._failure(batch, method, error)) from error
         if len(strings) != batch.num_rows:

@@ -30,7 +30,7 @@ from hoodie.common.util.gregorian_calendar import civil_from_days, julian_civil_
 from hoodie.exception import HoodieKeyException
 from hoodie.keygen.java_floats import double_string, float_string
 
-__all__ = ["can_be_key", "over_distinct", "value_strings"]
+__all__ = ["can_be_key", "nan_rows", "over_distinct", "value_strings"]
 
 _FIRST_PLAIN_DAY = -719162
 """0001-01-01 in days since 1970; from there on Arrow and Java write a year alike, up to 9999-12-31."""
@@ -64,6 +64,19 @@ def value_strings(values: pa.Array, consistent_timestamps: bool = False) -> pa.S
     if formatter is None:
         raise HoodieKeyException(f"values of type {values.type} cannot stand in a record key or partition path")
     return formatter(values)
+
+
+def nan_rows(values: pa.Array) -> pa.BooleanArray | None:
+    """Which values are NaN, without nulls; None when none is, as of every type without NaN.
+
+    Args:
+        values: An array of any type, or dictionaries of it.
+    """
+    plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    if not pa.types.is_floating(plain.type):
+        return None
+    is_nan = pc.is_nan(plain).fill_null(False)
+    return is_nan if pc.any(is_nan).as_py() else None
 
 
 def over_distinct(values: pa.Array, function: Callable[[pa.Array], pa.Array]) -> pa.Array:

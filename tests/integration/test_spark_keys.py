@@ -93,3 +93,17 @@ def test_tables_without_meta_fields_take_inserts(spark: SparkSession, tmp_path: 
     assert sorted((record["id"], record["_hoodie_record_key"]) for record in frame.collect()) == [
         ("k1", None), ("k2", None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "delete"])
+def test_nan_as_a_record_key_is_refused(spark: SparkSession, tmp_path: Path, operation: str) -> None:
+    path = str(tmp_path / "t")
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id", "x"])
+    rows = [("a", 1.5), ("b", float("nan")), ("c", float("nan"))]
+    with SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(path)) as client:
+        client.upsert(spark.createDataFrame(rows[:1], "id string, x double"))
+        with pytest.raises(HoodieKeyException, match=r"NaN") as caught:
+            getattr(client, operation)(spark.createDataFrame(rows, "id string, x double"))
+    if operation != "delete":
+        assert "column 'x' is NaN in 2 records, first: {id: 'b', x: nan}; {id: 'c', x: nan}" in str(caught.value)
+    assert keys(path) == [("id:a,x:1.5", "")]

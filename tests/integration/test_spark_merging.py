@@ -21,7 +21,7 @@ from hoodie import (
     MergeOutcome,
     SparkRDDWriteClient,
 )
-from hoodie.exception import HoodieKeyException, HoodieSchemaException
+from hoodie.exception import HoodieKeyException, HoodieSchemaException, SchemaCompatibilityException
 from hoodie.table.action.commit import incoming_keys
 from tests.payload_cases import GOLDEN, TABLES, commits_of, outcome, steps_of
 
@@ -101,6 +101,9 @@ def test_two_columns_of_some_keys_are_changed(spark: SparkSession, tmp_path: Pat
         row["id"]: row | ({"fare": None} if row["id"] == "k1" else {"fare": 9.0} if row["id"] == "k2" else {})
         for row in stored
     }
+    misspelt = changes.withColumnRenamed("fare", "fair")
+    with pytest.raises(SchemaCompatibilityException, match=r"'fair' \(nearest: 'fare'\)"):
+        upsert(spark, base_path, misspelt, properties=PARTIAL)
     missing = changes.union(spark.createDataFrame([("new", "x", 1.0)], changes.schema))
     with pytest.raises(HoodieKeyException, match="1 of the keys of this partial update .* 'new'"):
         upsert(spark, base_path, missing, properties=PARTIAL)

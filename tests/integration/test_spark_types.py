@@ -234,3 +234,20 @@ def test_fixed_columns_of_other_writers_are_written_and_read_by_spark(spark: Spa
     assert [(row.id, bytes(row.code)) for row in rows] == [("a", b"\x01\x02\x03"), ("b", b"\x04\x05\x06")]
     with pytest.raises(HoodieSchemaException, match="column 'code'"):
         upsert_with_spark(path, spark.sql("select 'b' as id, X'0405' as code"))
+
+
+@pytest.mark.parametrize("kind", ["struct", "map"])
+def test_columns_that_are_nested_too_deeply_for_spark_are_refused_by_name(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    column = "1L"
+    for _ in range(63 if kind == "struct" else 32):
+        column = f"named_struct('a', {column})" if kind == "struct" else f"map('k', {column})"
+    path = str(tmp_path / "t")
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id")
+    with (
+        SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(path)) as client,
+        pytest.raises(HoodieSchemaException, match="column 'c' is nested too deeply for Spark: it has 6[34] levels"),
+    ):
+        client.upsert(spark.sql(f"select 'a' id, {column} c"))
+    assert not list(tmp_path.rglob("*.parquet"))

@@ -12,6 +12,7 @@ from hoodie.common.bloom.key_blocks import KeyBlock, UInt32Array
 __all__ = ["JenkinsBlock"]
 
 _START = np.uint32(0xDEADBEEF)
+_MASK = 0xFFFFFFFF
 _FINAL_ROTATIONS = (14, 11, 25, 16, 4, 14, 24)
 _MIX_ROTATIONS = (4, 6, 8, 16, 19, 4)
 
@@ -25,7 +26,9 @@ class JenkinsBlock:
 
     def __init__(self, block: KeyBlock) -> None:
         self._words = block.words
+        self._whole_keys = [key.tolist() for key in block.whole_keys or ()]
         self._starts = block.lengths + _START
+        self._lengths = block.lengths.tolist()
         group_count = (len(block.words) + 2) // 3
         self._unfinished = [int(np.count_nonzero(block.lengths > 12 * (group + 1))) for group in range(group_count)]
 
@@ -35,6 +38,10 @@ class JenkinsBlock:
         Args:
             hashes: The seed of each key; afterwards its hash.
         """
+        if self._whole_keys:
+            starts = (self._starts + hashes).tolist()
+            hashes[:] = [_hash_whole(*key) for key in zip(starts, self._whole_keys, self._lengths, strict=True)]
+            return
         state = [self._starts + hashes for _ in range(3)]
         for group, unfinished in enumerate(self._unfinished):
             for position, word in enumerate(self._words[3 * group : 3 * group + 3]):
@@ -63,3 +70,32 @@ def _finish(state: list[UInt32Array]) -> UInt32Array:
         target ^= other
         target -= _rotate(other, bits)
     return state[2]
+
+
+def _hash_whole(start: int, words: list[int], length: int) -> int:
+    """The hash of one key, in Python's numbers.
+
+    Args:
+        start: What the state begins with.
+        words: Of the key.
+        length: Its bytes.
+    """
+    state = [start] * 3
+    for first in range(0, len(words), 3):
+        for position, word in enumerate(words[first : first + 3]):
+            state[position] = (state[position] + word) & _MASK
+        if length > 4 * first + 12:
+            for step, bits in enumerate(_MIX_ROTATIONS):
+                target, other, third = step % 3, (step + 2) % 3, (step + 1) % 3
+                value = state[other]
+                state[target] = ((state[target] - value) & _MASK) ^ _rotated(value, bits)
+                state[other] = (value + state[third]) & _MASK
+    for step, bits in enumerate(_FINAL_ROTATIONS):
+        target, other = (step + 2) % 3, (step + 1) % 3
+        value = state[other]
+        state[target] = ((state[target] ^ value) - _rotated(value, bits)) & _MASK
+    return state[2]
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> (32 - bits)) & _MASK

@@ -7,6 +7,10 @@ bytes in little-endian order; the last word of a key is filled up with zero byte
     keys    "abcdef" "xyz"
     lengths [6, 3]
     words   ["abcd" "xyz\0"], ["ef\0\0"]
+
+An operation of numpy on one word costs as much as one on ten. A few long keys are therefore a block of another form,
+which holds the words of each key; they are hashed one after the other. Blocks of long keys hold keys of similar length
+only. So time and memory grow with the bytes of all keys, not with the longest one.
 """
 
 from __future__ import annotations
@@ -47,6 +51,10 @@ BLOCK_KEYS = 1 << 17
 Python's lock to and fro with each call: with a quarter of this, two threads take as long as one after the other."""
 BLOCK_BYTES = 16 << 20
 """A block has fewer keys where they are longer than this allows."""
+LONG_KEY = 256
+"""A key with more bytes is in a block with keys that are at least half as long."""
+FEW_KEYS = 12
+"""Fewer long keys than this are hashed one after the other."""
 
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
@@ -59,13 +67,15 @@ class KeyBlock:
         indices: Where the keys are in the array they came from; None for a block of consecutive keys.
         start: Index of the first key, where ``indices`` is None.
         lengths: Bytes of each key, never growing.
-        words: Array i holds word i of all keys that have one.
+        words: Array i holds word i of all keys that have one; empty where ``whole_keys`` holds the words.
+        whole_keys: Of a few long keys the words of each; None for other blocks.
     """
 
     indices: IndexArray | None
     start: int
     lengths: UInt32Array
     words: tuple[UInt32Array, ...]
+    whole_keys: tuple[UInt32Array, ...] | None = None
 
     def __len__(self) -> int:
         """The number of keys."""
@@ -83,6 +93,8 @@ class KeyBlock:
             chosen: Positions within the block, growing.
         """
         indices = self.start + chosen if self.indices is None else self.indices[chosen]
+        if self.whole_keys is not None:
+            return KeyBlock(indices, 0, self.lengths[chosen], (), tuple(self.whole_keys[key] for key in chosen))
         words = []
         for word in self.words:
             part = chosen[: np.searchsorted(chosen, len(word))]
@@ -137,6 +149,10 @@ def quick_hashes(keys: Keys) -> UInt64Array:
     plain = plain_keys(keys)
     hashes = np.empty(len(plain), dtype=np.uint64)
     for block in iter_key_blocks(plain):
+        if block.whole_keys is not None:
+            lengths = block.lengths.tolist()
+            hashes[block.selector] = [_quick_hash(*key) for key in zip(lengths, block.whole_keys, strict=True)]
+            continue
         mixed = block.lengths.astype(np.uint64)
         for word in block.words:
             part = mixed[: len(word)]
@@ -145,6 +161,15 @@ def quick_hashes(keys: Keys) -> UInt64Array:
             part ^= part >> _HALF
         hashes[block.selector] = mixed
     return hashes
+
+
+def _quick_hash(length: int, words: UInt32Array) -> int:
+    """As `quick_hashes` does it, of one key."""
+    mixed, odd, mask = length, int(_ODD), (1 << 64) - 1
+    for word in words.tolist():
+        mixed = (mixed * odd & mask) ^ word
+        mixed ^= mixed >> 32
+    return mixed
 
 
 def are_surely_distinct(keys: Keys) -> bool:
@@ -198,10 +223,20 @@ def _blocks_of_equal_length(data: npt.NDArray[np.uint8], count: int, length: int
     block_keys = _block_keys(length)
     for start in range(0, count, block_keys):
         rows = matrix[start : start + block_keys]
+        lengths = np.full(len(rows), length, dtype=np.uint32)
+        if length > LONG_KEY and len(rows) < FEW_KEYS:
+            yield KeyBlock(None, start, lengths, (), tuple(_words_of(row) for row in rows))
+            continue
         padded = np.zeros((len(rows), 4 * word_count), dtype=np.uint8)
         padded[:, :length] = rows
         words = np.ascontiguousarray(padded.view("<u4").T, dtype=np.uint32)
-        yield KeyBlock(None, start, np.full(len(rows), length, dtype=np.uint32), tuple(words))
+        yield KeyBlock(None, start, lengths, tuple(words))
+
+
+def _words_of(key: npt.NDArray[np.uint8]) -> UInt32Array:
+    padded = np.zeros(-(-len(key) // 4) * 4, dtype=np.uint8)
+    padded[: len(key)] = key
+    return padded.view("<u4").astype(np.uint32)
 
 
 def _blocks_of_mixed_lengths(
@@ -211,14 +246,24 @@ def _blocks_of_mixed_lengths(
     order = np.argsort(lengths.astype(np.uint16) if longest < 1 << 16 else lengths, kind="stable")[::-1]
     padded = np.append(data, np.zeros(3, dtype=np.uint8))
     word_at = np.ndarray(shape=(len(data),), dtype="<u4", buffer=padded.data, strides=(1,))
+    shrinking = -lengths[order].astype(np.int64)
     end = 0
     while end < len(order):
-        start, end = end, end + _block_keys(int(lengths[order[end]]))
+        start, block_longest = end, -int(shrinking[end])
+        end = min(len(order), end + _block_keys(block_longest))
+        if block_longest > LONG_KEY:
+            end = start + int(np.searchsorted(shrinking[start:end], -(block_longest // 2), side="right"))
         indices = order[start:end]
         block_lengths, block_starts = lengths[indices], starts[indices]
+        if block_longest > LONG_KEY and len(indices) < FEW_KEYS:
+            ends = block_starts + block_lengths
+            whole = tuple(_words_of(data[low:high]) for low, high in zip(block_starts, ends, strict=True))
+            yield KeyBlock(indices, 0, block_lengths, (), whole)
+            continue
+        word_count = (block_longest + 3) // 4
+        prefixes = np.searchsorted(shrinking[start:end], -4 * np.arange(word_count))
         words = []
-        for number in range((int(block_lengths[0]) + 3) // 4):
-            prefix = int(np.searchsorted(-block_lengths.astype(np.int64), -4 * number))
+        for number, prefix in enumerate(prefixes.tolist()):
             word = word_at[block_starts[:prefix] + 4 * number].astype(np.uint32)
             left = block_lengths[:prefix] - np.uint32(4 * number)
             short = left < 4

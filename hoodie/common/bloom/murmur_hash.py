@@ -23,7 +23,7 @@ class MurmurBlock:
     """A block of keys, prepared for hashing with any number of seeds.
 
     The mixing of a key's words does not depend on the seed: it is done once here, and `hash_in_place` needs only one
-    multiplication and one xor a word.
+    multiplication and one xor a word. A few long keys are hashed one by one, in Python's numbers.
 
     Args:
         block: The keys.
@@ -32,6 +32,7 @@ class MurmurBlock:
     def __init__(self, block: KeyBlock) -> None:
         lengths = block.lengths
         self._lengths = lengths
+        self._whole_keys: list[list[int]] = []
         self._scratch = np.empty(len(block), dtype=np.uint32)
         self._words: list[UInt32Array] = []
         for number, word in enumerate(block.words):
@@ -40,6 +41,9 @@ class MurmurBlock:
                 whole = int(np.count_nonzero(lengths[:whole] >= 4 * (number + 1)))
             if whole:
                 self._words.append(_mix(word[:whole]))
+        if block.whole_keys is not None:
+            whole_words = zip(block.whole_keys, (lengths >> np.uint32(2)).tolist(), strict=True)
+            self._whole_keys = [_mix(key[:count]).tolist() for key, count in whole_words]
         left = lengths & np.uint32(3)
         self._tails: UInt32Array | None = None
         if left.any():
@@ -57,6 +61,8 @@ class MurmurBlock:
             part = hashes if len(word) == len(hashes) else hashes[: len(word)]
             np.multiply(part, _M, out=part)
             np.bitwise_xor(part, word, out=part)
+        for row, mixed in enumerate(self._whole_keys):
+            hashes[row] = _hash_on(int(hashes[row]), mixed)
         if self._tails is not None:
             np.bitwise_xor(hashes, self._tails, out=hashes)
             np.multiply(hashes, self._tail_factors, out=hashes)
@@ -99,18 +105,32 @@ def _mix(word: UInt32Array) -> UInt32Array:
     return mixed
 
 
+def _hash_on(state: int, mixed: list[int]) -> int:
+    """The state of one key's hash after its mixed words."""
+    factor, mask = int(_M), 0xFFFFFFFF
+    for word in mixed:
+        state = (state * factor & mask) ^ word
+    return state
+
+
 def _tails(block: KeyBlock, left: UInt32Array) -> UInt32Array:
     """What the bytes after the last whole word are xored with; 0 for keys that have none."""
+    if block.whole_keys is not None:
+        return _tails_of(np.array([key[-1] for key in block.whole_keys], dtype=np.uint32), left)
     tails = np.zeros(len(block), dtype=np.uint32)
     last_words = (block.lengths >> np.uint32(2)).astype(np.int64)
     for number in np.unique(last_words[left > 0]):
         rows = np.flatnonzero((last_words == number) & (left > 0))
-        word, count = block.words[number][rows], left[rows]
-        value = np.zeros(len(rows), dtype=np.uint32)
-        for position in range(3):
-            byte = (word >> np.uint32(8 * position)).astype(np.uint8).view(np.int8).astype(np.int32).view(np.uint32)
-            has_byte = count > position
-            distance = np.where(has_byte, count - np.uint32(1) - np.uint32(position), np.uint32(0))
-            value ^= np.where(has_byte, byte << (_8 * distance), np.uint32(0))
-        tails[rows] = value
+        tails[rows] = _tails_of(block.words[number][rows], left[rows])
     return tails
+
+
+def _tails_of(words: UInt32Array, counts: UInt32Array) -> UInt32Array:
+    """The same for last words of which so many bytes count."""
+    value = np.zeros(len(words), dtype=np.uint32)
+    for position in range(3):
+        byte = (words >> np.uint32(8 * position)).astype(np.uint8).view(np.int8).astype(np.int32).view(np.uint32)
+        has_byte = counts > position
+        distance = np.where(has_byte, counts - np.uint32(1) - np.uint32(position), np.uint32(0))
+        value ^= np.where(has_byte, byte << (_8 * distance), np.uint32(0))
+    return value

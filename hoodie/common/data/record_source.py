@@ -29,6 +29,7 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
     TAGS,
 )
+from hoodie.common.util.parquet_levels import check_value_levels
 from hoodie.exception import HoodieException, HoodieSchemaException
 
 __all__ = ["RecordSource", "record_batches", "with_tags"]
@@ -246,6 +247,7 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
 
 
 def _python_values(values: list[Any], data_type: pa.DataType | None, name: str) -> pa.Array:
+    check_value_levels(name, values)
     try:
         result = pa.array(values, data_type)
         if _is_converted_exactly(values, result.type):

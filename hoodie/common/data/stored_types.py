@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 
 from hoodie.common.model.record_columns import META_COLUMN_SET, RESERVED_COLUMNS
+from hoodie.common.util.parquet_levels import check_levels
 from hoodie.exception import HoodieSchemaException, NullColumnException
 
 __all__ = [
@@ -87,9 +88,10 @@ def normalise_schema(schema: pa.Schema, known_schema: pa.Schema | None = None) -
             timestamps without a time zone are local ones.
 
     Raises:
-        HoodieSchemaException: A type cannot be stored, two columns have one name (upper and lower case are one to
-            Spark), or a name begins with ``__hoodie_``; the message names the columns.
+        HoodieSchemaException: A type cannot be stored, is nested too deeply, two columns have one name (upper and lower
+            case are one to Spark), or a name begins with ``__hoodie_``; the message names the columns.
     """
+    check_levels(schema)
     fields = [field for field in schema if not is_dropped(field.name)]
     _check_names([field.name for field in fields], "")
     return pa.schema(_normal_fields(fields, "", None if known_schema is None else list(known_schema)))

@@ -36,6 +36,7 @@ from hoodie.common.model.payload_rules import (
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.model.record_merger import HoodieRecordMerger, is_merger_class, merger_class_name
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.util.parquet_levels import check_levels
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
 
@@ -435,6 +436,7 @@ class _PropertiesBuilder:
                 arrow_schema, avro_schema = schema, to_avro(schema, record_name(name), record_namespace(name))
             else:
                 arrow_schema, avro_schema = to_arrow(schema), remove_meta_columns(schema)
+                check_levels(arrow_schema)
         except HoodieSchemaException as error:
             self._problems.append(f"schema cannot be used: {error}")
             return None

@@ -245,14 +245,14 @@ def values_of_hudi_1(record_key: str, hash_fields: Sequence[str]) -> list[str | 
         own = record_key.find(":", start)
         if own < 0:
             return None
-        end = len(record_key)
+        end, searched = len(record_key), own
         colon = following = record_key.find(":", own + 1)
         while colon >= 0:
-            comma = record_key.rfind(",", own, colon)
+            comma = record_key.rfind(",", searched, colon)
             if comma >= 0:
                 end = comma
                 break
-            colon = record_key.find(":", colon + 1)
+            searched, colon = colon, record_key.find(":", colon + 1)
         if record_key[start:own] in hash_fields:
             values.append(_value(record_key[own + 1 : end]))
         elif following >= 0 and colon < 0:

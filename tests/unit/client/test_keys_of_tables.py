@@ -12,7 +12,7 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieWriteException
 from tests.hooked_storage import hooked
 
@@ -295,3 +295,102 @@ def test_a_writer_of_timestamps_in_keys_lists_no_partitions_that_it_does_not_wri
         c.upsert(pa.table({"at": at, "p": [days[-1]], "v": [2]}))
     assert listed & {*days, "t"} == {days[-1]}
     assert [row["v"] for row in found(path, "p", "v")] == [1, 1, 1, 1, 2]
+
+
+# ---------------------------------------------------------------------------------------------------------------- NaN
+
+NAN = float("nan")
+GENERATORS = {
+    "simple": {"record_key_fields": "x", "partition_fields": "p"},
+    "complex": {"record_key_fields": ["id", "x"], "partition_fields": "p"},
+    "nonpartitioned": {"record_key_fields": "x"},
+    "timestamp": {"record_key_fields": "x", "partition_fields": "at", "properties": UNIX,
+                  "key_generator": "TimestampBasedKeyGenerator"},
+    "custom": {"record_key_fields": "x", "partition_fields": "p:SIMPLE,at:TIMESTAMP", "properties": UNIX},
+}  # fmt: skip
+
+
+def numbers(*values: float | None) -> pa.Table:
+    count = len(values)
+    columns = {
+        "id": list("abcdef")[:count],
+        "p": ["p"] * count,
+        "at": [DAY] * count,
+        "x": pa.array(values, pa.float64()),
+    }
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("kind", GENERATORS)
+@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "insert_overwrite", "delete"])
+def test_nan_as_a_record_key_is_refused_as_null_is(tmp_path: Path, kind: str, operation: str) -> None:
+    path = make(tmp_path / "t", **GENERATORS[kind])
+    with client(path) as c:
+        c.upsert(numbers(1.5, 2.5))
+        with pytest.raises(HoodieKeyException, match="2 of the records to .* NaN") as caught:
+            getattr(c, operation)(numbers(1.5, NAN, 3.5, NAN))
+    if operation != "delete":
+        assert "column 'x' is NaN in 2 records, first: {" in str(caught.value)
+    assert [row["x"] for row in found(path, "x")] == [1.5, 2.5]
+
+
+def test_nan_in_partition_fields_is_a_folder_and_loses_no_row(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", record_key_fields="id", partition_fields="x")
+    with client(path) as c:
+        c.upsert(numbers(NAN, NAN, 1.5, None))
+        c.upsert(numbers(NAN))
+        assert {(row["id"], row["_hoodie_partition_path"]) for row in found(path, "id", "_hoodie_partition_path")} == {
+            ("a", "NaN"), ("b", "NaN"), ("c", "1.5"), ("d", "__HIVE_DEFAULT_PARTITION__")
+        }  # fmt: skip
+        c.delete(numbers(NAN))
+    assert [row["id"] for row in found(path, "id")] == ["b", "c", "d"]
+
+
+def test_nan_of_pandas_is_null(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", **GENERATORS["complex"])
+    with client(path) as c:
+        c.upsert(numbers(1.5, NAN).to_pandas())
+    assert [row["_hoodie_record_key"] for row in found(path, "_hoodie_record_key")] == ["id:a,x:1.5", "id:b,x:__null__"]
+
+
+def test_a_stored_key_that_says_nan_can_be_deleted(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", record_key_fields="id")
+    with client(path) as c:
+        c.upsert(pa.table({"id": ["NaN", "b"]}))
+        c.delete([HoodieKey("NaN", "")])
+    assert found(path, "id") == [{"id": "b"}]
+
+
+# ---------------------------------------------------------------------------------------------------------- long keys
+
+
+def test_keys_of_more_than_64_kilobytes_are_refused_by_name(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", record_key_fields="id")
+    longest = "k" * 65_536
+    with client(path) as c:
+        c.upsert(pa.table({"id": [longest, "b"]}))
+        for keys in ([longest + "1", "c"], ["c", "\u00e9" * 32_769], [longest + "1", longest + "2", "c"]):
+            for write in (c.upsert, c.insert, c.bulk_insert, c.insert_overwrite):
+                with pytest.raises(HoodieKeyException) as caught:
+                    write(pa.table({"id": keys}))
+                text = str(caught.value)
+                assert f"{len(keys) - 1} record" in text
+                assert "of more than 65536 bytes" in text
+                assert "raise hoodie.write.record.key.max.bytes" in text
+                assert len(text) < 1_000
+        with pytest.raises(HoodieKeyException, match="of more than 65536 bytes, the first of 65537"):
+            c.upsert([HoodieRecord(HoodieKey(longest + "1", ""), {"id": "x"})])
+    assert {row["id"] for row in found(path, "id")} == {longest, "b"}
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "INMEMORY"])
+def test_longer_keys_are_written_and_deleted_where_that_is_wanted(tmp_path: Path, index: str) -> None:
+    path = make(tmp_path / "t", record_key_fields="id")
+    keys = ["a" * 200_000, "b", "a" * 199_999 + "z"]
+    with client(path, hoodie__write__record__key__max__bytes="200000", hoodie__index__type=index) as c:
+        c.upsert(pa.table({"id": keys, "v": [1, 2, 3]}))
+        c.upsert(pa.table({"id": keys[:2], "v": [4, 5]}))
+        assert [(row["id"], row["v"]) for row in found(path, "id", "v")] == [(keys[0], 4), (keys[2], 3), (keys[1], 5)]
+    with client(path, hoodie__index__type=index) as c:
+        c.delete(pa.table({"id": keys[:1]}))
+    assert [row["id"] for row in found(path, "id")] == [keys[2], keys[1]]

@@ -16,6 +16,7 @@ from hoodie.exception import (
     HoodieSchemaException,
     HoodieUpsertException,
     MissingSchemaFieldException,
+    SchemaCompatibilityException,
 )
 
 SCHEMA = pa.schema(
@@ -134,12 +135,87 @@ def test_a_delete_among_changes_deletes(tmp_path: Path) -> None:
     assert read(base_path) == {"b": stored("b"), "c": stored("c")}
 
 
-def test_a_new_column_can_be_given_for_some_keys(tmp_path: Path) -> None:
+def test_a_misspelt_column_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
     base_path = create(tmp_path)
-    hoodie.write_table([{"id": "a", "region": "x", "rating": 5}], base_path, properties=PARTIAL)
+    for changes in (
+        [{"id": "a", "region": "x", "fair": 9.0}],
+        pa.table({"id": ["a"], "region": ["x"], "fair": [9.0]}),
+        pa.table({"id": ["a"], "region": ["x"], "fair": pa.nulls(1, pa.float64())}),
+    ):
+        with pytest.raises(
+            SchemaCompatibilityException, match=r"'fair' \(nearest: 'fare'\); nothing was written.*=ADD"
+        ):
+            hoodie.write_table(changes, base_path, properties=PARTIAL)
+    assert "fair" not in hoodie.read_table(base_path).schema.names
+    assert read(base_path) == {key: stored(key) for key in "abc"}
+
+
+def test_all_misspelt_columns_are_named_beside_those_that_are_there(tmp_path: Path) -> None:
+    base_path = create(tmp_path)
+    changes = [{"id": "a", "REGION": "x", "TIP": 2.0, "Fares": 9.0, "drivr": "al"}]
+    with pytest.raises(SchemaCompatibilityException) as caught:
+        hoodie.write_table(changes, base_path, properties=PARTIAL)
+    assert "'Fares' (nearest: 'fare'), 'drivr' (nearest: 'driver')" in str(caught.value)
+    assert "TIP" not in str(caught.value)
+
+
+def test_a_partial_update_with_all_columns_adds_none_either(tmp_path: Path) -> None:
+    base_path = create(tmp_path)
+    with pytest.raises(SchemaCompatibilityException, match="'rating'"):
+        hoodie.write_table([{**STORED[0], "rating": 5}], base_path, properties=PARTIAL)
+    hoodie.write_table([{**STORED[0], "rating": 5}], base_path)
+    assert "rating" in hoodie.read_table(base_path).schema.names
+
+
+def test_a_new_column_can_be_given_for_some_keys_where_that_is_wanted(tmp_path: Path) -> None:
+    base_path = create(tmp_path)
+    wanted = {**PARTIAL, "hoodie.write.partial.update.new.columns": "ADD"}
+    hoodie.write_table([{"id": "a", "region": "x", "rating": 5}], base_path, properties=wanted)
     ratings = hoodie.read_table(base_path, columns=["id", "rating", "driver"]).sort_by("id").to_pylist()
     assert ratings[0] == {"id": "a", "rating": 5, "driver": "ann"}
     assert [row["rating"] for row in ratings[1:]] == [None, None]
+
+
+def test_a_misspelt_member_of_a_struct_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "places")
+    place = {"name": "rome", "zone": 1}
+    rows = [{"id": "a", "place": place, "visits": [place], "by_day": [("mo", place)], "n": 1}]
+    inner = pa.struct([("name", pa.string()), ("zone", pa.int64())])
+    schema = pa.schema(
+        [("id", pa.string()), ("place", inner), ("visits", pa.list_(inner)), ("by_day", pa.map_(pa.string(), inner)),
+         ("n", pa.int64())]
+    )  # fmt: skip
+    hoodie.write_table(pa.Table.from_pylist(rows, schema), base_path, table_name="places", record_key_fields="id")
+    wrong = pa.struct([*inner, ("zome", pa.int64())])
+    for name, kind, path in (
+        ("place", wrong, "place.zome"),
+        ("visits", pa.large_list(wrong), "visits.element.zome"),
+        ("by_day", pa.map_(pa.string(), wrong), "by_day.value.zome"),
+    ):
+        changes = pa.table({"id": ["a"], name: pa.nulls(1, kind)})
+        nearest = path.replace("zome", "zone")
+        with pytest.raises(SchemaCompatibilityException, match=rf"'{path}' \(nearest: '{nearest}'\)"):
+            hoodie.write_table(changes, base_path, properties=PARTIAL)
+    assert hoodie.read_table(base_path).schema.field("place").type == inner
+
+
+def test_a_partial_update_can_be_the_first_write(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "new")
+    wanted = {**PARTIAL, "hoodie.write.partial.update.missing.keys": "INSERT"}
+    hoodie.write_table([{"id": "a", "n": 1}], base_path, table_name="new", record_key_fields="id", properties=wanted)
+    assert hoodie.read_table(base_path, columns=["id", "n"]).to_pylist() == [{"id": "a", "n": 1}]
+
+
+@pytest.mark.parametrize("payload", ["PartialUpdateAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload"])
+def test_a_payload_that_merges_fields_adds_columns_only_where_none_is_lacking(payload: str, tmp_path: Path) -> None:
+    base_path = create(tmp_path, payload)
+    with pytest.raises(SchemaCompatibilityException, match=r"'fair' \(nearest: 'fare'\)"):
+        hoodie.write_table([{"id": "a", "region": "x", "fair": 5.0}], base_path)
+    assert "fair" not in hoodie.read_table(base_path).schema.names
+    hoodie.write_table([{**STORED[0], "rating": 5}], base_path)
+    wanted = {"hoodie.write.partial.update.new.columns": "ADD"}
+    hoodie.write_table([{"id": "a", "region": "x", "stars": 6}], base_path, properties=wanted)
+    assert {"rating", "stars"} < set(hoodie.read_table(base_path).schema.names)
 
 
 def test_records_with_different_columns_are_refused_because_nobody_knows_what_is_absent(tmp_path: Path) -> None:

@@ -309,6 +309,44 @@ def test_a_complex_key_without_any_value_is_explained_by_all_its_columns() -> No
     assert "columns 'a', 'b' are all null or empty in 1 record" in message
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_nan_is_no_record_key(kind: pa.DataType) -> None:
+    values = pa.array([1.5, NAN, None, -NAN], kind)
+    for given in (values, values.dictionary_encode()):
+        assert NonpartitionedKeyGenerator(("x",)).record_keys(batch(x=given)).to_pylist() == ["1.5", None, None, None]
+
+
+@pytest.mark.parametrize("generator", [ComplexKeyGenerator(("a", "x")), NonpartitionedKeyGenerator(("a", "x"))])
+def test_one_nan_field_makes_no_complex_key_though_a_null_one_does(generator: KeyGenerator) -> None:
+    rows = batch(a=["k", "k", "k"], x=[1.5, NAN, None])
+    assert generator.record_keys(rows).to_pylist() == ["a:k,x:1.5", None, "a:k,x:__null__"]
+
+
+def test_the_only_field_of_a_complex_key_is_not_nan_either() -> None:
+    assert ComplexKeyGenerator(("x",)).record_keys(batch(x=[1.5, NAN])).to_pylist() == ["x:1.5", None]
+
+
+def test_nan_within_a_struct_is_no_record_key() -> None:
+    rows = batch(s=[{"x": 1.5}, {"x": NAN}, None])
+    assert NonpartitionedKeyGenerator(("s.x",)).record_keys(rows).to_pylist() == ["1.5", None, None]
+
+
+def test_bad_rows_with_nan_are_told_from_those_with_null() -> None:
+    message = NonpartitionedKeyGenerator(("x",)).explain_bad_rows(batch(x=[1.0, NAN, None, NAN]))
+    assert "column 'x' is NaN in 2 records, first: {x: nan}; {x: nan}" in message
+    assert "column 'x' is null or empty in 1 record, first: {x: None}" in message
+    message = ComplexKeyGenerator(("a", "x")).explain_bad_rows(batch(a=["k", "l", ""], x=[NAN, 1.0, None]))
+    assert "column 'x' is NaN in 1 record, first: {a: 'k', x: nan}" in message
+    assert "columns 'a', 'x' are all null or empty in 1 record, first: {a: '', x: None}" in message
+
+
+def test_nan_in_a_partition_field_makes_a_folder() -> None:
+    assert paths_of([1.5, NAN]) == ["1.5", "NaN"]
+
+
 # ------------------------------------------------------------------------------------------------------- real tables
 
 TABLES = {

@@ -77,6 +77,16 @@ def test_unusable_answers_are_refused() -> None:
     assert "gave no path below the table's folder from Columns.partition_paths in 2 records" in text
 
 
+class Numbers(Columns):
+    def record_keys(self, batch: pa.RecordBatch) -> pa.Array:
+        return batch.column("id")
+
+
+def test_nan_of_a_users_key_generator_is_no_record_key() -> None:
+    rows = pa.RecordBatch.from_pydict({"id": [1.5, float("nan")]})
+    assert generator(Numbers).record_keys(rows).to_pylist() == ["1.5", None]
+
+
 def test_only_importable_subclasses_are_loaded() -> None:
     made = load_user_key_generator(f"{__name__}.ByInitial", {"a": "b"})
     assert isinstance(made, ByInitial)

@@ -262,7 +262,7 @@ class BulkInsertHandler:
         failure = failure_of(bad)
         if failure is not None:
             return TaskFailure(type(failure).__name__, str(failure), bad.num_rows)
-        message = self.key_generator.explain_bad_rows(bad) if self.key_generator else "Keys are null or empty."
+        message = self.key_generator.explain_bad_rows(bad) if self.key_generator else "Keys are null, empty or NaN."
         return TaskFailure("HoodieKeyException", message, bad.num_rows)
 
 

@@ -36,6 +36,9 @@ from hoodie.keygen.partition_path_encoding import reason_against_level, usable_p
 
 __all__ = ["RecordPreparer", "failure_of"]
 
+_SHOWN_KEY = 60
+"""Characters of a long key that a message shows."""
+
 
 @attrs.frozen
 class RecordPreparer:
@@ -55,6 +58,7 @@ class RecordPreparer:
         is_tagged: Whether the input says where records live: file ids, or names of base files, and instants.
         checked_keys: Makes the keys once more, of input that brings its own: they must be the same.
         checks_partitions: Whether that holds for partition paths as well.
+        max_key_bytes: Bytes of a key that is written, at most; None for any.
         key_schema: Of a delete: the table's types of the key and partition columns, so that keys come out as they are
             stored (``1``, not ``1.0``).
         rounded: Columns whose integers may become the nearest floats, as of `normalise_batch`.
@@ -72,6 +76,7 @@ class RecordPreparer:
     checked_keys: KeyGenerator | None = None
     checks_partitions: bool = True
     rounded: frozenset[str] = frozenset()
+    max_key_bytes: int | None = None
 
     def output_schema(self) -> pa.Schema:
         """The schema of a batch in flight; every column is nullable, the writer checks what the table demands."""
@@ -118,6 +123,8 @@ class RecordPreparer:
         columns = list(rows.columns) if self.schema is not None else []
         columns += [keys, partitions]
         operations = self._operations(batch, rows)
+        if self.max_key_bytes is not None:
+            _check_lengths(keys, operations, self.max_key_bytes)
         if self.schema is not None and self.key_generator is None and not self.merge_spec.absent_columns:
             _check_data(rows, keys, operations)
         if self._orders:
@@ -177,6 +184,22 @@ def _check_data(rows: pa.RecordBatch, keys: pa.Array, operations: pa.Array) -> N
         raise HoodieWriteException(
             f"{int(empty.sum())} records have a key and no data, the first {first!r}, and are no deletes; nothing was "
             "written. Give their data, or operation='delete'"
+        )
+
+
+def _check_lengths(keys: pa.Array, operations: pa.Array, most: int) -> None:
+    """Refuse records to write whose keys are too long; records with such keys can be deleted."""
+    lengths = pc.fill_null(pc.binary_length(keys), 0)
+    if not len(keys) or pc.max(lengths).as_py() <= most:
+        return
+    is_long = (lengths.to_numpy() > most) & (operations.to_numpy() == RecordOperation.UPSERT)
+    if is_long.any():
+        first = int(np.flatnonzero(is_long)[0])
+        count = int(is_long.sum())
+        raise HoodieKeyException(
+            f"{count} {'record has a key' if count == 1 else 'records have keys'} of more than {most} bytes, the first "
+            f"of {lengths[first].as_py()}: '{keys[first].as_py()[:_SHOWN_KEY]}...'; nothing was written. Store a hash "
+            "of such keys, or raise hoodie.write.record.key.max.bytes"
         )
 
 

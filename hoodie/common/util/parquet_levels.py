@@ -1,0 +1,118 @@
+"""How deep the columns of a table may be nested.
+
+Parquet's schema is a tree of groups. A struct is one group; a list and a map are two, one of them for their elements::
+
+    column                          groups
+    struct<a: int>                  1
+    list<element: int>              2
+    list<element: struct<a: int>>   3
+
+Arrow's reader refuses files with more than `MAX_LEVELS` groups above a column of values; its writer does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.exception import HoodieSchemaException
+
+__all__ = ["MAX_LEVELS", "check_levels", "check_value_levels", "deep_columns"]
+
+MAX_LEVELS = 98
+"""Groups above a column of values. Arrow counts the root and the values too, and allows 100."""
+
+_Type = TypeVar("_Type")
+
+
+def check_levels(schema: pa.Schema) -> None:
+    """Refuse columns that could be written, and then not be read.
+
+    Does not recurse: other code may, once this was called.
+
+    Args:
+        schema: Columns of any types.
+
+    Raises:
+        HoodieSchemaException: A column is nested too deeply; the message names the first one, with its levels.
+    """
+    for name, levels in deep_columns(((field.name, field.type) for field in schema), _children, MAX_LEVELS):
+        raise _too_deep(name, f"it has {levels} levels")
+
+
+def deep_columns(
+    columns: Iterable[tuple[str, _Type]], children: Callable[[_Type], Iterable[tuple[_Type, int]]], most: int
+) -> Iterator[tuple[str, int]]:
+    """The columns of any engine's types that have more levels than allowed, and how many.
+
+    Args:
+        columns: Names and types.
+        children: Gives the types that a type is made of, and how many levels lie between.
+        most: Levels that are allowed.
+    """
+    for name, data_type in columns:
+        deepest, open_types = 0, [(data_type, 0)]
+        while open_types:
+            current, levels = open_types.pop()
+            deepest = max(deepest, levels)
+            open_types += [(child, levels + between) for child, between in children(current)]
+        if deepest > most:
+            yield name, deepest
+
+
+def check_value_levels(name: str, values: Iterable[Any]) -> None:
+    """The same for values of Python whose type is not known yet: working on them recurses, too.
+
+    What this lets pass may still be too deep for `check_levels`: whether a list of pairs is a map is not known here.
+
+    Args:
+        name: The column.
+        values: Its values.
+
+    Raises:
+        HoodieSchemaException: Dicts or lists are nested more than `MAX_LEVELS` deep.
+    """
+    level = [value for value in values if _is_container(value)]
+    for _ in range(MAX_LEVELS):
+        # By identity: a list that holds itself is one value on each level.
+        inner = {
+            id(item): item
+            for value in level
+            for item in (value.values() if isinstance(value, Mapping) else value)
+            if _is_container(item)
+        }
+        if not inner:
+            return
+        level = list(inner.values())
+    raise _too_deep(name, f"its values have more than {MAX_LEVELS} levels")
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, list | dict | tuple | set | Mapping) or (
+        isinstance(value, np.ndarray) and value.dtype == np.object_ and value.ndim > 0
+    )
+
+
+def _too_deep(name: str, found: str) -> HoodieSchemaException:
+    return HoodieSchemaException(
+        f"column '{name}' is nested too deeply to be read again: {found} in Parquet, where a struct is one and a list "
+        f"or map two, and at most {MAX_LEVELS} can be read; nothing was written. Store its inner part as a string of "
+        "JSON, or in columns of its own"
+    )
+
+
+def _children(data_type: pa.DataType) -> list[tuple[pa.DataType, int]]:
+    if isinstance(data_type, pa.BaseExtensionType):
+        return [(data_type.storage_type, 0)]
+    if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
+        return [(data_type.value_type, 0)]
+    if pa.types.is_struct(data_type):
+        return [(field.type, 1) for field in data_type]
+    if pa.types.is_map(data_type):
+        return [(data_type.key_type, 2), (data_type.item_type, 2)]
+    if pa.types.is_nested(data_type) and not pa.types.is_union(data_type):
+        return [(data_type.value_type, 2)]
+    return []
