@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+# Every JVM of the tests lives for minutes and runs little twice: C2, the slower compiler, would take a third of all
+# processor time and give it back in none. Code that is compiled by C1 does the same.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
