@@ -6,6 +6,8 @@ import json
 import random
 import re
 import shutil
+import sys
+import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -102,8 +104,8 @@ SMALL_FILES = {
     "hoodie.parquet.small.file.limit": 30_000,
 }
 LARGE = tuple((f"k{random.Random(i).randbytes(800).hex()}", "x", 1, 1.0) for i in range(30))
-TINY = tuple((f"n{i:03}", "x", 1, 1.0) for i in range(40))
-"""Enough for eight files that are too small, and two that they are joined to: more make the same calls again."""
+TINY = tuple((f"n{i:03}", "x", 1, 1.0) for i in range(60))
+"""Enough for several files that are too small, and several that they are joined to: more make the same calls again."""
 
 
 def write_large_records(base_path: Path) -> str:
@@ -337,6 +339,38 @@ def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: 
                 raise
         shutil.rmtree(base_path)
     print(f"{operation.name}: {len(healthy.calls)} calls, {len(recovered)} states on storage")
+
+
+class CallSites(Faults):
+    """No failure; each call with the lines of hoodie that lead to it, random names and times in its path left out."""
+
+    def __init__(self, base_path: Path) -> None:
+        super().__init__()
+        self.sites: set[tuple[str, tuple[str, ...]]] = set()
+        self._base_path = str(base_path)
+
+    def step(self, name: str, *given: Any, **options: Any) -> Any:
+        kind = re.sub(r"\d{17}", "time", re.sub(r"[0-9a-f-]{36}-\d+_[\d-]+_", "file_", name))
+        frames = traceback.extract_stack()
+        lines = tuple(f"{frame.filename}:{frame.lineno}" for frame in frames if "/hoodie/" in frame.filename)
+        self.sites.add((kind.replace(self._base_path, ""), lines))
+        return super().step(name, *given, **options)
+
+
+def test_more_small_files_are_joined_by_the_same_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for count in (len(TINY), 260):
+        monkeypatch.setattr(sys.modules[__name__], "TINY", [(f"n{i:03}", "x", 1, 1.0) for i in range(count)])
+        base_path = tmp_path / str(count)
+        HoodieTableMetaClient.init_table(str(base_path), **INIT)
+        with new_client(base_path) as client:
+            client.upsert(rows(*FIRST))
+        write_large_records(base_path)
+        faults = CallSites(base_path)
+        assert run_with_faults(faults, partial(join_small_files, new_client(base_path))) is None
+        found.append(faults.sites)
+    assert found[0] == found[1]
+    print(f"joining small files: {len(found[0])} calls from different lines")
 
 
 @pytest.mark.parametrize("dies", [True, False], ids=["process_dies", "one_call_fails"])
