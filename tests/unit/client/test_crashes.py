@@ -22,7 +22,7 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
-from tests.storage_faults import Faults, faults_of, run_with_faults
+from tests.storage_faults import SMALL_FILTERS, Faults, faults_of, run_with_faults
 
 Model = dict[str, tuple[str, str, int, float]]
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
@@ -44,10 +44,6 @@ def rows(*entries: tuple[str, str, int, float]) -> pa.Table:
 
 def model(*entries: tuple[str, str, int, float]) -> Model:
     return {entry[0]: entry for entry in entries}
-
-
-# A filter for the default of 60,000 keys is most of a file: it would be copied, written and read at every failure.
-SMALL_FILTERS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.type": "SIMPLE"}
 
 
 def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
@@ -282,17 +278,21 @@ def recover_and_check(base_path: Path, expected: Model, properties: Mapping[str,
     assert read_by_hudi_rs(base_path) == found
 
 
-CASES = [
+PAIRS = [
     *((operation, True) for operation in [*OPERATIONS, *ONLY_DEATHS]),
     # Upsert and insert alone make no calls that the others do not.
     *((operation, False) for operation in OPERATIONS if operation.name not in ("upsert", "insert")),
 ]
+CASES = [pytest.param(operation, dies, marks=[] if dies else [pytest.mark.slow]) for operation, dies in PAIRS]
 
 
 @pytest.mark.parametrize(
     ("operation", "dies"),
     CASES,
-    ids=[f"{case[0].name.replace(' ', '_')}-{'process_dies' if case[1] else 'one_call_fails'}" for case in CASES],
+    ids=[
+        f"{operation.name.replace(' ', '_')}-{'process_dies' if dies else 'one_call_fails'}"
+        for operation, dies in PAIRS
+    ],
 )
 def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: Operation, dies: bool) -> None:
     template = tmp_path / "template"
