@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-# Every JVM of the tests lives for minutes and runs little twice: C2, the slower compiler, would take a third of all
-# processor time and give it back in none. Code that is compiled by C1 does the same.
+# Every JVM of the tests lives for minutes and runs little often: C2, the slower compiler, takes more processor time
+# than its code saves. Code that C1 compiled does the same.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
