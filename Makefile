@@ -4,16 +4,19 @@ PY := .venv/bin/python
 PY35 := .venv35/bin/python
 JAVA = JAVA_HOME=$$(.ci/java_home .venv) PYSPARK_PYTHON=$(CURDIR)/$(PY)
 JAVA35 = JAVA_HOME=$$(.ci/java_home .venv35) PYSPARK_PYTHON=$(CURDIR)/$(PY35)
-# Tests without a JVM share the cores.
+# Tests without a JVM share the cores. Spark's run beside them, in one process: their sessions wait now and then.
 PARALLEL := -n auto --dist worksteal
+UNIT_TESTS := exec $(PY) -m pytest -q $(PARALLEL) --durations=10 tests/unit tests/contract -m
+SPARK_TESTS := exec $(PY) -m pytest -q --durations=10 tests/integration -m
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
-	@echo "make test           set up, run all tests (Spark 4.1)"
+	@echo "make test           set up, run the tests (Spark 4.1) without the slow ones"
+	@echo "make test-slow      the slow ones; continuous integration runs both"
 	@echo "make check          format, lint, types, layers, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"
@@ -40,8 +43,10 @@ quickstart: .venv/.stamp
 	$(JAVA) $(PY) -m hoodie.examples.flights
 
 test: .venv/.stamp
-	$(JAVA) $(PY) -m pytest -q $(PARALLEL) -m "not soak" --durations=10 tests/unit tests/contract
-	$(JAVA) $(PY) -m pytest -q -m "not soak" --durations=10 tests/integration
+	$(JAVA) .ci/beside '$(SPARK_TESTS) "not soak and not slow"' '$(UNIT_TESTS) "not soak and not slow"'
+
+test-slow: .venv/.stamp
+	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak"' '$(UNIT_TESTS) "slow and not soak"'
 
 check: .venv/.stamp
 	.venv/bin/ruff format --check hoodie tests benchmarks

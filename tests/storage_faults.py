@@ -17,6 +17,9 @@ from tests.output_streams import output_file
 
 T = TypeVar("T")
 
+SMALL_FILTERS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.type": "SIMPLE"}
+"""A filter for the default of 60,000 keys is most of a tiny file, which sweeps copy, write and read at each failure."""
+
 
 class Faults:
     """Counts the calls to the storage; the one with the number ``fail_at`` fails.

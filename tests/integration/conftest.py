@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+# Every JVM of the tests lives for minutes and runs little often: C2, the slower compiler, takes more processor time
+# than its code saves. Code that C1 compiled does the same.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:

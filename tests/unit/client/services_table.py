@@ -17,11 +17,12 @@ from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
+from tests.storage_faults import SMALL_FILTERS
 
 __all__ = ["ServicesTable"]
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
-OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false", **SMALL_FILTERS}
 
 
 class ServicesTable:

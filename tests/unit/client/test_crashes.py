@@ -6,6 +6,8 @@ import json
 import random
 import re
 import shutil
+import sys
+import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,7 +22,7 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
-from tests.storage_faults import Faults, faults_of, run_with_faults
+from tests.storage_faults import SMALL_FILTERS, Faults, faults_of, run_with_faults
 
 Model = dict[str, tuple[str, str, int, float]]
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
@@ -45,7 +47,7 @@ def model(*entries: tuple[str, str, int, float]) -> Model:
 
 
 def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
-    config = HoodieWriteConfig.from_properties(str(base_path), properties)
+    config = HoodieWriteConfig.from_properties(str(base_path), SMALL_FILTERS | properties)
     return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
 
 
@@ -64,8 +66,8 @@ class Operation:
     before: Model
     after: Model
     prepare: Callable[[Path], str] = lambda base_path: ""
-    only_end: bool = False
-    """Whether only some calls fail of those that change something: there are many alike, more so in the first half."""
+    only_changes: bool = False
+    """Whether only calls fail that change something: there are many others, which leave what those leave."""
     properties: Mapping[str, Any] = attrs.field(factory=dict)
     """Of all writers of the table."""
 
@@ -96,11 +98,10 @@ def commit_overwrite(base_path: Path) -> str:
 SMALL_FILES = {
     "hoodie.parquet.max.file.size": 40_000,
     "hoodie.parquet.small.file.limit": 30_000,
-    "hoodie.index.bloom.num_entries": 100,
-    "hoodie.bloom.index.filter.type": "SIMPLE",
 }
 LARGE = tuple((f"k{random.Random(i).randbytes(800).hex()}", "x", 1, 1.0) for i in range(30))
-TINY = tuple((f"n{i:03}", "x", 1, 1.0) for i in range(260))
+TINY = tuple((f"n{i:03}", "x", 1, 1.0) for i in range(60))
+"""Enough for several files that are too small, and several that they are joined to: more make the same calls again."""
 
 
 def write_large_records(base_path: Path) -> str:
@@ -181,7 +182,7 @@ ONLY_DEATHS = [
         model(*FIRST, *LARGE),
         model(*FIRST, *LARGE, *TINY),
         write_large_records,
-        only_end=True,
+        only_changes=True,
     ),
     Operation(
         "upsert that moves keys",
@@ -277,17 +278,24 @@ def recover_and_check(base_path: Path, expected: Model, properties: Mapping[str,
     assert read_by_hudi_rs(base_path) == found
 
 
-CASES = [
+PAIRS = [
     *((operation, True) for operation in [*OPERATIONS, *ONLY_DEATHS]),
     # Upsert and insert alone make no calls that the others do not.
     *((operation, False) for operation in OPERATIONS if operation.name not in ("upsert", "insert")),
+]
+CASES = [
+    pytest.param(operation, dies, marks=[] if dies and not operation.only_changes else [pytest.mark.slow])
+    for operation, dies in PAIRS
 ]
 
 
 @pytest.mark.parametrize(
     ("operation", "dies"),
     CASES,
-    ids=[f"{case[0].name.replace(' ', '_')}-{'process_dies' if case[1] else 'one_call_fails'}" for case in CASES],
+    ids=[
+        f"{operation.name.replace(' ', '_')}-{'process_dies' if dies else 'one_call_fails'}"
+        for operation, dies in PAIRS
+    ],
 )
 def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: Operation, dies: bool) -> None:
     template = tmp_path / "template"
@@ -311,9 +319,7 @@ def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: 
 
     recovered: set[tuple[tuple[str, ...], bool]] = set()
     for number, how in faults_of(healthy.calls):
-        if operation.only_end and (
-            not healthy.calls[number - 1][1] or number % (24 if number < len(healthy.calls) / 2 else 6)
-        ):
+        if operation.only_changes and not healthy.calls[number - 1][1]:
             continue
         faults = Faults(number, how, dies)
         base_path, error = attempt(f"{number}_{how}", faults)
@@ -336,6 +342,38 @@ def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: 
                 raise
         shutil.rmtree(base_path)
     print(f"{operation.name}: {len(healthy.calls)} calls, {len(recovered)} states on storage")
+
+
+class CallSites(Faults):
+    """No failure; each call with the lines of hoodie that lead to it, random names and times in its path left out."""
+
+    def __init__(self, base_path: Path) -> None:
+        super().__init__()
+        self.sites: set[tuple[str, tuple[str, ...]]] = set()
+        self._base_path = str(base_path)
+
+    def step(self, name: str, *given: Any, **options: Any) -> Any:
+        kind = re.sub(r"\d{17}", "time", re.sub(r"[0-9a-f-]{36}-\d+_[\d-]+_", "file_", name))
+        frames = traceback.extract_stack()
+        lines = tuple(f"{frame.filename}:{frame.lineno}" for frame in frames if "/hoodie/" in frame.filename)
+        self.sites.add((kind.replace(self._base_path, ""), lines))
+        return super().step(name, *given, **options)
+
+
+def test_more_small_files_are_joined_by_the_same_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for count in (len(TINY), 260):
+        monkeypatch.setattr(sys.modules[__name__], "TINY", [(f"n{i:03}", "x", 1, 1.0) for i in range(count)])
+        base_path = tmp_path / str(count)
+        HoodieTableMetaClient.init_table(str(base_path), **INIT)
+        with new_client(base_path) as client:
+            client.upsert(rows(*FIRST))
+        write_large_records(base_path)
+        faults = CallSites(base_path)
+        assert run_with_faults(faults, partial(join_small_files, new_client(base_path))) is None
+        found.append(faults.sites)
+    assert found[0] == found[1]
+    print(f"joining small files: {len(found[0])} calls from different lines")
 
 
 @pytest.mark.parametrize("dies", [True, False], ids=["process_dies", "one_call_fails"])

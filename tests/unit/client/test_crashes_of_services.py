@@ -138,7 +138,9 @@ SERVICES = [
 ]
 
 
-@pytest.mark.parametrize("dies", [True, False], ids=["process_dies", "one_call_fails"])
+@pytest.mark.parametrize(
+    "dies", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["process_dies", "one_call_fails"]
+)
 @pytest.mark.parametrize("service", SERVICES, ids=[service.name.replace(" ", "_") for service in SERVICES])
 def test_a_service_that_fails_at_any_call_is_finished_by_the_next(tmp_path: Path, service: Service, dies: bool) -> None:
     template = ServicesTable(tmp_path / "t")

@@ -13,6 +13,8 @@ from tests.interleaved_writers import Templates, make_template, run_seed
 from tests.interleaving import virtual
 
 SEEDS = 300
+QUICK_SEEDS = 90
+"""`make test` runs these, `make test-slow` the others."""
 CHUNK = 30
 SOAK_SEEDS = 10_000
 SOAK_CHUNK = 1_000
@@ -35,7 +37,10 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Templates]:
         yield {index_type: make_template(folder / index_type, index_type) for index_type in ("SIMPLE", "BUCKET")}
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(first, marks=[pytest.mark.slow] if first >= QUICK_SEEDS else []) for first in range(0, SEEDS, CHUNK)],
+)
 def test_no_order_of_calls_loses_or_doubles_a_row(first: int, templates: Templates, tmp_path: Path) -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(first, first + CHUNK):

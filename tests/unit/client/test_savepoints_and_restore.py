@@ -29,7 +29,8 @@ from hoodie.exception import (
     HoodieSavepointException,
 )
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
-from tests.storage_faults import Faults, faults_of, run_with_faults
+from tests.storage_faults import SMALL_FILTERS, Faults, faults_of, run_with_faults
+from tests.unit.client.test_crashes import shape_of
 
 Rows = list[tuple[str, str, int]]
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
@@ -51,7 +52,7 @@ def read(base_path: Path) -> Rows:
 
 def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
     given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-    config = HoodieWriteConfig.from_properties(str(base_path), given)
+    config = HoodieWriteConfig.from_properties(str(base_path), SMALL_FILTERS | given)
     return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
 
 
@@ -443,11 +444,18 @@ def test_a_failure_at_any_call_is_finished_by_doing_it_again(tmp_path: Path, fau
     healthy = Faults()
     shutil.copytree(template, tmp_path / "healthy")
     assert run_with_faults(healthy, lambda: run(tmp_path / "healthy")) is None
+    seen: set[tuple[tuple[str, ...], bool, bool]] = set()
     for number, how in faults_of(healthy.calls):
         base_path = tmp_path / f"{number}_{how}"
         shutil.copytree(template, base_path)
         error = run_with_faults(Faults(number, how), lambda base_path=base_path: run(base_path))
         what = f"call {number} of {len(healthy.calls)}, {how}: {healthy.calls[number - 1][0]}"
+        # Most calls read: what their failure leaves is what another's left, and is looked at once.
+        state = (shape_of(base_path), how == "torn", error is None)
+        if state in seen:
+            shutil.rmtree(base_path)
+            continue
+        seen.add(state)
         try:
             if work != "restore":
                 assert read(base_path) == before
@@ -473,4 +481,4 @@ def test_a_failure_at_any_call_is_finished_by_doing_it_again(tmp_path: Path, fau
             problem.add_note(what)
             raise
         shutil.rmtree(base_path)
-    print(f"{work}: {len(healthy.calls)} calls")
+    print(f"{work}: {len(healthy.calls)} calls, {len(seen)} states on storage")
