@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata, decode
 from hoodie.client.heartbeat.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
+from hoodie.client.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.client.transaction.transaction_manager import Transaction, TransactionManager
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
@@ -203,17 +204,19 @@ class RollbackService:
         pending = timeline.filter_actions(*INGESTION_ACTIONS).filter_pending()
         return [instant for instant in pending if not is_clustering(timeline, instant)]
 
-    def rollback(self, instant_time: str, only_pending: bool = False) -> bool:
+    def rollback(self, instant_time: str, only_pending: bool = False, is_patient: bool = True) -> bool:
         """Roll back one instant.
 
         Args:
             instant_time: The instant.
             only_pending: Leave it alone when it is completed.
+            is_patient: Whether to wait for the lock.
 
         Returns:
             False when there is no such instant.
         """
-        with self._transactions.transaction(self._meta_client, f"rollback of {instant_time}") as transaction:
+        what = f"rollback of {instant_time}"
+        with self._transactions.transaction(self._meta_client, what, is_patient) as transaction:
             self._meta_client.reload_active_timeline()
             self.finish_pending_rollbacks()
             timeline = self._meta_client.active_timeline
@@ -392,5 +395,5 @@ class RollbackService:
             raise HoodieHeartbeatException(
                 f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is being written: its "
                 f"heartbeat {path} is {age_ms / 1000:.0f} s old. Let its writer finish, or wait until the heartbeat "
-                "expires. Several writers at once need hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL"
+                f"expires. {SEVERAL_WRITERS}"
             )
