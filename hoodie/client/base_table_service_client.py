@@ -327,7 +327,7 @@ class BaseHoodieTableServiceClient:
         text = f"instant {instant_time} could not be rolled back ({reason}); {_who_does_it(self._config)}"
         logger.warning("%s", text)
         self._heartbeats.abandon(instant_time)
-        self._transactions.drop(instant_time)
+        self._transactions.drop(instant_time, has_ended=False)
         if error is not None:
             error.add_note(text)
 

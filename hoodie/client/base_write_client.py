@@ -214,6 +214,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                     finally:
                         if not created:
                             self._heartbeats.stop(instant_time)
+                            self._transactions.drop(instant_time)
                 if created:
                     self._transactions.keep(instant_time)
         if not created:
@@ -239,9 +240,11 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             for instant_time in tried:
                 if instant_time != created:
                     self._heartbeats.stop(instant_time)
+                    self._transactions.drop(instant_time)
 
     def _announce(self, meta_client: HoodieTableMetaClient, instant_time: str) -> bool:
         """Start the heartbeat of an instant time, if it is to have one; False when another writer's is there."""
+        self._transactions.announce(instant_time)
         if self._config.write.failed_writes is not FailedWritesPolicy.LAZY:
             return True
         return self._heartbeats.start(meta_client, instant_time)

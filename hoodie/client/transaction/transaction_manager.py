@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hoodie.client.transaction.begun_instants import forget_instant, note_instant
 from hoodie.client.transaction.lock.lock_manager import LockManager, lock_provider_class
 from hoodie.client.transaction.lock.lock_provider import LockClock, LockConfiguration
 from hoodie.client.transaction.lock.lock_waiting import LockWaiting
@@ -17,6 +18,7 @@ from hoodie.client.transaction.lock.single_writer_lock import SingleWriterLock
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_path import normalise_path
 
 __all__ = ["Transaction", "TransactionManager"]
 
@@ -73,6 +75,7 @@ class TransactionManager:
             lock_provider_class(config.lock.provider)
         self._config = config
         self._clock = clock or LockClock()
+        self._base_path = normalise_path(config.base_path)
         self._waiting = LockWaiting(metrics, self._clock)
         self._single = SingleWriterLock(config, self._waiting, self._clock)
         self._gave_up = False
@@ -105,6 +108,10 @@ class TransactionManager:
         with self._alone(is_patient=True):
             yield
 
+    def announce(self, instant_time: str) -> None:
+        """An instant of this process is about to be made, and will be dropped."""
+        note_instant(self._base_path, instant_time)
+
     def keep(self, instant_time: str) -> None:
         """Keep them out until an instant is dropped.
 
@@ -114,9 +121,21 @@ class TransactionManager:
         with self._noting():
             self._single.keep(instant_time)
 
-    def drop(self, instant_time: str) -> None:
-        """An instant that was kept has ended, or is given up."""
+    def drop(self, instant_time: str, has_ended: bool = True) -> None:
+        """An instant that was kept has ended.
+
+        Args:
+            instant_time: The instant.
+            has_ended: False when it is left to others.
+        """
         self._single.drop(instant_time)
+        if has_ended:
+            forget_instant(self._base_path, instant_time)
+
+    @property
+    def clock(self) -> LockClock:
+        """The time of locks."""
+        return self._clock
 
     def check(self, meta_client: HoodieTableMetaClient) -> None:
         """Refuse a lock that can never be taken, before anything is written; nobody is asked for it yet.

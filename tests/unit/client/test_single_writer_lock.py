@@ -21,11 +21,13 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.client import rollback_service
 from hoodie.client.transaction.lock import lock_waiting
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieKeyException, HoodieLockException, TableNotFoundException
 from hoodie.storage import process_lock
 from hoodie.table.repair.orphan_files import remove_orphan_files
+from tests.object_store_servers import Bucket
 from tests.table_invariants import check_table
 
 ROOT = Path(__file__).parents[3]
@@ -50,7 +52,8 @@ import json, sys
 import pyarrow as pa
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 
-config = HoodieWriteConfig.from_properties(sys.argv[1], {"hoodie.auto.commit": "false"})
+options = json.loads(sys.argv[2]) if sys.argv[2:] else None
+config = HoodieWriteConfig.from_properties(sys.argv[1], {"hoodie.auto.commit": "false"}, options)
 client = HoodieLocalWriteClient(config)
 instant_time = client.start_commit()
 result = client.upsert(pa.table({"id": ["holder"], "ts": [1]}), instant_time)
@@ -118,8 +121,8 @@ def start(program: str, *arguments: str) -> subprocess.Popen[str]:
 class Holder:
     """Another process, with an instant that it has written and not committed."""
 
-    def __init__(self, path: str) -> None:
-        self.process = start(HOLDER, path)
+    def __init__(self, path: str, *options: str) -> None:
+        self.process = start(HOLDER, path, *options)
         assert self.process.stdout is not None
         self.instant_time = self.process.stdout.readline().strip()
         assert self.instant_time
@@ -370,3 +373,74 @@ def is_free(path: str) -> bool:
         except BlockingIOError:
             return False
     return True
+
+
+# --- where there are no such locks ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def far_holder(s3_bucket: Bucket) -> Iterator[Holder]:
+    options = s3_bucket.options()
+    far = f"s3://{s3_bucket.name}/t"
+    HoodieTableMetaClient.init_table(
+        far, table_name="t", record_key_fields=["id"], ordering_fields=["ts"], storage_options=options
+    )
+    holder = Holder(far, json.dumps(options))
+    yield holder
+    holder.kill()
+
+
+def far_upsert(bucket: Bucket) -> set[str]:
+    """The keys after one more upsert."""
+    far, options = f"s3://{bucket.name}/t", bucket.options()
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(far, {}, options)) as c:
+        assert c.upsert(row("mine")).is_committed
+    return set(hoodie.read_table(far, columns=["id"], storage_options=options)["id"].to_pylist())
+
+
+def test_what_another_process_began_just_now_on_an_object_store_is_waited_for(
+    far_holder: Holder, s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollback_service, "JUST_NOW_MS", 120_000)
+    told: list[str] = []
+    sleep_ms = lock_waiting.LockClock.sleep_ms
+
+    def commit_meanwhile(self: lock_waiting.LockClock, duration_ms: float) -> None:
+        if not told:
+            told.append(far_holder.tell("commit"))
+        sleep_ms(self, duration_ms)
+
+    monkeypatch.setattr(lock_waiting.LockClock, "sleep_ms", commit_meanwhile)
+    assert far_upsert(s3_bucket) == {"holder", "mine"}
+    assert told == ["done"]
+
+
+def test_after_a_crash_on_an_object_store_a_writer_starts_again(
+    far_holder: Holder, s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(rollback_service, "JUST_NOW_MS", 120_000)
+    waited: list[float] = []
+
+    def pass_the_time(self: lock_waiting.LockClock, duration_ms: float) -> None:
+        waited.append(duration_ms)
+
+    monkeypatch.setattr(lock_waiting.LockClock, "sleep_ms", pass_the_time)
+    monkeypatch.setattr(lock_waiting.LockClock, "monotonic_ms", lambda self: int(sum(waited)))
+    far_holder.kill()
+    assert far_upsert(s3_bucket) == {"mine"}
+    assert 0 < sum(waited) <= 121_000
+    assert "another process began just now" in caplog.text
+
+
+def test_on_an_object_store_clients_of_one_process_do_not_wait_for_each_other(
+    s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_waiting.LockClock, "sleep_ms", lambda self, duration_ms: pytest.fail("waits"))
+    far, options = f"s3://{s3_bucket.name}/t", s3_bucket.options()
+    HoodieTableMetaClient.init_table(
+        far, table_name="t", record_key_fields=["id"], ordering_fields=["ts"], storage_options=options
+    )
+    first = HoodieLocalWriteClient(HoodieWriteConfig.from_properties(far, {"hoodie.auto.commit": "false"}, options))
+    first.start_commit()
+    assert far_upsert(s3_bucket) == {"mine"}
+    first.close()
