@@ -27,6 +27,7 @@ from hoodie.exception import (
     MissingSchemaFieldException,
 )
 from hoodie.keygen.user_key_generator import load_user_key_generator
+from hoodie.storage.storage_path import file_name, normalise_path
 
 __all__ = [
     "OPERATIONS",
@@ -145,7 +146,7 @@ def name_of_table(config: HoodieWriteConfig, table_name: str | None = None) -> s
         config: Of the write.
         table_name: What the caller says.
     """
-    return table_name or config.table.table_name or config.base_path.rstrip("/").rsplit("/", 1)[-1]
+    return table_name or config.table.table_name or file_name(normalise_path(config.base_path))
 
 
 def check_types_of_new_table(

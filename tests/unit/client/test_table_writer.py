@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from datetime import time
 from pathlib import Path
@@ -23,6 +24,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieSchemaException,
 )
+from hoodie.table.repair.table_properties import rebuild_table_properties
 
 DATA = pa.table({"k": ["a", "b"], "region": ["x:y", "z"], "ts": [1, 2]})
 
@@ -293,3 +295,32 @@ def test_columns_and_filters_in_another_spelling_are_refused_with_the_one_that_i
         hoodie.read_table(path, columns=["k", "TS"])
     with pytest.raises(HoodieSchemaException, match=r"no column TS \(did you mean 'ts'\?\)"):
         hoodie.read_table(path, filters=[("TS", ">", 1)])
+
+
+def test_a_table_below_the_home_folder_is_found_wherever_a_base_path_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    hoodie.write_table(
+        DATA, "~/trips", record_key_fields="k", properties={"hoodie.base.path": f"{tmp_path}/home/trips"}
+    )
+    assert os.listdir(tmp_path) == ["home"]
+    config = hoodie.HoodieWriteConfig.from_properties("~/trips", {"hoodie.metadata.enable": "false"})
+    with hoodie.HoodieLocalWriteClient(config) as client:
+        client.upsert(DATA)
+    assert hoodie.read_table("~/trips").num_rows == hoodie.scan_table("~/trips").read_all().num_rows == 2
+    assert HoodieTableMetaClient.load("~/trips").table_config.table_name == "trips"
+    HoodieTableMetaClient.init_table("~/others", table_name="others", record_key_fields="k")
+    assert (tmp_path / "home" / "others" / ".hoodie").is_dir()
+    (tmp_path / "home" / "trips" / ".hoodie" / "hoodie.properties").unlink()
+    with pytest.raises(HoodieConfigException, match=f"{tmp_path}/home/trips"):
+        rebuild_table_properties("~/trips")
+    assert sorted(os.listdir(tmp_path / "home")) == ["others", "trips"]
+    assert os.listdir(tmp_path) == ["home"]
+
+
+def test_a_table_made_in_the_home_folder_itself_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "ann"))
+    hoodie.write_table(DATA, "~", record_key_fields="k")
+    assert HoodieTableMetaClient.load(str(tmp_path / "ann")).table_config.table_name == "ann"
