@@ -90,16 +90,17 @@ def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWr
     return "insert"
 
 
-def create_table(config: HoodieWriteConfig, table_name: str | None = None) -> None:
+def create_table(config: HoodieWriteConfig, table_name: str | None = None, *, was_table: bool = False) -> None:
     """Make the table that the properties describe, so that they do not contradict it.
 
     Args:
         config: Of the write.
         table_name: What the caller says besides.
+        was_table: Whether the folder was that of a table until now: files that its writers left in it are no obstacle.
 
     Raises:
         HoodieConfigException: The caller and the properties name the table differently, or what they say makes no
-            table.
+            table; or the folder holds files of another format or of somebody else.
     """
     if config.payload.merger_class is not None:
         load_merger_class(config.payload.merger_class)
@@ -135,6 +136,7 @@ def create_table(config: HoodieWriteConfig, table_name: str | None = None) -> No
         key_generator=key_generator,
         hive_style_partitioning=bool(table.hive_style_partitioning),
         properties=properties,
+        allow_other_files=was_table or config.write.allow_other_files,
         storage_options=config.storage_options,
     )
 

@@ -54,7 +54,7 @@ def write_table(
     on_progress: ProgressCallback | None = None,
     validators: Sequence[Validator | HoodiePreCommitValidator] = (),
 ) -> HoodieWriteResult:
-    """Write rows to a table; the first call creates it, once its arguments were checked.
+    """Write rows to a table; the first call creates it, once its arguments were checked. A delete creates none.
 
     Args:
         data: What `HoodieLocalWriteClient` takes; for a delete the keys.
@@ -78,7 +78,9 @@ def write_table(
 
     Raises:
         HoodieConfigException: A new table without a record key, fields that differ from the table's, or properties that
-            are unknown or contradict each other or the arguments.
+            are unknown or contradict each other or the arguments; or the folder of a new table holds files of another
+            format or of somebody else.
+        TableNotFoundException: There is no table to delete from; a delete makes none.
         HoodieKeyException: A field of a new table is not a column of the data.
         HoodieSchemaException: A new table cannot hold a column of the data; no table is made.
         HoodieException: Whatever the operation raises.
@@ -102,12 +104,15 @@ def write_table(
     try:
         HoodieTableMetaClient.load(base_path, storage_options, retry=config.retry.policy)
     except TableNotFoundException:
+        if name == "delete":
+            raise TableNotFoundException(
+                f"there is no table at {base_path} to delete from, and a delete makes none: check the path"
+            ) from None
         if not config.table.record_key_fields:
             raise HoodieConfigException(
                 f"there is no table at {base_path}: name record_key_fields, and it is created"
             ) from None
-        if name != "delete":
-            data = _check_input(data, config, name_of_table(config, table_name))
+        data = _check_input(data, config, name_of_table(config, table_name))
         create_table(config, table_name)
     with HoodieLocalWriteClient(config, on_progress=on_progress, validators=validators) as client:
         result: HoodieWriteResult = getattr(client, name)(data)

@@ -102,7 +102,8 @@ def write(
         The outcome, committed; None where ``ignore`` found a table.
 
     Raises:
-        HoodieConfigException: Options are unknown, contradict each other or the table, or do not make a table.
+        HoodieConfigException: Options are unknown, contradict each other or the table, or do not make a table; or the
+            folder of a new table holds files of another format or of somebody else, whatever the mode.
         TableExistsException: There is a table, and the mode is ``errorifexists``.
         TableNotFoundException: There is no table to delete from.
         HoodieKeyException: A field of a new table is not a column of the DataFrame.
@@ -138,11 +139,11 @@ def write(
     with SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress, validators=validators) as client:
         if replaces or not exists:
             if operation == "delete":
-                raise TableNotFoundException(f"there is no table at {base_path} to delete from")
+                raise TableNotFoundException(f"there is no table at {base_path} to delete from: check the path")
             _check_new_table(df, config)
             if replaces:
                 _delete_table(df, config)
-            create_table(config)
+            create_table(config, was_table=replaces)
         result: HoodieWriteResult = getattr(client, operation)(df)
         return result
 

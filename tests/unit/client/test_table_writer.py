@@ -23,6 +23,7 @@ from hoodie.exception import (
     HoodieKeyException,
     HoodieNotSupportedException,
     HoodieSchemaException,
+    TableNotFoundException,
 )
 from hoodie.table.repair.table_properties import rebuild_table_properties
 
@@ -324,3 +325,34 @@ def test_a_table_made_in_the_home_folder_itself_has_its_name(tmp_path: Path, mon
     monkeypatch.setenv("HOME", str(tmp_path / "ann"))
     hoodie.write_table(DATA, "~", record_key_fields="k")
     assert HoodieTableMetaClient.load(str(tmp_path / "ann")).table_config.table_name == "ann"
+
+
+@pytest.mark.parametrize(
+    "given", [{"operation": "delete"}, {"properties": {"hoodie.datasource.write.operation": "delete"}}]
+)
+@pytest.mark.parametrize("fields", [{}, {"record_key_fields": "k"}])
+def test_a_delete_on_a_path_without_a_table_makes_none(
+    tmp_path: Path, given: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    path = tmp_path / "trisp"
+    with pytest.raises(TableNotFoundException, match=f"there is no table at {path} to delete from"):
+        hoodie.write_table(DATA.select(["k"]), str(path), **given, **fields)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda client: client.delete(DATA),
+        lambda client: client.delete(where=[("ts", "=", 1)]),
+        lambda client: client.delete_partitions(["x"]),
+    ],
+    ids=["keys", "filter", "partitions"],
+)
+def test_deletes_of_a_client_make_no_table(tmp_path: Path, delete: Callable[[Any], Any]) -> None:
+    config = hoodie.HoodieWriteConfig.from_properties(
+        str(tmp_path / "trisp"), {"hoodie.datasource.write.recordkey.field": "k"}
+    )
+    with hoodie.HoodieLocalWriteClient(config) as client, pytest.raises(TableNotFoundException, match=r"/trisp "):
+        delete(client)
+    assert not (tmp_path / "trisp").exists()
