@@ -45,6 +45,11 @@ class HoodieData(ABC):
     def num_partitions(self) -> int:
         """How many partitions, and so tasks, there are."""
 
+    @property
+    def held_table(self) -> pa.Table | None:
+        """All rows, where this process holds them as they are, so that a look at them costs nothing; else None."""
+        return None
+
     @abstractmethod
     def select(self, columns: Sequence[str]) -> HoodieData:
         """These columns, in this order."""
