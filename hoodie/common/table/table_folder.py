@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 ALLOW_OTHER_FILES_KEY = "hoodie.table.create.allow.other.files"
 _META_FOLDER_NAME = ".hoodie"
+_LOCK_FILES = (".locks", "single_writer.lock")
+"""Folder and beginning of the names of files that the operating system locks for processes; nothing is in them."""
 _SAMPLED_FILES = 1000
 """What object stores list by one request."""
 _SHOWN_FILES = 3
@@ -84,13 +86,23 @@ class NewTable:
     content: bytes
     folder_is_new: bool
 
+    @classmethod
+    def of(cls, storage: HoodieStorage, base_path: str, *, folder_is_new: bool) -> NewTable:
+        """The table that this process has made just now.
+
+        Raises:
+            FileNotFoundError: Somebody has deleted it already.
+            HoodieIOException: Storage failed.
+        """
+        return cls(storage, base_path, storage.read(_properties_path(base_path)), folder_is_new)
+
     def take_back(self) -> bool:
         """Delete the table, if nobody has begun to use it: then it is as if it had not been made.
 
         The properties go first. Whoever completes a write reads them right before, so a write of another writer that
         could still be completed has its instant in the listing that follows; the properties are put back then. Only
-        the properties and empty folders are deleted, so that a table which another writer makes at that moment keeps
-        its files.
+        the properties, files that serve as locks and empty folders are deleted, so that a table which another writer
+        makes at that moment keeps its files.
 
         Returns:
             False where something of others is there: the table stays.
@@ -99,7 +111,7 @@ class NewTable:
             HoodieIOException: Storage failed; the table may be there or not.
         """
         meta_path = join(self.base_path, _META_FOLDER_NAME)
-        properties_path = join(meta_path, PROPERTIES_FILE_NAME)
+        properties_path = _properties_path(self.base_path)
         if self._files(meta_path) != [properties_path] or self.storage.read(properties_path) != self.content:
             return False
         self.storage.delete_file(properties_path)
@@ -107,6 +119,9 @@ class NewTable:
             self.storage.create_if_absent(properties_path, self.content)
             logger.info("another writer uses the new table %s: it stays", self.base_path)
             return False
+        for file in self.storage.list_files(meta_path):
+            if self._is_lock(meta_path, file.path):
+                self.storage.delete_file(file.path)
         self._delete_folders(meta_path)
         self.storage.delete_empty_directory(meta_path)
         if self.folder_is_new:
@@ -115,7 +130,12 @@ class NewTable:
         return True
 
     def _files(self, meta_path: str) -> list[str]:
-        return [file.path for file in self.storage.list_files(meta_path)]
+        files = self.storage.list_files(meta_path)
+        return [file.path for file in files if not self._is_lock(meta_path, file.path)]
+
+    @staticmethod
+    def _is_lock(meta_path: str, path: str) -> bool:
+        return path.startswith(join(meta_path, *_LOCK_FILES))
 
     def _delete_folders(self, path: str) -> None:
         """Delete the empty folders below a folder, the deepest first."""
@@ -123,3 +143,7 @@ class NewTable:
             if child.is_directory:
                 self._delete_folders(child.path)
                 self.storage.delete_empty_directory(child.path)
+
+
+def _properties_path(base_path: str) -> str:
+    return join(base_path, _META_FOLDER_NAME, PROPERTIES_FILE_NAME)

@@ -25,6 +25,7 @@ from hoodie.exception import (
     HoodieSchemaException,
     TableNotFoundException,
 )
+from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.repair.table_properties import rebuild_table_properties
 
 DATA = pa.table({"k": ["a", "b"], "region": ["x:y", "z"], "ts": [1, 2]})
@@ -356,3 +357,176 @@ def test_deletes_of_a_client_make_no_table(tmp_path: Path, delete: Callable[[Any
     with hoodie.HoodieLocalWriteClient(config) as client, pytest.raises(TableNotFoundException, match=r"/trisp "):
         delete(client)
     assert not (tmp_path / "trisp").exists()
+
+
+# --- first writes that fail -------------------------------------------------------------------------------------------
+
+GOOD_ROWS = pa.table({"k": ["a", "b"], "region": ["x", "y"], "ts": [1, 2]})
+BAD_ROWS = pa.table({"k": ["a", None], "region": ["x", "y"], "ts": [1, 2]})
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert", "insert_overwrite", "insert_overwrite_table", "bulk_insert"])
+@pytest.mark.parametrize("folder", ["new", "empty", "hidden files"])
+def test_a_first_write_that_never_began_leaves_no_table(tmp_path: Path, operation: str, folder: str) -> None:
+    path = tmp_path / "trips"
+    if folder != "new":
+        path.mkdir()
+    if folder == "hidden files":
+        (path / "_notes").write_text("x")
+    with pytest.raises(HoodieKeyException, match="1 of the records to .* have no usable key"):
+        hoodie.write_table(BAD_ROWS, str(path), operation=operation, record_key_fields="k", partition_fields="region")
+    assert path.exists() == (folder != "new")
+    assert not (path / ".hoodie").exists()
+    assert (path / "_notes").exists() == (folder == "hidden files")
+    hoodie.write_table(GOOD_ROWS, str(path), operation=operation, record_key_fields="k", partition_fields="region")
+    assert hoodie.read_table(str(path)).num_rows == 2
+
+
+def test_a_first_write_that_never_began_leaves_no_table_in_memory() -> None:
+    path = "memory://never_began/trips"
+    with pytest.raises(HoodieKeyException):
+        hoodie.write_table(BAD_ROWS, path, record_key_fields="k")
+    with pytest.raises(TableNotFoundException):
+        HoodieTableMetaClient.load(path)
+
+
+def test_a_new_table_that_another_writer_uses_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one starts right before the properties are deleted, so that only the second look finds it."""
+    path = tmp_path / "trips"
+    delete_file = LocalStorage.delete_file
+    other = "20991231235959999"
+
+    def beside_another_writer(storage: LocalStorage, file: str) -> bool:
+        if file.endswith("hoodie.properties"):
+            (path / ".hoodie" / f"{other}.commit.requested").touch()
+        return delete_file(storage, file)
+
+    monkeypatch.setattr(LocalStorage, "delete_file", beside_another_writer)
+    with pytest.raises(HoodieKeyException) as raised:
+        hoodie.write_table(BAD_ROWS, str(path), record_key_fields="k")
+    assert f"the table {path}, which this call made, stays" in raised.value.__notes__[0]
+    pending = HoodieTableMetaClient.load(str(path)).active_timeline.filter_pending()
+    assert [instant.requested_time for instant in pending] == [other]
+
+
+def test_a_new_table_whose_first_write_had_begun_stays_and_tells_so(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+
+    def refuse(commit: Any) -> bool:
+        return False
+
+    with pytest.raises(hoodie.HoodieValidationException) as raised:
+        hoodie.write_table(DATA, str(path), record_key_fields="k", validators=[refuse])
+    assert "stays: its first write had begun, or another writer uses it" in raised.value.__notes__[-1]
+    assert [row.action for row in HoodieTableMetaClient.load(str(path)).history()] == ["rollback"]
+
+
+def test_a_table_that_was_there_is_not_taken_back(tmp_path: Path) -> None:
+    path = str(tmp_path / "trips")
+    HoodieTableMetaClient.init_table(path, table_name="trips", record_key_fields="k")
+    with pytest.raises(HoodieKeyException):
+        hoodie.write_table(BAD_ROWS, path)
+    assert len(HoodieTableMetaClient.load(path).active_timeline) == 0
+
+
+def test_a_write_that_never_began_leaves_nothing_in_the_history(tmp_path: Path) -> None:
+    path = str(tmp_path / "trips")
+    hoodie.write_table(DATA, path, record_key_fields="k", ordering_fields="ts")
+    (before,) = HoodieTableMetaClient.load(path).active_timeline
+    for bad, error in (
+        (BAD_ROWS, HoodieKeyException),
+        (DATA.drop_columns(["region"]), hoodie.MissingSchemaFieldException),
+        (DATA.drop_columns(["k"]), HoodieKeyException),
+        (DATA.set_column(2, "ts", pa.array(["x", "y"])), hoodie.SchemaCompatibilityException),
+    ):
+        with pytest.raises(error):
+            hoodie.write_table(bad, path)
+        with pytest.raises(error):
+            hoodie.write_table(bad, path, operation="bulk_insert")
+    for given in (BAD_ROWS.to_pandas(), BAD_ROWS.to_pylist(), BAD_ROWS.to_batches()[0]):
+        with pytest.raises(HoodieKeyException, match="1 of the records to bulk_insert have no usable key"):
+            hoodie.write_table(given, path, operation="bulk_insert")
+    assert list(HoodieTableMetaClient.load(path).active_timeline) == [before]
+    assert not os.listdir(tmp_path / "trips" / ".hoodie" / ".temp")
+
+
+def test_an_instant_that_a_pending_rollback_may_name_is_rolled_back(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    hoodie.write_table(DATA, str(path), record_key_fields="k")
+    config = hoodie.HoodieWriteConfig.from_properties(str(path), {"hoodie.cleaner.policy.failed.writes": "LAZY"})
+    with pytest.raises(HoodieKeyException), hoodie.HoodieLocalWriteClient(config) as client:
+        client.start_commit()
+        (path / ".hoodie" / "20991231235959999.restore.requested").touch()
+        raise HoodieKeyException("x")
+    actions = [instant.action for instant in HoodieTableMetaClient.load(str(path)).active_timeline]
+    assert actions == ["commit", "restore", "rollback"]
+
+
+def test_an_instant_that_has_markers_is_rolled_back(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    hoodie.write_table(DATA, str(path), record_key_fields="k")
+    config = hoodie.HoodieWriteConfig.from_properties(str(path))
+    with pytest.raises(HoodieKeyException), hoodie.HoodieLocalWriteClient(config) as client:
+        (path / ".hoodie" / ".temp" / client.start_commit()).mkdir()
+        raise HoodieKeyException("x")
+    actions = [instant.action for instant in HoodieTableMetaClient.load(str(path)).active_timeline]
+    assert actions == ["commit", "rollback"]
+
+
+def test_another_name_than_the_table_has_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "trips")
+    hoodie.write_table(DATA, path, record_key_fields="k", table_name="trips")
+    hoodie.write_table(DATA, path, table_name="trips")
+    for given in ({"table_name": "others"}, {"properties": {"hoodie.table.name": "others"}}):
+        with pytest.raises(HoodieConfigException, match=r"hoodie\.table\.name = 'others': the table has 'trips'"):
+            hoodie.write_table(DATA, path, **given)  # type: ignore[arg-type]
+    with pytest.raises(HoodieConfigException, match="= 'a', and the argument says 'b': give one of them"):
+        hoodie.write_table(DATA, path, table_name="b", properties={"hoodie.table.name": "a"})
+    assert len(HoodieTableMetaClient.load(path).active_timeline) == 2
+
+
+# --- options first ----------------------------------------------------------------------------------------------------
+
+OPTIONS_THAT_ARE_WRONG = [
+    {"hoodie.parquet.max.file.sise": "1"},
+    {"hoodie.index.class": "no.such.Index"},
+    {"hoodie.write.record.merge.custom.implementation.classes": "no.such.Merger"},
+    {"hoodie.datasource.write.keygenerator.class": "no.such.KeyGenerator"},
+    {"hoodie.precommit.validators": "no.such.Validator"},
+    {"hoodie.write.commit.callback.on": "true", "hoodie.write.commit.callback.class": "no.such.Callback"},
+    {"hoodie.metrics.on": "true", "hoodie.metrics.reporter.type": "NOWHERE"},
+    {"hoodie.bulkinsert.user.defined.partitioner.class": "no.such.Partitioner"},
+    {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "no.such.LockProvider",
+    },
+]
+
+
+def _touched(*arguments: Any) -> Any:
+    raise AssertionError(f"touched before the options were checked: {arguments}")
+
+
+class Untouchable:
+    """Input that nobody may look at."""
+
+    __iter__ = __len__ = __arrow_c_stream__ = __next__ = _touched
+
+
+@pytest.mark.parametrize("options", OPTIONS_THAT_ARE_WRONG, ids=lambda options: next(reversed(options)))
+@pytest.mark.parametrize("exists", [False, True])
+def test_options_are_checked_before_a_table_is_opened_or_input_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], exists: bool
+) -> None:
+    path = tmp_path / "trips"
+    if exists:
+        hoodie.write_table(DATA, str(path), record_key_fields="k")
+    for name in ("read", "file_status", "list_directory", "list_files", "create_if_absent", "create_directory"):
+        monkeypatch.setattr(LocalStorage, name, _touched)
+    with pytest.raises(HoodieConfigException):
+        hoodie.write_table(Untouchable(), str(path), record_key_fields="k", properties=options)
+    config_options = {**options, "hoodie.datasource.write.operation": "bulk_insert"}
+    with pytest.raises(HoodieConfigException):
+        config = hoodie.HoodieWriteConfig.from_properties(str(path), config_options)
+        hoodie.HoodieLocalWriteClient(config)
+    assert path.exists() == exists

@@ -11,7 +11,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient
-from hoodie.common.table.table_folder import other_files_in
+from hoodie.common.table.table_folder import NewTable, other_files_in
 from hoodie.exception import HoodieConfigException, TableExistsException
 from hoodie.storage.fsspec_storage import LocalStorage, open_storage
 from hoodie.storage.storage_path import join
@@ -154,3 +154,62 @@ def test_a_file_that_stands_at_the_path_is_no_folder(tmp_path: Path) -> None:
     put(tmp_path, "t")
     with pytest.raises(hoodie.HoodieIOException, match=join(str(tmp_path), "t")):
         init(tmp_path / "t")
+
+
+@pytest.mark.parametrize("folder_is_new", [False, True])
+def test_a_table_that_nobody_used_is_taken_back_with_its_lock_files(tmp_path: Path, folder_is_new: bool) -> None:
+    folder = tmp_path / "t"
+    made = init(folder)
+    new = NewTable.of(made.storage, made.base_path, folder_is_new=folder_is_new)
+    put(folder / ".hoodie" / ".locks", "single_writer.lock", "single_writer.lock.queue")
+    assert new.take_back()
+    assert folder.exists() != folder_is_new
+    assert not (folder / ".hoodie").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "20260101000000000.commit.requested",
+        ".temp/20260101000000000.open",
+        ".heartbeat/20260101000000000",
+        ".locks/table_lock.json",
+        "lock",
+        "hoodie.properties.backup",
+    ],
+)
+def test_a_table_that_somebody_uses_is_not_taken_back(tmp_path: Path, name: str) -> None:
+    made = init(tmp_path / "t")
+    new = NewTable.of(made.storage, made.base_path, folder_is_new=True)
+    put(tmp_path / "t" / ".hoodie", name)
+    before = names_in(tmp_path)
+    assert not new.take_back()
+    assert names_in(tmp_path) == before
+    assert HoodieTableMetaClient.load(made.base_path).table_config == made.table_config
+
+
+def test_a_table_whose_properties_were_changed_is_not_taken_back(tmp_path: Path) -> None:
+    made = init(tmp_path / "t")
+    new = NewTable.of(made.storage, made.base_path, folder_is_new=True)
+    made.table_config.update(made.storage, made.base_path, {"hoodie.table.timeline.timezone": "LOCAL"})
+    assert not new.take_back()
+    assert HoodieTableMetaClient.load(made.base_path).table_config.timeline_timezone == "LOCAL"
+
+
+def test_a_table_that_another_writer_makes_while_one_is_taken_back_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "t"
+    made = init(folder)
+    new = NewTable.of(made.storage, made.base_path, folder_is_new=True)
+    delete_empty = LocalStorage.delete_empty_directory
+
+    def after_another_writer(storage: LocalStorage, path: str) -> bool:
+        monkeypatch.setattr(LocalStorage, "delete_empty_directory", delete_empty)
+        hoodie.write_table(DATA, str(folder), record_key_fields="k")
+        return delete_empty(storage, path)
+
+    monkeypatch.setattr(LocalStorage, "delete_empty_directory", after_another_writer)
+    new.take_back()
+    assert hoodie.read_table(str(folder)).num_rows == 2
+    hoodie.write_table(DATA, str(folder))
