@@ -20,6 +20,7 @@ from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
+from hoodie.client.named_classes import check_named_classes
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
@@ -135,6 +136,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         on_progress: ProgressCallback | None = None,
         validators: Sequence[Validator | HoodiePreCommitValidator] = (),
     ) -> None:
+        check_named_classes(config)
         super().__init__(context, config, on_progress)
         self._callbacks = CommitCallbacks(config)
         self._service_errors: tuple[str, ...] = ()
@@ -613,7 +615,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Returns:
             True: the records can be read now. False: nothing was written, and ``hoodie.allow.empty.commit=false`` says
-            to leave no trace of that; the instant is gone.
+            to leave no trace of that, or a delete met a table that was never written; the instant is gone.
 
         Raises:
             HoodieCommitException: The instant was rolled back, completed, or never started, or the table changed so

@@ -134,7 +134,8 @@ class Committer:
             extra_metadata: To store in the commit, besides what the result has.
 
         Returns:
-            Whether it was completed; False for a write of nothing with ``hoodie.allow.empty.commit=false``.
+            Whether it was completed; False for a write of nothing with ``hoodie.allow.empty.commit=false``, and for a
+            delete from a table that was never written.
 
         Raises:
             HoodieCommitException: The instant or the table is not what it was when the write began.
@@ -142,6 +143,9 @@ class Committer:
             HoodieValidationException: A validator does not agree.
         """
         meta_client = load_table(self._config)
+        if not result.commit_metadata.schema:
+            self._withdraw_delete(meta_client, instant_time, action)
+            return False
         self._check_inflight(meta_client, meta_client.active_timeline, instant_time, action)
         with self._metrics.step("reconcile with markers") as step:
             step.count(files=self._reconcile_with_markers(meta_client, instant_time, result))
@@ -218,6 +222,18 @@ class Committer:
                 other_instants=others,
             )
         return True
+
+    def _withdraw_delete(self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action) -> None:
+        """Take the instant of a delete away that found a table without columns: a commit would give it an empty schema,
+        with which other readers cannot open it. Hudi refuses such deletes.
+        """
+        instant = meta_client.active_timeline.find(instant_time, action)
+        if instant is None or instant.is_completed:
+            raise HoodieCommitException(self._why_not(meta_client, instant_time, action, "be committed"))
+        service = RollbackService(meta_client, self._config, self._metrics, self._transactions)
+        service.rollback(instant_time, only_pending=True)
+        self.forget(instant_time)
+        logger.info("nothing to delete: %s was never written, so no commit was made", meta_client.base_path)
 
     def _was_undone(self, meta_client: HoodieTableMetaClient, instant: HoodieInstant) -> bool:
         """Whether another writer that takes itself for the only one rolled an instant back while it was completed."""

@@ -6,7 +6,8 @@ Hudi: the beginnings of org.apache.hudi.HoodieSparkSqlWriter.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -15,18 +16,20 @@ from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.model.merge_properties import DELETE_FIELD_KEYS
-from hoodie.common.model.record_merger import load_merger_class
 from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.exception import (
     HoodieConfigException,
+    HoodieException,
     HoodieKeyException,
     MissingSchemaFieldException,
 )
-from hoodie.keygen.user_key_generator import load_user_key_generator
+from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_path import file_name, normalise_path
 
 __all__ = [
     "OPERATIONS",
@@ -35,6 +38,7 @@ __all__ = [
     "create_table",
     "name_of_table",
     "operation_to_do",
+    "taken_back_on_failure",
 ]
 
 logger = logging.getLogger(__name__)
@@ -89,24 +93,21 @@ def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWr
     return "insert"
 
 
-def create_table(config: HoodieWriteConfig, table_name: str | None = None) -> None:
+def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTable:
     """Make the table that the properties describe, so that they do not contradict it.
 
     Args:
         config: Of the write.
-        table_name: What the caller says besides.
+        was_table: Whether the folder was that of a table until now: files that its writers left in it are no obstacle.
+
+    Returns:
+        The table, to be taken back if the write fails before it begins; see `taken_back_on_failure`.
 
     Raises:
-        HoodieConfigException: The caller and the properties name the table differently, or what they say makes no
-            table.
+        HoodieConfigException: What the properties say makes no table; or the folder holds files of another format or of
+            somebody else.
     """
-    if config.payload.merger_class is not None:
-        load_merger_class(config.payload.merger_class)
     table = config.table
-    if table_name and table.table_name and table_name != table.table_name:
-        raise HoodieConfigException(
-            f"hoodie.table.name = {table.table_name!r}, and the argument says {table_name!r}: give one of them"
-        )
     properties = {}
     if table.archive_folder is not None:
         properties["hoodie.archivelog.folder"] = table.archive_folder
@@ -120,32 +121,59 @@ def create_table(config: HoodieWriteConfig, table_name: str | None = None) -> No
         properties["hoodie.compaction.payload.class"] = table.payload_class
     if table.populate_meta_fields is not None:
         properties["hoodie.populate.meta.fields"] = str(table.populate_meta_fields).lower()
-    key_generator = table.key_generator_class
-    if key_generator is not None and not key_generator.startswith("org.apache.hudi."):
-        load_user_key_generator(key_generator, config.properties)
     properties |= HoodieTimestampKeyGeneratorConfig.stored_properties(config.properties)
     properties |= config.payload.table_properties()
-    HoodieTableMetaClient.init_table(
+    storage = open_storage(config.base_path, config.storage_options, config.retry.policy)
+    folder_is_new = not was_table and not storage.exists(normalise_path(config.base_path))
+    made = HoodieTableMetaClient.init_table(
         config.base_path,
-        table_name=name_of_table(config, table_name),
+        table_name=name_of_table(config),
         record_key_fields=table.record_key_fields or (),
         partition_fields=table.partition_fields or (),
         ordering_fields=table.ordering_fields or (),
-        key_generator=key_generator,
+        key_generator=table.key_generator_class,
         hive_style_partitioning=bool(table.hive_style_partitioning),
         properties=properties,
+        allow_other_files=was_table or config.write.allow_other_files,
         storage_options=config.storage_options,
     )
+    return NewTable.of(storage, made.base_path, folder_is_new=folder_is_new)
 
 
-def name_of_table(config: HoodieWriteConfig, table_name: str | None = None) -> str:
-    """The name of a new table: what the caller says, else the properties, else the folder's.
+@contextmanager
+def taken_back_on_failure() -> Iterator[list[NewTable]]:
+    """Take tables back that were made for a write which then failed before it began.
+
+    Yields:
+        An empty list, for the tables that `create_table` makes.
+    """
+    made: list[NewTable] = []
+    try:
+        yield made
+    except BaseException as error:
+        for table in made:
+            _take_back(table, error)
+        raise
+
+
+def _take_back(table: NewTable, error: BaseException) -> None:
+    try:
+        if not table.take_back():
+            error.add_note(
+                f"the table {table.base_path}, which this call made, stays: its first write had begun, or another "
+                "writer uses it"
+            )
+    except HoodieException as second:
+        error.add_note(f"the table {table.base_path}, which this call made, could not be taken back ({second})")
+
+
+def name_of_table(config: HoodieWriteConfig) -> str:
+    """The name of a new table: what the properties say, else the folder's.
 
     Args:
         config: Of the write.
-        table_name: What the caller says.
     """
-    return table_name or config.table.table_name or config.base_path.rstrip("/").rsplit("/", 1)[-1]
+    return config.table.table_name or file_name(normalise_path(config.base_path))
 
 
 def check_types_of_new_table(

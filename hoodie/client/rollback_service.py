@@ -252,7 +252,8 @@ class RollbackService:
 
         Args:
             instant_time: The instant.
-            only_pending: Leave it alone when it is completed.
+            only_pending: Of this process's own instant: leave it alone when it is completed, and where its write never
+                began take it out of the timeline without a rollback.
             is_patient: Whether to wait for the lock.
 
         Returns:
@@ -268,8 +269,23 @@ class RollbackService:
             )
             if instant is None or (only_pending and instant.state is State.COMPLETED):
                 return False
-            self._roll_back(instant, transaction)
+            if not (only_pending and self._withdraw(instant)):
+                self._roll_back(instant, transaction)
         return True
+
+    def _withdraw(self, instant: HoodieInstant) -> bool:
+        """Take an own instant away of which there is nothing but its requested file; False where there may be more.
+
+        Tasks write for instants that are open, and an instant is opened before it is inflight: of one that is neither
+        nobody has written a file, nor can do so any more.
+        """
+        timeline = self._meta_client.active_timeline
+        if instant.state is not State.REQUESTED or instant.requested_time in self._marked_instants():
+            return False
+        if len(timeline.filter_actions(Action.ROLLBACK, Action.RESTORE).filter_pending()):
+            # Their plans may name it.
+            return False
+        return timeline.withdraw_requested(instant.requested_time, instant.action)
 
     def was_undone(self, instant: HoodieInstant) -> bool:
         """Whether somebody rolled an instant back that its writer has completed all the same; to ask under the lock.

@@ -18,6 +18,7 @@ from hoodie.client.new_table import (
     create_table,
     name_of_table,
     operation_to_do,
+    taken_back_on_failure,
 )
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
@@ -54,7 +55,7 @@ def write_table(
     on_progress: ProgressCallback | None = None,
     validators: Sequence[Validator | HoodiePreCommitValidator] = (),
 ) -> HoodieWriteResult:
-    """Write rows to a table; the first call creates it, once its arguments were checked.
+    """Write rows to a table; the first call creates it, once its arguments were checked. A delete creates none.
 
     Args:
         data: What `HoodieLocalWriteClient` takes; for a delete the keys.
@@ -64,7 +65,7 @@ def write_table(
             ``hoodie.datasource.write.operation`` of the properties, by default ``upsert`` - but ``insert`` where the
             properties say what to do with inserts of keys that are in the table
             (``hoodie.datasource.write.insert.drop.duplicates``, ``hoodie.datasource.insert.dup.policy``).
-        table_name: Of a new table; the folder's name when it is None.
+        table_name: Of a new table, the folder's name when it is None; checked against an existing one.
         record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
         partition_fields: Columns that the folders are made of.
         ordering_fields: The column whose larger value wins.
@@ -78,7 +79,9 @@ def write_table(
 
     Raises:
         HoodieConfigException: A new table without a record key, fields that differ from the table's, or properties that
-            are unknown or contradict each other or the arguments.
+            are unknown or contradict each other or the arguments; or the folder of a new table holds files of another
+            format or of somebody else.
+        TableNotFoundException: There is no table to delete from; a delete makes none.
         HoodieKeyException: A field of a new table is not a column of the data.
         HoodieSchemaException: A new table cannot hold a column of the data; no table is made.
         HoodieException: Whatever the operation raises.
@@ -86,6 +89,7 @@ def write_table(
     if operation is not None and str(operation).lower() not in OPERATIONS:
         raise HoodieConfigException(f"operation {operation!r} is not one of {', '.join(OPERATIONS)}")
     fields = {
+        "hoodie.table.name": table_name or "",
         "hoodie.datasource.write.recordkey.field": _joined(record_key_fields),
         "hoodie.datasource.write.partitionpath.field": _joined(partition_fields),
         "hoodie.datasource.write.precombine.field": _joined(ordering_fields),
@@ -99,17 +103,24 @@ def write_table(
     check_validators(validators)
     config = HoodieWriteConfig.from_properties(base_path, {**(properties or {}), **named}, storage_options)
     name = operation_to_do(operation, config)
-    try:
-        HoodieTableMetaClient.load(base_path, storage_options, retry=config.retry.policy)
-    except TableNotFoundException:
-        if not config.table.record_key_fields:
-            raise HoodieConfigException(
-                f"there is no table at {base_path}: name record_key_fields, and it is created"
-            ) from None
-        if name != "delete":
-            data = _check_input(data, config, name_of_table(config, table_name))
-        create_table(config, table_name)
-    with HoodieLocalWriteClient(config, on_progress=on_progress, validators=validators) as client:
+    with (
+        taken_back_on_failure() as made,
+        HoodieLocalWriteClient(config, on_progress=on_progress, validators=validators) as client,
+    ):
+        try:
+            table = HoodieTableMetaClient.load(base_path, storage_options, retry=config.retry.policy)
+            config.check_against_table(table.table_config)
+        except TableNotFoundException:
+            if name == "delete":
+                raise TableNotFoundException(
+                    f"there is no table at {base_path} to delete from, and a delete makes none: check the path"
+                ) from None
+            if not config.table.record_key_fields:
+                raise HoodieConfigException(
+                    f"there is no table at {base_path}: name record_key_fields, and it is created"
+                ) from None
+            data = _check_input(data, config, name_of_table(config))
+            made.append(create_table(config))
         result: HoodieWriteResult = getattr(client, name)(data)
         return result
 

@@ -65,6 +65,7 @@ from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.complex_key_generator import has_field_prefix
 from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
 from hoodie.storage.storage import HoodieStorage
+from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
 from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters, file_slices, to_expression
@@ -261,7 +262,9 @@ class WriteInput:
                 "record), or a list of HoodieRecords with current_location. Or use upsert, which looks the keys up"
             )
         if not has_keys:
-            key_generator.bind(data.schema)
+            bound = key_generator.bind(data.schema)
+            if operation is WriteOperationType.BULK_INSERT and data.held_table is not None:
+                _refuse_null_keys(data.held_table, bound)
         absent = self._absent_columns(operation, records, data.schema)
         schemas = self._write_schemas(data.schema, absent)
         self._check_ordering_field(operation, schemas.columns)
@@ -489,6 +492,21 @@ class WriteInput:
             avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))
         changes = merged.changes if table_avro is not None or self._config.write.schema_widen_lossy else ()
         return WriteSchemas(columns, avro, add_meta_columns(avro), changes)
+
+
+def _refuse_null_keys(table: pa.Table, key_generator: KeyGenerator) -> None:
+    """Refuse nulls in the keys of a bulk insert before it begins: as a stream it meets them when files are written."""
+    fields = {top_level_name(table.schema, field) for field in key_generator.record_key_fields}
+    if not any(table[name].null_count for name in fields & set(table.schema.names)):
+        return
+    bad = [batch.filter(key_generator.record_keys(batch).is_null()) for batch in table.to_batches()]
+    count = sum(batch.num_rows for batch in bad)
+    if count:
+        sample = next(batch for batch in bad if batch.num_rows).slice(0, SAMPLED_BAD_ROWS)
+        raise HoodieKeyException(
+            f"{count} of the records to bulk_insert have no usable key; nothing was written. "
+            + key_generator.explain_bad_rows(sample)
+        )
 
 
 def check_same_columns(records: Any) -> None:

@@ -109,4 +109,13 @@ def nearest_key(key: str, known: Iterable[str]) -> str:
     Returns:
         The most similar name.
     """
-    return difflib.get_close_matches(key.lower(), sorted(known), n=1, cutoff=0.0)[0]
+    matcher = difflib.SequenceMatcher(b=key.lower())
+    best, best_ratio = "", -1.0
+    for name in sorted(known):
+        matcher.set_seq1(name)
+        # Bounds that cost little come first: most names are not compared.
+        if matcher.real_quick_ratio() >= best_ratio and matcher.quick_ratio() >= best_ratio:
+            ratio = matcher.ratio()
+            if ratio >= best_ratio:
+                best, best_ratio = name, ratio
+    return best

@@ -38,6 +38,7 @@ from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGener
 from hoodie.config.write_options import HoodieWriteOptions, InsertDupPolicy
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.storage_path import normalise_path
 
 __all__ = ["GROUPS", "HoodieWriteConfig"]
 
@@ -441,6 +442,13 @@ def _filter_starts_above_its_end(config: HoodieWriteConfig) -> str | None:
 
 def _other_base_path(config: HoodieWriteConfig) -> str | None:
     other = config.properties.get("hoodie.base.path")
-    if other is None or other.rstrip("/") == config.base_path.rstrip("/"):
+    if other is None or not config.base_path.strip() or _is_same_path(other, config.base_path):
         return None
     return f"hoodie.base.path = {other!r} is not the base path that was given, {config.base_path!r}: leave it out"
+
+
+def _is_same_path(one: str, other: str) -> bool:
+    try:
+        return normalise_path(one) == normalise_path(other)
+    except HoodieConfigException:
+        return one.rstrip("/") == other.rstrip("/")

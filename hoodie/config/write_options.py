@@ -250,6 +250,14 @@ class HoodieWriteOptions(PropertyGroup):
         "Auto-commit the good records of a write though some records failed.",
         is_ours=True,
     )
+    allow_other_files: bool = property_field(
+        "hoodie.table.create.allow.other.files",
+        boolean(),
+        False,
+        "Make a new table though its folder is that of a Delta or Iceberg table, or holds other files. They are not "
+        "touched; those in folders of its partitions may be taken for the table's.",
+        is_ours=True,
+    )
     static_overwrite_partition_paths: tuple[str, ...] = property_field(
         "hoodie.static.overwrite.partition.paths",
         column_names(),

@@ -6,19 +6,24 @@ Hudi: the snapshot query of org.apache.hudi.DefaultSource.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.data.spark_data import SparkData
 from hoodie.data.spark_scan import scan_files
+from hoodie.data.spark_types import quoted
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.table_scan import plan_read
+from hoodie.table.table_scan import Filters, check_columns, check_query, plan_read, prune_partitions, to_expression
 
 __all__ = ["read"]
 
@@ -38,6 +43,12 @@ def read(
     base_path: str,
     options: Mapping[str, str] | None = None,
     *,
+    columns: str | Sequence[str] | None = None,
+    filters: Filters = None,
+    query_type: str = "snapshot",
+    as_of: str | None = None,
+    begin: str | None = None,
+    end: str | None = None,
     storage_options: StorageOptions | None = None,
 ) -> DataFrame:
     """The newest committed rows of a table, at the speed of Spark's own Parquet scan.
@@ -45,40 +56,98 @@ def read(
     Spark scans the files with its own connectors (Hadoop's) and credentials; hoodie reads the timeline and lists the
     files, on the driver. The set of files is fixed when the call returns.
 
+    The keyword arguments mean what they mean in `hoodie.read_table`.
+
     Args:
         spark: The session.
         base_path: The table's folder.
         options: Hudi's read options, of which there is ``hoodie.datasource.query.type``: ``snapshot``, the default.
+        columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
+        filters: Which rows: an expression, or lists of tuples; None or an empty list for all. They choose the same
+            rows as in `hoodie.read_table`: partitions that cannot hold such rows are not read, the rest is filtered by
+            Arrow in the Python of Spark's workers, which needs hoodie there. ``where`` of the DataFrame is faster, as
+            Spark's scan passes over row groups by it; it has Spark's rules for nulls and NaN.
+        query_type: The same as the option.
+        as_of: Not supported yet.
+        begin: Not supported yet.
+        end: Not supported yet.
         storage_options: Options and credentials with which hoodie reads the timeline, or a function that returns them.
             Spark's scan has those of its connector.
 
     Returns:
-        Hudi's meta columns (strings), then the user's columns.
+        Hudi's meta columns (strings), then the user's columns; or those that are asked for.
 
     Raises:
         TableNotFoundException: There is no table at that path.
         HoodieNotSupportedException: The table or an option needs what hoodie does not have.
-        HoodieConfigException: An option is unknown, or its value is; all such options are named.
+        HoodieConfigException: An option is unknown, or its value is; all such options are named. Or the filters are of
+            another form, or option and argument contradict each other.
+        HoodieSchemaException: A column is not in the table, or a filter does not fit it.
         HoodieIOException: Spark has no connector for the storage.
 
         >>> import hoodie.spark
         >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
     """
     _check_options(options or {})
+    check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
+    given = (options or {}).get(QUERY_TYPE, query_type)
+    if query_type not in (given, QUERY_TYPES[0]):
+        raise HoodieConfigException(f"{QUERY_TYPE} = {given!r}, and the argument says {query_type!r}: give one of them")
+    wanted = [columns] if isinstance(columns, str) else columns
+    expression = to_expression(filters)
     meta_client, schema, files = plan_read(
-        lambda: HoodieTableMetaClient.load(base_path, storage_options), _files_to_read
+        lambda: HoodieTableMetaClient.load(base_path, storage_options),
+        lambda meta_client: _files_to_read(meta_client, expression),
     )
-    return scan_files(spark, meta_client, base_path, files, schema)
+    if wanted is not None and meta_client.load_avro_schema() is None:
+        # Nothing was ever written: no rows, and no types to give them.
+        fields = [st.StructField(name, st.StringType() if name in META_COLUMNS else st.NullType()) for name in wanted]
+        return spark.createDataFrame([], st.StructType(fields))
+    check_columns(meta_client.base_path, schema, wanted or ())
+    frame = scan_files(spark, meta_client, base_path, files, schema)
+    if expression is not None and files:
+        frame = _filtered(frame, schema, wanted, expression)
+    return frame if wanted is None else frame.select([quoted(name) for name in wanted])
+
+
+def _filtered(
+    frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None, expression: pc.Expression
+) -> DataFrame:
+    """The rows of a filter, in the columns that are wanted and those that it looks at."""
+    needed = pa.schema([f for f in schema if wanted is None or f.name in wanted or _looks_at(expression, schema, f)])
+    scanned = SparkData(frame.select([quoted(field.name) for field in needed]), needed)
+    return scanned.map_batches(_RowsOf(expression), needed).frame
+
+
+def _looks_at(expression: pc.Expression, schema: pa.Schema, field: pa.Field) -> bool:
+    """Whether a filter needs a column: then it cannot be bound without it."""
+    try:
+        schema.remove(schema.get_field_index(field.name)).empty_table().filter(expression)
+    except pa.ArrowException:
+        return True
+    return False
+
+
+@attrs.frozen
+class _RowsOf:
+    """Task: the rows of a batch that a filter finds."""
+
+    expression: pc.Expression
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(self.expression)
 
 
 def _files_to_read(
-    meta_client: HoodieTableMetaClient,
+    meta_client: HoodieTableMetaClient, expression: pc.Expression | None
 ) -> tuple[HoodieTableMetaClient, pa.Schema, list[HoodieBaseFile]]:
     meta_client.table_config.check_readable()
     _check_storage(meta_client.base_path)
     schema = _schema(meta_client)
     view = meta_client.view()
     partitions = view.list_partitions()
+    if expression is not None and meta_client.load_avro_schema() is not None:
+        partitions = prune_partitions(partitions, meta_client, schema, expression)
     view.load_partitions(partitions)
     return meta_client, schema, [file for partition in partitions for file in view.latest_base_files(partition)]
 

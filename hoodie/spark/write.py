@@ -20,6 +20,7 @@ from hoodie.client.new_table import (
     create_table,
     name_of_table,
     operation_to_do,
+    taken_back_on_failure,
 )
 from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
@@ -102,7 +103,8 @@ def write(
         The outcome, committed; None where ``ignore`` found a table.
 
     Raises:
-        HoodieConfigException: Options are unknown, contradict each other or the table, or do not make a table.
+        HoodieConfigException: Options are unknown, contradict each other or the table, or do not make a table; or the
+            folder of a new table holds files of another format or of somebody else, whatever the mode.
         TableExistsException: There is a table, and the mode is ``errorifexists``.
         TableNotFoundException: There is no table to delete from.
         HoodieKeyException: A field of a new table is not a column of the DataFrame.
@@ -125,24 +127,29 @@ def write(
     operation = operation_to_do(None, config)
     if operation == "delete" and save_mode is not SaveMode.APPEND:
         raise HoodieConfigException(f"mode {save_mode.value!r} with a delete: a delete takes mode 'append' only")
-    exists = _table_exists(config)
-    if exists and save_mode is SaveMode.ERROR_IF_EXISTS:
-        raise TableExistsException(
-            f"there is a table at {base_path}: give mode 'append' to write to it, 'overwrite' to replace it"
-        )
-    if exists and save_mode is SaveMode.IGNORE:
-        logger.info("nothing is written: there is a table at %s, and the mode is ignore", base_path)
-        return None
-    # That operation replaces all rows by itself, and keeps the table's history.
-    replaces = exists and save_mode is SaveMode.OVERWRITE and operation != "insert_overwrite_table"
-    with SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress, validators=validators) as client:
+    with (
+        taken_back_on_failure() as made,
+        SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress, validators=validators) as client,
+    ):
+        exists = _table_exists(config)
+        if exists and save_mode is SaveMode.ERROR_IF_EXISTS:
+            raise TableExistsException(
+                f"there is a table at {base_path}: give mode 'append' to write to it, 'overwrite' to replace it"
+            )
+        if exists and save_mode is SaveMode.IGNORE:
+            logger.info("nothing is written: there is a table at %s, and the mode is ignore", base_path)
+            return None
+        # That operation replaces all rows by itself, and keeps the table's history.
+        replaces = exists and save_mode is SaveMode.OVERWRITE and operation != "insert_overwrite_table"
         if replaces or not exists:
             if operation == "delete":
-                raise TableNotFoundException(f"there is no table at {base_path} to delete from")
+                raise TableNotFoundException(f"there is no table at {base_path} to delete from: check the path")
             _check_new_table(df, config)
             if replaces:
                 _delete_table(df, config)
-            create_table(config)
+            table = create_table(config, was_table=replaces)
+            if not replaces:
+                made.append(table)
         result: HoodieWriteResult = getattr(client, operation)(df)
         return result
 

@@ -19,6 +19,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -260,6 +261,11 @@ class LocalStorage(FsspecStorage):
         with _naming("Listing", path):
             return sorted(local_files.walk(path, self.base_path), key=lambda child: child.path)
 
+    def sample_files(self, path: str, limit: int) -> list[str]:
+        """Some files below a directory; see `HoodieStorage.sample_files`."""
+        with _naming("Listing", path):
+            return list(islice(local_files.find_files(path), limit))
+
     def create_directory(self, path: str) -> None:
         """Make a directory and its parents; see `HoodieStorage.create_directory`."""
         with _naming("Making the directory", path):
@@ -286,6 +292,12 @@ class LocalStorage(FsspecStorage):
                 except FileNotFoundError:
                     continue  # another process deletes the same directory: go on with what is left
         return found
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a directory that nothing is in; see `HoodieStorage.delete_empty_directory`."""
+        with _naming("Deleting the directory", path):
+            self._check_folder("Deleting the directory", path)
+            return local_files.remove_empty(path)
 
     def read_versioned(self, path: str) -> tuple[bytes, str]:
         """A file and its version, which is made of its content; see `HoodieStorage.read_versioned`."""
@@ -407,6 +419,14 @@ class MemoryStorage(FsspecStorage):
             if self._file_system.isfile(path):
                 raise NotADirectoryError(f"{path} is a file")
             return super().delete_directory(path)
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a directory that nothing is in; see `HoodieStorage.delete_empty_directory`."""
+        with _MEMORY_LOCK, _naming("Deleting the directory", path):
+            if not self._file_system.isdir(path) or self._file_system.ls(path):
+                return False
+            self._file_system.rmdir(path)
+            return True
 
     def read_versioned(self, path: str) -> tuple[bytes, str]:
         """A file and its version; see `HoodieStorage.read_versioned`."""

@@ -204,6 +204,41 @@ def walk(directory: str, root: str) -> Iterator[FileStatus]:
             yield child
 
 
+def find_files(directory: str) -> Iterator[str]:
+    """Paths of the files below a directory at any depth, read as they are asked for; links are not followed.
+
+    Raises:
+        OSError: The file system failed.
+    """
+    try:
+        entries = os.scandir(directory)
+    except FileNotFoundError:
+        return
+    with entries:
+        for entry in entries:
+            path = f"{directory.rstrip('/')}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                yield from find_files(path)
+            elif not is_hidden_from_listings(entry.name):
+                yield path
+
+
+def remove_empty(directory: str) -> bool:
+    """Delete a directory durably; False when it is not there, or something is in it.
+
+    Raises:
+        OSError: The file system failed.
+    """
+    try:
+        os.rmdir(directory)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    _flush_directory(os.path.dirname(directory))
+    return True
+
+
 def delete_temporary_files(directory: str, min_age_ms: int) -> int:
     """Delete files of this module's temporary names directly in a directory; what fails is left.
 

@@ -184,6 +184,18 @@ class ObjectStorage(HoodieStorage):
         files = [file for file in files if file.size_bytes or file.path not in directories]
         return sorted(_visible(files), key=lambda file: file.path)
 
+    def sample_files(self, path: str, limit: int) -> list[str]:
+        """Some files below a directory, of one page; see `HoodieStorage.sample_files`."""
+
+        def first_page(stores: ObjectStores, key: str) -> list[Mapping[str, Any]]:
+            pages = obstore.list(stores.plain, key or None, chunk_size=limit)
+            return list(next(iter(pages), []))
+
+        entries: list[Mapping[str, Any]] = self._calls.call("Listing", path, first_page)
+        files = [self._status(entry) for entry in entries]
+        # Other programs make empty objects that stand for directories.
+        return [file.path for file in files if file.size_bytes][:limit]
+
     def create_directory(self, path: str) -> None:
         """Nothing: a directory exists as long as something is below it."""
 

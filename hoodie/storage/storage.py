@@ -94,6 +94,14 @@ class HoodieStorage(ABC):
     def list_files(self, path: str) -> list[FileStatus]:
         """All files below a directory at any depth, sorted by path; as `list_directory` otherwise."""
 
+    def sample_files(self, path: str, limit: int) -> list[str]:
+        """Full paths of some files below a directory at any depth, at most so many; [] when there are none.
+
+        Which ones is left to the storage: what matters is that the answer takes one short listing, however many files
+        there are. Symbolic links count as files, and are not followed.
+        """
+        return [file.path for file in self.list_files(path)[:limit]]
+
     @abstractmethod
     def create_directory(self, path: str) -> None:
         """Make a directory and its parents; nothing happens when it exists, or on stores without directories."""
@@ -117,6 +125,13 @@ class HoodieStorage(ABC):
     @abstractmethod
     def delete_directory(self, path: str) -> bool:
         """Delete a directory with all below it. False when it was not there (not an error)."""
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a directory that nothing is in; False when it was not there, or something is in it.
+
+        Stores without directories have none to delete.
+        """
+        return False
 
     @abstractmethod
     def open_input_file(self, path: str) -> pa.NativeFile:

@@ -6,6 +6,7 @@ expects it. Names below a base path are taken literally: nothing is percent-deco
 hold ``%2F`` as a name.
 
     normalise_path("file:///data/trips/")  -> "/data/trips"
+    normalise_path("~/trips")              -> "/home/ann/trips"
     normalise_path("s3a://bucket/trips")   -> "s3://bucket/trips"
 """
 
@@ -37,25 +38,29 @@ def normalise_path(path: str) -> str:
 
     Args:
         path: ``file:///x``, ``file:/x``, a plain or relative local path (relative to the working directory), or a URL
-            of another scheme. ``s3a`` and ``s3n`` become ``s3``, ``gcs`` becomes ``gs``.
+            of another scheme. ``s3a`` and ``s3n`` become ``s3``, ``gcs`` becomes ``gs``. A plain path that begins with
+            ``~`` or ``~user`` begins with that home folder, as in a shell; ``./~`` and URLs are taken literally.
 
     Returns:
         An absolute local path or a URL, without empty or ``.`` parts and without a trailing slash.
 
     Raises:
-        HoodieConfigException: The path is empty, a URL lacks its ``//``, has nothing behind it, or climbs with ``..``.
+        HoodieConfigException: The path is empty, a URL lacks its ``//``, has nothing behind it, or climbs with ``..``;
+            or nobody knows the home folder that ``~user`` names.
     """
     text = os.fspath(path)
     if not text:
         raise HoodieConfigException("A path is empty; give a local path or a URL such as s3://bucket/table")
     match = _URL.match(text)
     if match is None:
-        return os.path.abspath(text)
+        return os.path.abspath(_with_home(text))
     found_scheme, rest = match.group(1).lower(), match.group(2)
     if found_scheme == "file":
         # file:/x, file:///x and file://localhost/x are the same file; file://x/y would name a host.
         if rest.startswith("//") and not rest.startswith("///"):
             host, _, rest = rest[2:].partition("/")
+            if host.startswith("~"):
+                raise HoodieConfigException(f"The path {text}: a URL has no '~'; write the plain path {host}/{rest}")
             if host != "localhost":
                 raise HoodieConfigException(f"The path {text} names the host {host!r}; write file:/// or a plain path")
         return os.path.abspath("/" + rest.lstrip("/"))
@@ -67,6 +72,18 @@ def normalise_path(path: str) -> str:
     if ".." in parts:
         raise HoodieConfigException(f"The path {text} climbs with '..'; write the path out")
     return f"{_SCHEME_ALIASES.get(found_scheme, found_scheme)}://{'/'.join(parts)}"
+
+
+def _with_home(path: str) -> str:
+    """The path with a home folder in place of its ``~`` or ``~user``."""
+    expanded = os.path.expanduser(path)
+    if path.startswith("~") and expanded == path:
+        name = path.partition("/")[0]
+        raise HoodieConfigException(
+            f"The path {path} begins with the home folder {name}, and there is no such user here; write the path out, "
+            f"or ./{path} for a folder of that name"
+        )
+    return expanded
 
 
 def scheme(path: str) -> str:

@@ -38,6 +38,8 @@ from hoodie.storage.storage_options import StorageOptions
 
 __all__ = [
     "Filters",
+    "check_columns",
+    "check_query",
     "file_slices",
     "plan_read",
     "prune_partitions",
@@ -121,7 +123,7 @@ def scan_table(
 
     Arguments and errors are those of `read_table`. The set of files is fixed when the call returns.
     """
-    _check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
+    check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
     if isinstance(columns, str):
         columns = [columns]
     return plan_read(
@@ -263,12 +265,7 @@ def scan_slices(
         columns = [columns]
     schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *user_schema])
     wanted = list(columns) if columns is not None else schema.names
-    unknown = [name for name in wanted if name not in schema.names]
-    if unknown:
-        raise HoodieSchemaException(
-            f"{meta_client.base_path} has no column {', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}; "
-            f"it has {', '.join(schema.names)}"
-        )
+    check_columns(meta_client.base_path, schema, wanted)
     expression = to_expression(filters)
     slices = slices_of(schema, expression)
     result_schema = pa.schema([schema.field(name) for name in wanted])
@@ -280,6 +277,25 @@ def scan_slices(
                 yield batch.cast(result_schema) if batch.schema != result_schema else batch
 
     return pa.RecordBatchReader.from_batches(result_schema, batches())
+
+
+def check_columns(base_path: str, schema: pa.Schema, wanted: Sequence[str]) -> None:
+    """Refuse columns that a table does not have.
+
+    Args:
+        base_path: The table's folder.
+        schema: All of its columns.
+        wanted: Names.
+
+    Raises:
+        HoodieSchemaException: There are no such columns.
+    """
+    unknown = [name for name in wanted if name not in schema.names]
+    if unknown:
+        raise HoodieSchemaException(
+            f"{base_path} has no column {', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}; "
+            f"it has {', '.join(schema.names)}"
+        )
 
 
 def to_expression(filters: Filters) -> pc.Expression | None:
@@ -340,7 +356,17 @@ def prune_partitions(
         ) from error
 
 
-def _check_query(query_type: str, instants: Mapping[str, str | None]) -> None:
+def check_query(query_type: str, instants: Mapping[str, str | None]) -> None:
+    """Refuse queries that cannot be run.
+
+    Args:
+        query_type: As of `read_table`.
+        instants: Its arguments that name instants.
+
+    Raises:
+        HoodieNotSupportedException: Older rows are asked for.
+        HoodieConfigException: There is no such query type.
+    """
     given = [name for name, value in instants.items() if value is not None]
     if query_type == "incremental":
         given.insert(0, "query_type='incremental'")

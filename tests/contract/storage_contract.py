@@ -65,6 +65,29 @@ class StorageContract:
             assert answers.count(True) == 1
             assert storage.read(path) == b"%d" % answers.index(True) * 1000
 
+    def test_a_sample_has_files_of_any_depth_and_no_more_than_asked_for(
+        self, storage: HoodieStorage, base: str
+    ) -> None:
+        assert storage.sample_files(join(base, "missing"), 5) == []
+        paths = {join(base, "d", *name.split("/")) for name in ("a", "b/c", "b/d/e", ".x", "_y/z")}
+        for path in paths:
+            storage.create_if_absent(path, b"x")
+        storage.create_directory(join(base, "d/empty"))
+        assert set(storage.sample_files(join(base, "d"), 100)) == paths
+        some = storage.sample_files(join(base, "d"), 2)
+        assert len(set(some)) == 2 and set(some) < paths
+
+    def test_only_an_empty_directory_is_deleted_as_such(self, storage: HoodieStorage, base: str) -> None:
+        folder = join(base, "d")
+        assert storage.delete_empty_directory(folder) is False
+        storage.create_directory(folder)
+        is_there = storage.exists(folder)
+        assert storage.delete_empty_directory(folder) is is_there
+        assert not storage.exists(folder)
+        storage.create_if_absent(join(folder, "file"), b"x")
+        assert storage.delete_empty_directory(folder) is False
+        assert storage.read(join(folder, "file")) == b"x"
+
     def test_readers_see_the_old_or_the_new_content_of_a_replaced_file(self, storage: HoodieStorage, base: str) -> None:
         path = join(base, "file")
         contents = {bytes([letter]) * 100_000 for letter in b"abcdef"}

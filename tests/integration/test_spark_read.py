@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +16,12 @@ import hoodie.spark
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.data.spark_types import arrow_schema
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, TableNotFoundException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieNotSupportedException,
+    HoodieSchemaException,
+    TableNotFoundException,
+)
 
 Write = Callable[..., None]
 
@@ -144,6 +151,91 @@ def make_narrow(base: Path, partition: str, told_by: str) -> None:
                 field["type"][1]["fields"][0]["type"] = ["null", "int"]
         metadata["extraMetadata"]["schema"] = json.dumps(schema)
     commit.write_text(json.dumps(metadata))
+
+
+FILTERS: list[Any] = [
+    None,
+    [],
+    [("value", ">", 1)],
+    [("part", "=", "x"), ("value", "in", [1, 3])],
+    [[("part", "=", "y")], [("value", "=", 3.0)]],
+    pc.field("value") > 1.5,
+    ~(pc.field("value") < 2),
+    pc.field("value").is_null(),
+    pc.field("value").is_null(nan_is_null=True),
+    pc.field("value") != 3,
+    ~pc.field("value").isin([1.0, float("nan")]),
+    pc.field("nested", "deep") == "d",
+    pc.field("_hoodie_partition_path") == "y",
+    (pc.field("at") > datetime(2026, 1, 1, tzinfo=UTC)) & (pc.field("id") != "b"),
+]
+
+
+@pytest.mark.parametrize("columns", [None, ["value", "id"], "id"])
+def test_filters_and_columns_mean_the_same_as_in_process(
+    spark: SparkSession, base_path: str, write: Write, columns: list[str] | str | None
+) -> None:
+    values = [1.0, 3.0, float("nan"), None, -0.0, 0.0, float("inf")]
+    rows = [
+        {"id": f"{part}{number}", "part": part, "value": value, "nested": {"deep": "d" if number % 2 else None},
+         "at": datetime(2025 + number % 3, 1, 1, tzinfo=UTC)}
+        for part in ("x", "y") for number, value in enumerate(values)
+    ]  # fmt: skip
+    write(rows)
+    for filters in FILTERS:
+        expected = hoodie.read_table(base_path, columns=columns, filters=filters)
+        frame = hoodie.spark.read(spark, base_path, columns=columns, filters=filters)
+        assert frame.columns == expected.schema.names
+        found = [tuple(row) for row in frame.select("id").collect()]
+        assert sorted(found) == sorted((row["id"],) for row in expected.to_pylist()), filters
+
+
+def test_only_columns_that_are_needed_are_scanned(spark: SparkSession, base_path: str, write: Write) -> None:
+    write([{"id": "a", "part": "x", "value": 1, "other": 1}, {"id": "b", "part": "y", "value": 2, "other": 2}])
+    frame = hoodie.spark.read(spark, base_path, columns="id", filters=[("value", ">", 1), ("part", "=", "y")])
+    plan = frame._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    assert "ReadSchema: struct<id:string,part:string,value:" in plan
+    assert "other" not in plan
+    assert len(frame.inputFiles()) == 1
+    assert [row.id for row in frame.collect()] == ["b"]
+
+
+def test_columns_and_filters_that_the_table_does_not_have_are_refused(
+    spark: SparkSession, base_path: str, write: Write
+) -> None:
+    write([{"id": "a", "part": "x"}])
+    with pytest.raises(HoodieSchemaException, match="has no column vlaue"):
+        hoodie.spark.read(spark, base_path, columns=["id", "vlaue"])
+    with pytest.raises(HoodieSchemaException, match="has no column vlaue"):
+        hoodie.spark.read(spark, base_path, filters=[("vlaue", ">", 1)])
+
+
+def test_queries_and_options_that_contradict_or_are_not_there_are_refused_unread(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def touched(*arguments: Any, **named: Any) -> Any:
+        raise AssertionError("the table was opened before the options were checked")
+
+    monkeypatch.setattr(HoodieTableMetaClient, "load", touched)
+    for given in ({"as_of": "20260101000000000"}, {"begin": "0"}, {"end": "0"}, {"query_type": "incremental"}):
+        with pytest.raises(HoodieNotSupportedException, match="reads the newest rows only"):
+            hoodie.spark.read(spark, "/t", **given)  # type: ignore[arg-type]
+    snapshot = {"hoodie.datasource.query.type": "snapshot"}
+    with pytest.raises(HoodieConfigException, match="and the argument says 'read_optimized': give one of them"):
+        hoodie.spark.read(spark, "/t", snapshot, query_type="read_optimized")
+    with pytest.raises(HoodieConfigException, match="hoodie has snapshot, read_optimized"):
+        hoodie.spark.read(spark, "/t", query_type="snapshto")
+    with pytest.raises(HoodieConfigException, match="are not understood"):
+        hoodie.spark.read(spark, "/t", filters=[("a", "~", 1)])
+    with pytest.raises(HoodieConfigException, match="unknown read option"):
+        hoodie.spark.read(spark, "/t", {"hoodie.datasource.query.tpye": "snapshot"})
+
+
+def test_columns_of_a_table_that_was_never_written_have_no_type(spark: SparkSession, base_path: str) -> None:
+    HoodieTableMetaClient.init_table(base_path, table_name="trips", record_key_fields="id")
+    frame = hoodie.spark.read(spark, base_path, columns=["_hoodie_record_key", "id"], filters=[("id", "=", "a")])
+    assert [field.dataType.typeName() for field in frame.schema] == ["string", "void"]
+    assert frame.collect() == []
 
 
 def test_bad_options_are_refused_by_name(spark: SparkSession, base_path: str, write: Write) -> None:

@@ -180,3 +180,72 @@ def test_options_that_contradict_the_table_are_refused(spark: SparkSession, tmp_
             rows(spark, ("b", "x", 1, 1.0)), str(tmp_path / "t"), {**OPTIONS, "hoodie.table.name": "others"}
         )
     assert read(tmp_path / "t") == [("a", "x", 1, 1.0)]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "errorifexists", "ignore"])
+def test_no_mode_makes_a_table_in_a_folder_that_holds_something_else(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    path = tmp_path / "t"
+    spark.range(3).write.parquet(str(path))
+    (path / "_delta_log").mkdir()
+    (path / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    before = sorted(path.rglob("*"))
+    with pytest.raises(HoodieConfigException, match=r"because the folder holds a Delta table \(_delta_log\)"):
+        hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS, mode)
+    assert sorted(path.rglob("*")) == before
+    allowed = {**OPTIONS, "hoodie.table.create.allow.other.files": "true"}
+    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), allowed, mode)
+    assert read(path) == [("a", "x", 1, 1.0)]
+
+
+def test_a_table_with_other_files_beside_it_is_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    (path / "README.md").write_text("x")
+    hoodie.spark.write(rows(spark, ("b", "x", 1, 1.0)), str(path), OPTIONS, "overwrite")
+    assert read(path) == [("b", "x", 1, 1.0)]
+
+
+def test_a_first_write_that_never_began_leaves_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    bad = rows(spark, ("a", "x", 1, 1.0), (None, "x", 1, 1.0))
+    with pytest.raises(HoodieKeyException, match="have no usable key"):
+        hoodie.spark.write(bad, str(path), OPTIONS)
+    assert not path.exists()
+    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    with pytest.raises(HoodieKeyException, match="have no usable key"):
+        hoodie.spark.write(bad, str(path), OPTIONS)
+    assert [row.action for row in HoodieTableMetaClient.load(str(path)).history()] == ["commit"]
+    # An overwrite has deleted a table: an empty one stays in its place.
+    with pytest.raises(HoodieKeyException, match="have no usable key"):
+        hoodie.spark.write(bad, str(path), OPTIONS, "overwrite")
+    assert len(HoodieTableMetaClient.load(str(path)).history()) == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"hoodie.parquet.max.file.sise": "1"},
+        {"hoodie.index.class": "no.such.Index"},
+        {"hoodie.write.record.merge.custom.implementation.classes": "no.such.Merger"},
+        {"hoodie.bulkinsert.user.defined.partitioner.class": "no.such.Partitioner"},
+    ],
+)
+def test_options_are_checked_before_a_table_is_opened_or_a_job_is_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    def touched(*arguments: Any, **named: Any) -> Any:
+        raise AssertionError("touched before the options were checked")
+
+    frame = rows(spark, ("a", "x", 1, 1.0))
+    for owner, name in (
+        (HoodieTableMetaClient, "load"),
+        (DataFrame, "mapInArrow"),
+        (DataFrame, "select"),
+        (DataFrame, "persist"),
+    ):
+        monkeypatch.setattr(owner, name, touched)
+    with pytest.raises(HoodieConfigException):
+        hoodie.spark.write(frame, str(tmp_path / "t"), {**OPTIONS, **options})
+    assert not (tmp_path / "t").exists()

@@ -303,3 +303,26 @@ def test_codecs_of_base_files(tmp_path: Path, codec: str) -> None:
     with client(tmp_path / "t", parquet_compression_codec=codec) as c:
         c.upsert(table(row("a"), row("b", "y")))
     assert_readers_find(tmp_path / "t", [row("a"), row("b", "y")])
+
+
+@pytest.mark.parametrize("delete", ["keys", "filter", "partitions", "by hand"])
+def test_a_delete_from_a_table_that_was_never_written(tmp_path: Path, delete: str) -> None:
+    """A commit without columns would keep hudi-rs from opening the table."""
+    with create(tmp_path / "t") as c:
+        if delete == "keys":
+            result = c.delete(table(row("a")))
+        elif delete == "filter":
+            result = c.delete(where=[("id", "=", "a")])
+        elif delete == "partitions":
+            result = c.delete_partitions(["x"])
+        else:
+            by_hand = client(tmp_path / "t", auto_commit="false")
+            instant_time = by_hand.start_commit("delete")
+            result = by_hand.delete(table(row("a")), instant_time)
+            assert by_hand.commit(instant_time, result) is False
+        assert not result.is_committed
+        assert len(HoodieTableMetaClient.load(str(tmp_path / "t")).active_timeline) == 0
+        assert_readers_find(tmp_path / "t", [])
+        c.upsert(table(row("a"), row("b", "y")))
+        c.delete(table(row("a")))
+    assert_readers_find(tmp_path / "t", [row("b", "y")])

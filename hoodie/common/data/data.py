@@ -50,6 +50,11 @@ class HoodieData(ABC):
         """How many rows there are, where that is known without computing them; else None."""
         return None
 
+    @property
+    def held_table(self) -> pa.Table | None:
+        """All rows, where this process holds them as they are, so that a look at them costs nothing; else None."""
+        return None
+
     @abstractmethod
     def select(self, columns: Sequence[str]) -> HoodieData:
         """These columns, in this order."""

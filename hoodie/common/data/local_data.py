@@ -92,6 +92,7 @@ class LocalData(HoodieData):
         self._partitions = list(partitions)
         self._stream = stream
         self._known_count: int | None = None
+        self._held_table: pa.Table | None = None
 
     @classmethod
     def from_table(cls, context: LocalEngineContext, table: pa.Table, num_partitions: int | None = None) -> LocalData:
@@ -101,6 +102,7 @@ class LocalData(HoodieData):
         slices = [table.slice(low, high - low) for low, high in pairwise(bounds)]
         data = cls(context, table.schema, [_table_partition(piece) for piece in slices])
         data._known_count = table.num_rows
+        data._held_table = table
         return data
 
     @property
@@ -115,8 +117,14 @@ class LocalData(HoodieData):
     def num_partitions(self) -> int:
         return len(self._partitions)
 
+    @property
+    def held_table(self) -> pa.Table | None:
+        return self._held_table
+
     def select(self, columns: Sequence[str]) -> LocalData:
         names = list(columns)
+        if self._held_table is not None:
+            return LocalData.from_table(self._context, self._held_table.select(names), self.num_partitions)
         return self.map_batches(lambda batch: batch.select(names), pa.schema([self._schema.field(n) for n in names]))
 
     def map_batches(self, function: BatchFunction, schema: pa.Schema) -> LocalData:

@@ -24,6 +24,7 @@ from hoodie.common.table.table_config import (
     HoodieTableConfig,
 )
 from hoodie.common.table.table_definition import TableDefinition
+from hoodie.common.table.table_folder import refuse_other_files
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.table_summary import FileSummary, InstantSummary, PartitionSummary, SummaryTable
@@ -33,6 +34,7 @@ from hoodie.common.table.timeline.instant import HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import (
+    HoodieConfigException,
     HoodieSchemaException,
     InvalidTableException,
     TableExistsException,
@@ -97,13 +99,13 @@ class HoodieTableMetaClient:
         schema: pa.Schema | str | None = None,
         table_version: int = 6,
         properties: Mapping[str, str] | None = None,
+        allow_other_files: bool = False,
         storage_options: StorageOptions | None = None,
     ) -> HoodieTableMetaClient:
         """Create a table: the folder ``.hoodie`` with its properties and everything that Hudi puts there.
 
         The folder becomes a table when ``hoodie.properties`` is there, which is created last and by one writer only;
-        what an earlier, failed try left behind is no hindrance. Data files already in the folder are not touched and
-        not part of the table.
+        what an earlier, failed try left behind is no hindrance.
 
         Args:
             base_path: The table's folder; it need not exist.
@@ -130,6 +132,8 @@ class HoodieTableMetaClient:
             properties: More table properties, such as ``hoodie.database.name``,
                 ``hoodie.datasource.write.partitionpath.urlencode``, ``hoodie.compaction.payload.class``, or
                 ``hoodie.keygen.timebased.*`` for folders made of times.
+            allow_other_files: Make the table though the folder is that of a Delta or Iceberg table, or holds other
+                files. They are not touched; those in folders of its partitions may be taken for the table's.
             storage_options: Options and credentials for the storage of ``base_path``, or a function that returns
                 them.
 
@@ -137,7 +141,8 @@ class HoodieTableMetaClient:
             The new table, loaded.
 
         Raises:
-            HoodieConfigException: Arguments are wrong or contradict each other; all of them are named.
+            HoodieConfigException: Arguments are wrong or contradict each other; all of them are named. Or the folder
+                holds files of another format or of somebody else (names that begin with ``.`` or ``_`` aside).
             HoodieNotSupportedException: hoodie cannot write such a table, or not on such a storage.
             TableExistsException: The folder is a table already.
             InvalidTableException: It is one whose properties are lost.
@@ -160,12 +165,15 @@ class HoodieTableMetaClient:
         HoodieTableConfig(table_properties).check_writable()
         path = storage_path.normalise_path(base_path)
         storage = open_storage(path, storage_options)
-        if _is_table(storage, path):
-            raise TableExistsException(
-                f"There is a Hudi table at {path} already: open it with HoodieTableMetaClient.load, or choose another "
-                "path"
-            )
+        _refuse_existing(storage, path)
         _refuse_lost_properties(storage, path)
+        if not allow_other_files:
+            try:
+                refuse_other_files(storage, path)
+            except HoodieConfigException:
+                # They may be those of a writer that has made the table just now.
+                _refuse_existing(storage, path)
+                raise
         meta_path = storage_path.join(path, METAFOLDER_NAME)
         for folder in (
             ".schema",
@@ -403,6 +411,14 @@ def _is_table(storage: HoodieStorage, base_path: str) -> bool:
         storage.exists(storage_path.join(meta_path, name))
         for name in (PROPERTIES_FILE_NAME, PROPERTIES_BACKUP_FILE_NAME)
     )
+
+
+def _refuse_existing(storage: HoodieStorage, base_path: str) -> None:
+    if _is_table(storage, base_path):
+        raise TableExistsException(
+            f"There is a Hudi table at {base_path} already: open it with HoodieTableMetaClient.load, or choose another "
+            "path"
+        )
 
 
 def _refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:

@@ -204,7 +204,7 @@ def test_a_sort_makes_no_more_tasks_than_the_input_has(base_path: Path, client: 
 
 def test_partitioners_that_cannot_be_used_are_refused_by_name(base_path: Path, client: MakeClient) -> None:
     def fails(properties: dict[str, Any], **options: Any) -> str:
-        with client(properties) as c, pytest.raises((HoodieConfigException, HoodieKeyException)) as caught:
+        with pytest.raises((HoodieConfigException, HoodieKeyException)) as caught, client(properties) as c:
             c.bulk_insert(mixed(), **options)
         return str(caught.value)
 

@@ -160,14 +160,20 @@ def test_a_rollback_that_was_begun_is_finished_in_a_step(base_path: str) -> None
 
 def test_a_write_that_fails_tells_where_and_that_it_was_rolled_back(base_path: str) -> None:
     events: list[ProgressEvent] = []
+    bad = pa.table({"id": ["a", None], "ts": pa.array([1, 2], pa.int64())})
     with HoodieLocalWriteClient(config(base_path), on_progress=events.append) as client:
         with pytest.raises(HoodieKeyException):
-            client.upsert(pa.table({"id": ["a", None], "ts": pa.array([1, 2], pa.int64())}))
+            client.upsert(bad)
         failed = [event.step for event in events if event.state is ProgressState.FAILED]
         assert failed == ["read the input and its keys"]
+        assert step(client.metrics.steps, "read the input and its keys").failed
+        # It had not begun: there is nothing to roll back.
+        assert "roll back" not in {event.step for event in events}
+        with pytest.raises(HoodieKeyException):
+            client.bulk_insert(bad.to_reader())
+        assert step(client.metrics.steps, "write files").failed
         assert events[-1].step == "roll back"
         assert events[-1].state is ProgressState.FINISHED
-        assert step(client.metrics.steps, "read the input and its keys").failed
 
 
 def test_a_callback_is_told_of_each_step_once_and_in_order(base_path: str) -> None:

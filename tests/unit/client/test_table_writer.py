@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from datetime import time
 from pathlib import Path
@@ -22,7 +23,10 @@ from hoodie.exception import (
     HoodieKeyException,
     HoodieNotSupportedException,
     HoodieSchemaException,
+    TableNotFoundException,
 )
+from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.table.repair.table_properties import rebuild_table_properties
 
 DATA = pa.table({"k": ["a", "b"], "region": ["x:y", "z"], "ts": [1, 2]})
 
@@ -293,3 +297,236 @@ def test_columns_and_filters_in_another_spelling_are_refused_with_the_one_that_i
         hoodie.read_table(path, columns=["k", "TS"])
     with pytest.raises(HoodieSchemaException, match=r"no column TS \(did you mean 'ts'\?\)"):
         hoodie.read_table(path, filters=[("TS", ">", 1)])
+
+
+def test_a_table_below_the_home_folder_is_found_wherever_a_base_path_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    hoodie.write_table(
+        DATA, "~/trips", record_key_fields="k", properties={"hoodie.base.path": f"{tmp_path}/home/trips"}
+    )
+    assert os.listdir(tmp_path) == ["home"]
+    config = hoodie.HoodieWriteConfig.from_properties("~/trips", {"hoodie.metadata.enable": "false"})
+    with hoodie.HoodieLocalWriteClient(config) as client:
+        client.upsert(DATA)
+    assert hoodie.read_table("~/trips").num_rows == hoodie.scan_table("~/trips").read_all().num_rows == 2
+    assert HoodieTableMetaClient.load("~/trips").table_config.table_name == "trips"
+    HoodieTableMetaClient.init_table("~/others", table_name="others", record_key_fields="k")
+    assert (tmp_path / "home" / "others" / ".hoodie").is_dir()
+    (tmp_path / "home" / "trips" / ".hoodie" / "hoodie.properties").unlink()
+    with pytest.raises(HoodieConfigException, match=f"{tmp_path}/home/trips"):
+        rebuild_table_properties("~/trips")
+    assert sorted(os.listdir(tmp_path / "home")) == ["others", "trips"]
+    assert os.listdir(tmp_path) == ["home"]
+
+
+def test_a_table_made_in_the_home_folder_itself_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "ann"))
+    hoodie.write_table(DATA, "~", record_key_fields="k")
+    assert HoodieTableMetaClient.load(str(tmp_path / "ann")).table_config.table_name == "ann"
+
+
+@pytest.mark.parametrize(
+    "given", [{"operation": "delete"}, {"properties": {"hoodie.datasource.write.operation": "delete"}}]
+)
+@pytest.mark.parametrize("fields", [{}, {"record_key_fields": "k"}])
+def test_a_delete_on_a_path_without_a_table_makes_none(
+    tmp_path: Path, given: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    path = tmp_path / "trisp"
+    with pytest.raises(TableNotFoundException, match=f"there is no table at {path} to delete from"):
+        hoodie.write_table(DATA.select(["k"]), str(path), **given, **fields)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda client: client.delete(DATA),
+        lambda client: client.delete(where=[("ts", "=", 1)]),
+        lambda client: client.delete_partitions(["x"]),
+    ],
+    ids=["keys", "filter", "partitions"],
+)
+def test_deletes_of_a_client_make_no_table(tmp_path: Path, delete: Callable[[Any], Any]) -> None:
+    config = hoodie.HoodieWriteConfig.from_properties(
+        str(tmp_path / "trisp"), {"hoodie.datasource.write.recordkey.field": "k"}
+    )
+    with hoodie.HoodieLocalWriteClient(config) as client, pytest.raises(TableNotFoundException, match=r"/trisp "):
+        delete(client)
+    assert not (tmp_path / "trisp").exists()
+
+
+# --- first writes that fail -------------------------------------------------------------------------------------------
+
+GOOD_ROWS = pa.table({"k": ["a", "b"], "region": ["x", "y"], "ts": [1, 2]})
+BAD_ROWS = pa.table({"k": ["a", None], "region": ["x", "y"], "ts": [1, 2]})
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert", "insert_overwrite", "insert_overwrite_table", "bulk_insert"])
+@pytest.mark.parametrize("folder", ["new", "empty", "hidden files"])
+def test_a_first_write_that_never_began_leaves_no_table(tmp_path: Path, operation: str, folder: str) -> None:
+    path = tmp_path / "trips"
+    if folder != "new":
+        path.mkdir()
+    if folder == "hidden files":
+        (path / "_notes").write_text("x")
+    with pytest.raises(HoodieKeyException, match="1 of the records to .* have no usable key"):
+        hoodie.write_table(BAD_ROWS, str(path), operation=operation, record_key_fields="k", partition_fields="region")
+    assert path.exists() == (folder != "new")
+    assert not (path / ".hoodie").exists()
+    assert (path / "_notes").exists() == (folder == "hidden files")
+    hoodie.write_table(GOOD_ROWS, str(path), operation=operation, record_key_fields="k", partition_fields="region")
+    assert hoodie.read_table(str(path)).num_rows == 2
+
+
+def test_a_first_write_that_never_began_leaves_no_table_in_memory() -> None:
+    path = "memory://never_began/trips"
+    with pytest.raises(HoodieKeyException):
+        hoodie.write_table(BAD_ROWS, path, record_key_fields="k")
+    with pytest.raises(TableNotFoundException):
+        HoodieTableMetaClient.load(path)
+
+
+def test_a_new_table_that_another_writer_uses_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one starts right before the properties are deleted, so that only the second look finds it."""
+    path = tmp_path / "trips"
+    delete_file = LocalStorage.delete_file
+    other = "20991231235959999"
+
+    def beside_another_writer(storage: LocalStorage, file: str) -> bool:
+        if file.endswith("hoodie.properties"):
+            (path / ".hoodie" / f"{other}.commit.requested").touch()
+        return delete_file(storage, file)
+
+    monkeypatch.setattr(LocalStorage, "delete_file", beside_another_writer)
+    with pytest.raises(HoodieKeyException) as raised:
+        hoodie.write_table(BAD_ROWS, str(path), record_key_fields="k")
+    assert f"the table {path}, which this call made, stays" in raised.value.__notes__[0]
+    pending = HoodieTableMetaClient.load(str(path)).active_timeline.filter_pending()
+    assert [instant.requested_time for instant in pending] == [other]
+
+
+def test_a_new_table_whose_first_write_had_begun_stays_and_tells_so(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+
+    def refuse(commit: Any) -> bool:
+        return False
+
+    with pytest.raises(hoodie.HoodieValidationException) as raised:
+        hoodie.write_table(DATA, str(path), record_key_fields="k", validators=[refuse])
+    assert "stays: its first write had begun, or another writer uses it" in raised.value.__notes__[-1]
+    assert [row.action for row in HoodieTableMetaClient.load(str(path)).history()] == ["rollback"]
+
+
+def test_a_table_that_was_there_is_not_taken_back(tmp_path: Path) -> None:
+    path = str(tmp_path / "trips")
+    HoodieTableMetaClient.init_table(path, table_name="trips", record_key_fields="k")
+    with pytest.raises(HoodieKeyException):
+        hoodie.write_table(BAD_ROWS, path)
+    assert len(HoodieTableMetaClient.load(path).active_timeline) == 0
+
+
+def test_a_write_that_never_began_leaves_nothing_in_the_history(tmp_path: Path) -> None:
+    path = str(tmp_path / "trips")
+    hoodie.write_table(DATA, path, record_key_fields="k", ordering_fields="ts")
+    (before,) = HoodieTableMetaClient.load(path).active_timeline
+    for bad, error in (
+        (BAD_ROWS, HoodieKeyException),
+        (DATA.drop_columns(["region"]), hoodie.MissingSchemaFieldException),
+        (DATA.drop_columns(["k"]), HoodieKeyException),
+        (DATA.set_column(2, "ts", pa.array(["x", "y"])), hoodie.SchemaCompatibilityException),
+    ):
+        with pytest.raises(error):
+            hoodie.write_table(bad, path)
+        with pytest.raises(error):
+            hoodie.write_table(bad, path, operation="bulk_insert")
+    for given in (BAD_ROWS.to_pandas(), BAD_ROWS.to_pylist(), BAD_ROWS.to_batches()[0]):
+        with pytest.raises(HoodieKeyException, match="1 of the records to bulk_insert have no usable key"):
+            hoodie.write_table(given, path, operation="bulk_insert")
+    assert list(HoodieTableMetaClient.load(path).active_timeline) == [before]
+    assert not os.listdir(tmp_path / "trips" / ".hoodie" / ".temp")
+
+
+def test_an_instant_that_a_pending_rollback_may_name_is_rolled_back(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    hoodie.write_table(DATA, str(path), record_key_fields="k")
+    config = hoodie.HoodieWriteConfig.from_properties(str(path), {"hoodie.cleaner.policy.failed.writes": "LAZY"})
+    with pytest.raises(HoodieKeyException), hoodie.HoodieLocalWriteClient(config) as client:
+        client.start_commit()
+        (path / ".hoodie" / "20991231235959999.restore.requested").touch()
+        raise HoodieKeyException("x")
+    actions = [instant.action for instant in HoodieTableMetaClient.load(str(path)).active_timeline]
+    assert actions == ["commit", "restore", "rollback"]
+
+
+def test_an_instant_that_has_markers_is_rolled_back(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    hoodie.write_table(DATA, str(path), record_key_fields="k")
+    config = hoodie.HoodieWriteConfig.from_properties(str(path))
+    with pytest.raises(HoodieKeyException), hoodie.HoodieLocalWriteClient(config) as client:
+        (path / ".hoodie" / ".temp" / client.start_commit()).mkdir()
+        raise HoodieKeyException("x")
+    actions = [instant.action for instant in HoodieTableMetaClient.load(str(path)).active_timeline]
+    assert actions == ["commit", "rollback"]
+
+
+def test_another_name_than_the_table_has_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "trips")
+    hoodie.write_table(DATA, path, record_key_fields="k", table_name="trips")
+    hoodie.write_table(DATA, path, table_name="trips")
+    for given in ({"table_name": "others"}, {"properties": {"hoodie.table.name": "others"}}):
+        with pytest.raises(HoodieConfigException, match=r"hoodie\.table\.name = 'others': the table has 'trips'"):
+            hoodie.write_table(DATA, path, **given)  # type: ignore[arg-type]
+    with pytest.raises(HoodieConfigException, match="= 'a', and the argument says 'b': give one of them"):
+        hoodie.write_table(DATA, path, table_name="b", properties={"hoodie.table.name": "a"})
+    assert len(HoodieTableMetaClient.load(path).active_timeline) == 2
+
+
+# --- options first ----------------------------------------------------------------------------------------------------
+
+OPTIONS_THAT_ARE_WRONG = [
+    {"hoodie.parquet.max.file.sise": "1"},
+    {"hoodie.index.class": "no.such.Index"},
+    {"hoodie.write.record.merge.custom.implementation.classes": "no.such.Merger"},
+    {"hoodie.datasource.write.keygenerator.class": "no.such.KeyGenerator"},
+    {"hoodie.precommit.validators": "no.such.Validator"},
+    {"hoodie.write.commit.callback.on": "true", "hoodie.write.commit.callback.class": "no.such.Callback"},
+    {"hoodie.metrics.on": "true", "hoodie.metrics.reporter.type": "NOWHERE"},
+    {"hoodie.bulkinsert.user.defined.partitioner.class": "no.such.Partitioner"},
+    {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "no.such.LockProvider",
+    },
+]
+
+
+def _touched(*arguments: Any) -> Any:
+    raise AssertionError(f"touched before the options were checked: {arguments}")
+
+
+class Untouchable:
+    """Input that nobody may look at."""
+
+    __iter__ = __len__ = __arrow_c_stream__ = __next__ = _touched
+
+
+@pytest.mark.parametrize("options", OPTIONS_THAT_ARE_WRONG, ids=lambda options: next(reversed(options)))
+@pytest.mark.parametrize("exists", [False, True])
+def test_options_are_checked_before_a_table_is_opened_or_input_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], exists: bool
+) -> None:
+    path = tmp_path / "trips"
+    if exists:
+        hoodie.write_table(DATA, str(path), record_key_fields="k")
+    for name in ("read", "file_status", "list_directory", "list_files", "create_if_absent", "create_directory"):
+        monkeypatch.setattr(LocalStorage, name, _touched)
+    with pytest.raises(HoodieConfigException):
+        hoodie.write_table(Untouchable(), str(path), record_key_fields="k", properties=options)
+    config_options = {**options, "hoodie.datasource.write.operation": "bulk_insert"}
+    with pytest.raises(HoodieConfigException):
+        config = hoodie.HoodieWriteConfig.from_properties(str(path), config_options)
+        hoodie.HoodieLocalWriteClient(config)
+    assert path.exists() == exists

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -36,6 +38,34 @@ def test_paths_are_made_uniform(typed: str, uniform: str) -> None:
 
 def test_a_relative_path_is_below_the_working_directory() -> None:
     assert normalise_path("trips/x") == f"{os.getcwd()}/trips/x"
+
+
+@pytest.mark.parametrize(
+    ("typed", "uniform"), [("~", "/home/ann"), ("~/trips/", "/home/ann/trips"), ("~//a/../trips", "/home/ann/trips")]
+)
+def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch, typed: str, uniform: str) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert normalise_path(typed) == uniform
+    assert normalise_path(Path(typed)) == uniform  # type: ignore[arg-type]
+
+
+def test_a_path_may_begin_with_the_home_folder_of_a_user() -> None:
+    user = pwd.getpwuid(os.getuid())
+    assert normalise_path(f"~{user.pw_name}/trips") == normalise_path(f"{user.pw_dir}/trips")
+
+
+def test_the_home_folder_of_an_unknown_user_is_refused() -> None:
+    with pytest.raises(HoodieConfigException, match=r"there is no such user here; write the path out, or \./~nobody-"):
+        normalise_path("~nobody-of-that-name/trips")
+
+
+def test_a_tilde_elsewhere_is_a_character() -> None:
+    assert normalise_path("./~/trips") == f"{os.getcwd()}/~/trips"
+    assert normalise_path("/data/~/trips~") == "/data/~/trips~"
+    assert normalise_path("file:///~/trips") == "/~/trips"
+    assert normalise_path("s3://bucket/~/trips") == "s3://bucket/~/trips"
+    with pytest.raises(HoodieConfigException, match="a URL has no '~'; write the plain path ~/trips"):
+        normalise_path("file://~/trips")
 
 
 @pytest.mark.parametrize("typed", ["", "s3:/bucket/x", "s3://", "s3://bucket/../other", "file://host/x"])

@@ -5,8 +5,10 @@ Hudi: org.apache.hudi.table.action.commit.SparkDeleteCommitActionExecutor.
 
 from __future__ import annotations
 
+from hoodie.common.data.data import HoodieData
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
+from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
 __all__ = [
     "DeleteCommitActionExecutor",
@@ -20,6 +22,12 @@ class DeleteCommitActionExecutor(UpsertCommitActionExecutor):
     """
 
     operation = WriteOperationType.DELETE
+
+    def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        """As of `UpsertCommitActionExecutor`; a table that has no columns yet has no records, and nothing is begun."""
+        if not self._write_context.avro_schema:
+            return HoodieWriteMetadata(self.operation, ())
+        return super().execute(records)
 
     @property
     def _should_combine(self) -> bool:

@@ -55,5 +55,8 @@ class DeletePartitionCommitActionExecutor(BaseCommitActionExecutor):
                 "delete_partitions: %s has no rows in partition %s", self._table.meta_client.base_path,
                 ", ".join(repr(path) for path in missing),
             )  # fmt: skip
+        if not self._write_context.avro_schema:
+            # A table that has no columns yet has no rows: nothing is begun.
+            return HoodieWriteMetadata(self.operation, ())
         self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
         return HoodieWriteMetadata(self.operation, (), replaced)

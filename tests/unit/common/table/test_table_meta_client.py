@@ -152,9 +152,9 @@ def test_a_folder_that_is_a_table_is_not_created_again(tmp_path: Path) -> None:
 
 def test_what_a_failed_try_left_behind_is_no_hindrance(tmp_path: Path) -> None:
     (tmp_path / ".hoodie/.aux/.bootstrap").mkdir(parents=True)
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "_notes.txt").write_text("mine")
     assert init(tmp_path).table_config.table_name == "trips"
-    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "_notes.txt").read_text() == "mine"
 
 
 def test_nothing_is_created_when_an_argument_is_wrong(tmp_path: Path) -> None:

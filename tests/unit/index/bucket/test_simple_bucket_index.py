@@ -47,9 +47,11 @@ def rows_of(records: Mapping[Key, int]) -> pa.Table:
     return pa.Table.from_pylist([{"id": k, "region": r, "v": v} for (k, r), v in records.items()], SCHEMA)
 
 
-def write(base_path: str, operation: str, records: Mapping[Key, int] | pa.Table, **options: Any) -> Any:
+def write(
+    base_path: str, operation: str, records: Mapping[Key, int] | pa.Table | pa.RecordBatchReader, **options: Any
+) -> Any:
     names = {key.replace("__", "."): value for key, value in options.items()}
-    table = records if isinstance(records, pa.Table) else rows_of(records)
+    table = rows_of(records) if isinstance(records, Mapping) else records
     with HoodieLocalWriteClient(config_of(base_path, names)) as client:
         return getattr(client, operation)(table)
 
@@ -247,7 +249,8 @@ def test_records_without_a_key_fail_a_first_bulk_insert(tmp_path: Path, good: in
     rows = [{"id": f"k{number}", "region": "north", "v": number} for number in range(good)]
     bad = [{"id": None, "region": "north", "v": 1}, {"id": "", "region": "north", "v": 2}]
     with pytest.raises(HoodieKeyException, match="2 of the records to bulk_insert cannot be written"):
-        write(base_path, "bulk_insert", pa.Table.from_pylist([*rows, *bad], SCHEMA))
+        # As a stream: a table that is in memory is looked at before the write begins.
+        write(base_path, "bulk_insert", pa.Table.from_pylist([*rows, *bad], SCHEMA).to_reader())
     assert read(base_path) == []
     assert not list(tmp_path.glob("north/*.parquet"))
 

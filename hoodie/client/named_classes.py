@@ -1,0 +1,26 @@
+"""Classes of the user's that properties name, found before anything else is done."""
+
+from __future__ import annotations
+
+from hoodie.common.model.record_merger import load_merger_class
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.execution.bulkinsert.bulk_insert_partitioner import create_bulk_insert_partitioner
+from hoodie.keygen.user_key_generator import load_user_key_generator
+
+__all__ = ["check_named_classes"]
+
+
+def check_named_classes(config: HoodieWriteConfig) -> None:
+    """Find the merger, key generator and partitioner of bulk inserts that properties name.
+
+    Those of the index, lock, validators, callback and metrics are found by what uses them, when a client is made.
+
+    Raises:
+        HoodieConfigException: There is no such class, or it is of another kind.
+    """
+    if config.payload.merger_class is not None:
+        load_merger_class(config.payload.merger_class)
+    key_generator = config.table.key_generator_class
+    if key_generator is not None and not key_generator.startswith("org.apache.hudi."):
+        load_user_key_generator(key_generator, config.properties)
+    create_bulk_insert_partitioner(config)

@@ -1,0 +1,215 @@
+"""Tables are made in free folders only, and taken back only where nobody uses them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie import HoodieTableMetaClient
+from hoodie.common.table.table_folder import NewTable, other_files_in
+from hoodie.exception import HoodieConfigException, TableExistsException
+from hoodie.storage.fsspec_storage import LocalStorage, open_storage
+from hoodie.storage.storage_path import join
+
+DATA = pa.table({"k": ["a", "b"], "ts": [1, 2]})
+OPTION = "hoodie.table.create.allow.other.files"
+
+
+def put(folder: Path, *names: str) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    return folder
+
+
+def names_in(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def init(base_path: Path | str, **given: Any) -> HoodieTableMetaClient:
+    return HoodieTableMetaClient.init_table(str(base_path), table_name="t", record_key_fields="k", **given)
+
+
+DELTA = ("_delta_log/00000000000000000000.json", "part-00000-x.snappy.parquet")
+ICEBERG = ("data/00000-0-x.parquet", "metadata/v1.metadata.json", "metadata/snap-1.avro")
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (DELTA, r"a Delta table \(_delta_log\)"),
+        (DELTA[:1], r"a Delta table \(_delta_log\)"),
+        (ICEBERG, r"an Iceberg table \(metadata/v1\.metadata\.json\)"),
+        (ICEBERG[1:], r"an Iceberg table \(metadata/v1\.metadata\.json\)"),
+        (("part-0.parquet",), r"files of somebody else \(part-0\.parquet\)"),
+        (("x/y/z", "notes.txt"), r"files of somebody else \(notes\.txt, x/y/z\)"),
+        (("a", "b", "c", "d", "_SUCCESS"), r"files of somebody else \(a, b, c, \.\.\.\)"),
+        (("metadata/readme.md",), r"files of somebody else \(metadata/readme\.md\)"),
+    ],
+)
+def test_no_table_is_made_in_a_folder_that_holds_something_else(
+    tmp_path: Path, names: tuple[str, ...], found: str
+) -> None:
+    folder = put(tmp_path / "t", *names)
+    before = names_in(folder)
+    message = f"no table was made at {folder}, because the folder holds {found}: check the path.*give {OPTION}=true"
+    with pytest.raises(HoodieConfigException, match=message):
+        init(folder)
+    with pytest.raises(HoodieConfigException, match=message):
+        hoodie.write_table(DATA, str(folder), record_key_fields="k")
+    assert names_in(folder) == before
+
+
+@pytest.mark.parametrize("names", [(), ("_SUCCESS", "_temporary/0/x", ".DS_Store", ".git/config")])
+def test_hidden_names_and_empty_folders_are_no_obstacle(tmp_path: Path, names: tuple[str, ...]) -> None:
+    folder = put(tmp_path / "t", *names)
+    (folder / "empty" / "too").mkdir(parents=True)
+    hoodie.write_table(DATA, str(folder), record_key_fields="k")
+    assert hoodie.read_table(str(folder)).num_rows == 2
+
+
+def test_an_option_allows_other_files(tmp_path: Path) -> None:
+    for name, files in (("delta", DELTA), ("iceberg", ICEBERG), ("other", ("x.csv",))):
+        folder = put(tmp_path / name, *files)
+        hoodie.write_table(DATA, str(folder), record_key_fields="k", properties={OPTION: "true"})
+        assert hoodie.read_table(str(folder)).num_rows == 2
+        assert set(files) <= names_in(folder)
+    assert init(put(tmp_path / "made", "x.csv"), allow_other_files=True).table_config.table_name == "t"
+
+
+def test_a_table_that_is_there_may_have_other_files_beside_it(tmp_path: Path) -> None:
+    folder = str(tmp_path / "t")
+    hoodie.write_table(DATA, folder, record_key_fields="k")
+    put(tmp_path / "t", "README.md", *DELTA)
+    hoodie.write_table(DATA, folder)
+    assert hoodie.read_table(folder).num_rows == 2
+
+
+def test_a_table_that_another_writer_makes_meanwhile_is_named_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = LocalStorage.sample_files
+
+    def after_another_writer(storage: LocalStorage, path: str, limit: int) -> list[str]:
+        monkeypatch.setattr(LocalStorage, "sample_files", sample)
+        hoodie.write_table(DATA, str(tmp_path / "t"), record_key_fields="k")
+        return sample(storage, path, limit)
+
+    monkeypatch.setattr(LocalStorage, "sample_files", after_another_writer)
+    with pytest.raises(TableExistsException, match="There is a Hudi table at"):
+        init(tmp_path / "t")
+    assert hoodie.read_table(str(tmp_path / "t")).num_rows == 2
+
+
+class CountingStorage(LocalStorage):
+    """Notes how many files it was asked for."""
+
+    __slots__ = ()
+    asked: ClassVar[list[int]] = []
+
+    def list_files(self, path: str) -> list[Any]:
+        raise AssertionError("the whole folder is listed")
+
+    def list_directory(self, path: str) -> list[Any]:
+        raise AssertionError("the whole folder is listed")
+
+    def sample_files(self, path: str, limit: int) -> list[str]:
+        found = super().sample_files(path, limit)
+        self.asked.append(len(found))
+        return found
+
+
+def test_a_folder_of_many_files_is_not_listed_whole(tmp_path: Path) -> None:
+    folder = put(tmp_path / "t", *(f"{number:04}.csv" for number in range(1500)), *DELTA[:1])
+    assert other_files_in(CountingStorage(str(folder)), str(folder)) == "a Delta table (_delta_log)"
+    assert max(CountingStorage.asked) <= 1000
+
+
+def test_the_folder_in_memory_is_looked_at_too() -> None:
+    storage = open_storage("memory://occupied")
+    storage.create_if_absent("memory://occupied/x/part-0.parquet", b"x")
+    with pytest.raises(HoodieConfigException, match=r"files of somebody else \(x/part-0\.parquet\)"):
+        init("memory://occupied")
+    assert [child.name for child in storage.list_directory("memory://occupied")] == ["x"]
+
+
+def test_properties_that_were_lost_are_told_before_other_files(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    hoodie.write_table(DATA, str(folder), record_key_fields="k")
+    (folder / ".hoodie" / "hoodie.properties").unlink()
+    with pytest.raises(hoodie.InvalidTableException, match="it was lost"):
+        init(folder)
+    with pytest.raises(hoodie.InvalidTableException, match="it was lost"):
+        hoodie.write_table(DATA, str(folder), record_key_fields="k")
+    assert json.loads(next((folder / ".hoodie").glob("*.commit")).read_text())["operationType"] == "UPSERT"
+
+
+def test_a_file_that_stands_at_the_path_is_no_folder(tmp_path: Path) -> None:
+    put(tmp_path, "t")
+    with pytest.raises(hoodie.HoodieIOException, match=join(str(tmp_path), "t")):
+        init(tmp_path / "t")
+
+
+@pytest.mark.parametrize("folder_is_new", [False, True])
+def test_a_table_that_nobody_used_is_taken_back_with_its_lock_files(tmp_path: Path, folder_is_new: bool) -> None:
+    folder = tmp_path / "t"
+    made = init(folder)
+    new = NewTable.of(made.storage, made.base_path, folder_is_new=folder_is_new)
+    put(folder / ".hoodie" / ".locks", "single_writer.lock", "single_writer.lock.queue")
+    assert new.take_back()
+    assert folder.exists() != folder_is_new
+    assert not (folder / ".hoodie").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "20260101000000000.commit.requested",
+        ".temp/20260101000000000.open",
+        ".heartbeat/20260101000000000",
+        ".locks/table_lock.json",
+        "lock",
+        "hoodie.properties.backup",
+    ],
+)
+def test_a_table_that_somebody_uses_is_not_taken_back(tmp_path: Path, name: str) -> None:
+    made = init(tmp_path / "t")
+    new = NewTable.of(made.storage, made.base_path, folder_is_new=True)
+    put(tmp_path / "t" / ".hoodie", name)
+    before = names_in(tmp_path)
+    assert not new.take_back()
+    assert names_in(tmp_path) == before
+    assert HoodieTableMetaClient.load(made.base_path).table_config == made.table_config
+
+
+def test_a_table_whose_properties_were_changed_is_not_taken_back(tmp_path: Path) -> None:
+    made = init(tmp_path / "t")
+    new = NewTable.of(made.storage, made.base_path, folder_is_new=True)
+    made.table_config.update(made.storage, made.base_path, {"hoodie.table.timeline.timezone": "LOCAL"})
+    assert not new.take_back()
+    assert HoodieTableMetaClient.load(made.base_path).table_config.timeline_timezone == "LOCAL"
+
+
+def test_a_table_that_another_writer_makes_while_one_is_taken_back_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "t"
+    made = init(folder)
+    new = NewTable.of(made.storage, made.base_path, folder_is_new=True)
+    delete_empty = LocalStorage.delete_empty_directory
+
+    def after_another_writer(storage: LocalStorage, path: str) -> bool:
+        monkeypatch.setattr(LocalStorage, "delete_empty_directory", delete_empty)
+        hoodie.write_table(DATA, str(folder), record_key_fields="k")
+        return delete_empty(storage, path)
+
+    monkeypatch.setattr(LocalStorage, "delete_empty_directory", after_another_writer)
+    new.take_back()
+    assert hoodie.read_table(str(folder)).num_rows == 2
+    hoodie.write_table(DATA, str(folder))
