@@ -18,6 +18,7 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.data.spark_scan import scan_files
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.missing_files import check_base_files, known_partitions
 from hoodie.table.table_scan import plan_read
 
 __all__ = ["read"]
@@ -59,7 +60,7 @@ def read(
         TableNotFoundException: There is no table at that path.
         HoodieNotSupportedException: The table or an option needs what hoodie does not have.
         HoodieConfigException: An option is unknown, or its value is; all such options are named.
-        HoodieIOException: Spark has no connector for the storage.
+        HoodieIOException: Spark has no connector for the storage, or a base file that commits name is not there.
 
         >>> import hoodie.spark
         >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
@@ -80,6 +81,7 @@ def _files_to_read(
     view = meta_client.view()
     partitions = view.list_partitions()
     view.load_partitions(partitions)
+    check_base_files(meta_client, view, known_partitions(meta_client, view))
     return meta_client, schema, [file for partition in partitions for file in view.latest_base_files(partition)]
 
 

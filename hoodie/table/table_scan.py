@@ -35,6 +35,7 @@ from hoodie.exception import (
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.keygen.partition_values import partition_expression
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.missing_files import check_base_files, known_partitions
 
 __all__ = [
     "Filters",
@@ -305,12 +306,18 @@ def to_row_filter(filters: Filters, schema: pa.Schema, base_path: str) -> RowFil
 
 
 def file_slices(meta_client: HoodieTableMetaClient, schema: pa.Schema, row_filter: RowFilter | None) -> list[FileSlice]:
-    """Latest slices of the partitions that can hold rows of the filter."""
+    """Latest slices of the partitions that can hold rows of the filter.
+
+    Raises:
+        HoodieIOException: A base file that commits name is not there; see `check_base_files`.
+    """
     view = meta_client.view()
-    partitions = view.list_partitions()
+    wanted = known_partitions(meta_client, view)
     if row_filter is not None:
-        partitions = prune_partitions(partitions, meta_client, schema, row_filter)
+        wanted = prune_partitions(wanted, meta_client, schema, row_filter)
+    partitions = sorted(set(view.list_partitions()).intersection(wanted))
     view.load_partitions(partitions)
+    check_base_files(meta_client, view, wanted)
     return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
 
 
