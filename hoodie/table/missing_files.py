@@ -16,8 +16,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import attrs
 
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
@@ -29,6 +30,13 @@ __all__ = ["check_base_files", "known_partitions"]
 
 logger = logging.getLogger(__name__)
 
+_REPLACE_PARTITIONS = frozenset(
+    {
+        WriteOperationType.DELETE_PARTITION,
+        WriteOperationType.INSERT_OVERWRITE,
+        WriteOperationType.INSERT_OVERWRITE_TABLE,
+    }
+)
 _DELETING_ACTIONS = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
 
 
@@ -37,6 +45,7 @@ class _NamedFile:
     """A base file that a completed commit names."""
 
     path: str
+    partition_path: str
     name: str
     instant_time: str
     commit: HoodieInstant
@@ -83,20 +92,26 @@ def check_base_files(
             if instant not in known:
                 known[instant] = timeline.read_commit_metadata(instant)
     wanted = set(partitions)
+    given_up = _given_up_partitions(known)
     missing = [
         file
         for instant, metadata in known.items()
         for file in _missing_files(instant, metadata, wanted, newest, replaced.keys())
     ]
-    lost = [file for file in missing if not _is_explained(file, timeline)]
+    lost = [
+        file
+        for file in missing
+        if file.commit.requested_time > given_up.get(file.partition_path, "") and not _is_explained(file, timeline)
+    ]
     if lost:
         file = max(lost, key=lambda found: found.instant_time)
         raise HoodieIOException(
             f"reading {meta_client.base_path}: {len(lost)} base files that commits name are not there, and rows would "
             f"be missing, such as {join(meta_client.base_path, file.path)} of {file.commit.action} "
             f"{file.commit.requested_time}. No write, clean, rollback or restore of the timeline took them away. "
-            "Restore them from a copy, or the table to a savepoint before that commit. A filter that leaves their "
-            "partitions out reads the others"
+            "Restore them from a copy, or the table to a savepoint before that commit; where the rows are lost for "
+            "good, insert_overwrite or delete_partitions of the partition says so. Filters that leave it out read the "
+            "others"
         )
 
 
@@ -116,7 +131,20 @@ def _missing_files(
         found = newest.get(group)
         # Without an older version a file without rows holds nothing that could be missing.
         if (found is None and stat.num_writes > 0) or (found is not None and found < parsed.instant_time):
-            yield _NamedFile(stat.path, name, parsed.instant_time, instant)
+            yield _NamedFile(stat.path, stat.partition_path, name, parsed.instant_time, instant)
+
+
+def _given_up_partitions(commits: Mapping[HoodieInstant, HoodieCommitMetadata]) -> dict[str, str]:
+    """Partitions of which commits replaced all rows, with the newest such commit: what was in them before is gone.
+
+    They name file groups that they saw, so they do not name those whose files were gone already.
+    """
+    given_up: dict[str, str] = {}
+    for instant, metadata in commits.items():
+        if isinstance(metadata, HoodieReplaceCommitMetadata) and metadata.operation_type in _REPLACE_PARTITIONS:
+            for partition in {*metadata.partition_to_replace_file_ids, *metadata.partition_to_write_stats}:
+                given_up[partition] = max(instant.requested_time, given_up.get(partition, ""))
+    return given_up
 
 
 def _is_explained(file: _NamedFile, timeline: HoodieActiveTimeline) -> bool:

@@ -155,7 +155,7 @@ def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieT
         try:
             result = plan(meta_client)
         except HoodieIOException:
-            if not _has_changed(before):
+            if not _has_changed(before) and not _may_lack_files(before):
                 raise
         else:
             if not _may_lack_files(before):

@@ -81,6 +81,28 @@ def test_files_of_older_commits_are_missed_where_a_partition_has_none_left(path:
         hoodie.read_table(str(path))
 
 
+@pytest.mark.parametrize("gone", ["files", "folder"])
+@pytest.mark.parametrize("way", ["delete_partitions", "insert_overwrite", "restore", "rollback"])
+def test_there_is_a_way_on_where_rows_are_lost_for_good(path: Path, gone: str, way: str) -> None:
+    with client_of(path) as client:
+        first = client.upsert(rows("y", value=2)).instant_time
+        lost = client.upsert(rows("z", value=2)).instant_time
+        delete_files(path / "z")
+        if gone == "folder":
+            shutil.rmtree(path / "z")
+        with pytest.raises(HoodieIOException, match="are not there"):
+            hoodie.read_table(str(path))
+        if way == "delete_partitions":
+            client.delete_partitions(["z"])
+        elif way == "insert_overwrite":
+            client.insert_overwrite(rows("z", value=3))
+        elif way == "restore":
+            client.restore_to_instant(first)
+        else:
+            client.rollback(lost)
+        assert found(path) == {"x1": 1, "y1": 2} | ({"z1": 3} if way == "insert_overwrite" else {})
+
+
 def test_what_replaces_cleans_rollbacks_and_restores_take_away_is_not_missed(path: Path) -> None:
     with client_of(path, hoodie_cleaner_commits_retained=1) as client:
         first = client.upsert(rows("x", "z", value=2)).instant_time
