@@ -56,7 +56,7 @@ def test_files_that_the_newest_commit_names_must_be_there(path: Path) -> None:
         hoodie.read_table(str(path), filters=[("p", "==", "x")])
 
 
-def test_a_folder_that_is_gone_is_missed_too(path: Path) -> None:
+def test_a_folder_that_is_gone_is_noticed_too(path: Path) -> None:
     shutil.rmtree(path / "x")
     with pytest.raises(HoodieIOException, match=r"are not there.*/x/"):
         hoodie.read_table(str(path))
@@ -71,7 +71,7 @@ def test_an_older_version_does_not_stand_in_for_the_newest_one(path: Path) -> No
         hoodie.read_table(str(path))
 
 
-def test_files_of_older_commits_are_missed_where_a_partition_has_none_left(path: Path) -> None:
+def test_files_of_older_commits_are_noticed_where_a_partition_has_none_left(path: Path) -> None:
     with client_of(path) as client:
         client.upsert(rows("y", value=2))
         client.upsert(rows("y", value=3))
@@ -103,7 +103,7 @@ def test_there_is_a_way_on_where_rows_are_lost_for_good(path: Path, gone: str, w
         assert found(path) == {"x1": 1, "y1": 2} | ({"z1": 3} if way == "insert_overwrite" else {})
 
 
-def test_what_replaces_cleans_rollbacks_and_restores_take_away_is_not_missed(path: Path) -> None:
+def test_what_replaces_cleans_rollbacks_and_restores_take_away_raises_nothing(path: Path) -> None:
     with client_of(path, hoodie_cleaner_commits_retained=1) as client:
         first = client.upsert(rows("x", "z", value=2)).instant_time
         client.savepoint(first)
@@ -122,7 +122,7 @@ def test_what_replaces_cleans_rollbacks_and_restores_take_away_is_not_missed(pat
             assert found(path) == {"y1": value}
 
 
-def test_a_partition_that_was_deleted_and_archived_is_not_missed(path: Path) -> None:
+def test_a_partition_that_was_deleted_and_archived_raises_nothing(path: Path) -> None:
     properties = {
         "hoodie_archive_automatic": "true", "hoodie_clean_automatic": "true", "hoodie_keep_min_commits": 2,
         "hoodie_keep_max_commits": 3, "hoodie_cleaner_commits_retained": 1,
@@ -138,7 +138,7 @@ def test_a_partition_that_was_deleted_and_archived_is_not_missed(path: Path) -> 
             assert found(path) == {"y1": value}
 
 
-def test_an_archived_savepointed_commit_whose_files_are_cleaned_is_not_missed(path: Path) -> None:
+def test_an_archived_savepointed_commit_whose_files_are_cleaned_raises_nothing(path: Path) -> None:
     """The commit of a savepoint stays active while later ones are archived, the replace of its partition too."""
     properties = {
         "hoodie_archive_automatic": "true", "hoodie_clean_automatic": "true", "hoodie_keep_min_commits": 2,
