@@ -26,6 +26,7 @@ from hoodie.avro.schema_converters import (
 from hoodie.client.stored_key_form import check_stored_key_form
 from hoodie.common.data.data import HoodieData
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
+from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
 from hoodie.common.data.unknown_columns import unknown_columns
@@ -68,7 +69,7 @@ from hoodie.storage.storage import HoodieStorage
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
 from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.table import HoodieTable
-from hoodie.table.table_scan import Filters, file_slices, to_expression
+from hoodie.table.table_scan import Filters, file_slices, to_row_filter
 
 __all__ = [
     "PREPPED_OPERATIONS",
@@ -443,9 +444,9 @@ class WriteInput:
         if meta_client.load_avro_schema() is None:
             return self._context.generate([], _as_it_is, names)
         schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *meta_client.load_schema()])
-        expression = to_expression(where.filters)
-        slices = file_slices(meta_client, schema, expression)
-        return self._context.generate(slices, _KeysWhere(meta_client.storage, schema, expression), names)
+        row_filter = to_row_filter(where.filters, schema, meta_client.base_path)
+        slices = file_slices(meta_client, schema, row_filter)
+        return self._context.generate(slices, _KeysWhere(meta_client.storage, schema, row_filter), names)
 
     def table_schemas(self) -> WriteSchemas:
         """The schemas of a write that brings no columns: the table's."""
@@ -546,11 +547,11 @@ class _KeysWhere:
 
     storage: HoodieStorage
     schema: pa.Schema
-    expression: Any
+    row_filter: RowFilter | None
 
     def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
         reader = HoodieFileGroupReader(self.storage, file_slice, self.schema)
-        for batch in reader.iter_batches([RECORD_KEY_META, PARTITION_PATH_META], self.expression):
+        for batch in reader.iter_batches([RECORD_KEY_META, PARTITION_PATH_META], self.row_filter):
             yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])
 
 

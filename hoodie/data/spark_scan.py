@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 
@@ -98,16 +98,43 @@ def _scan(
             frame = reader.parquet(*(join(root, path) for path in relative))
         except Exception as second_error:
             raise _cannot_read(root, second_error) from second_error
-    if not narrow:
-        return frame
-    return frame.select([_widened(field, narrow.get(field.name)) for field in schema])
+    columns = [
+        _widened(field, narrow[field.name]) if field.name in narrow else _kept_from_statistics(field)
+        for field in schema
+    ]
+    return frame.select(columns)
 
 
-def _widened(field: pa.Field, file_type: pa.DataType | None) -> Column:
+def _kept_from_statistics(field: pa.Field) -> Column:
+    """A column of a scan, floats in a form that Spark's filters do not push into the files.
+
+    To Spark NaN is equal to itself and greater than all numbers; statistics of Parquet leave it out. Of a row group
+    that holds 1.0 and NaN they say that nothing is above 1.0, and Spark would not read it for ``v > 5``.
+    """
+    column = sf.col(quoted(field.name))
+    if pa.types.is_floating(field.type):
+        return sf.nanvl(column, column).alias(field.name)
+    kept = column
+    for path in _float_paths(field.type):
+        inner = reduce(lambda parent, name: parent.getField(name), path, column)
+        kept = kept.withField(".".join(map(quoted, path)), sf.nanvl(inner, inner))
+    return column if kept is column else kept.alias(field.name)
+
+
+def _float_paths(data_type: pa.DataType) -> Iterator[tuple[str, ...]]:
+    """Names that lead to floats within structs; filters on lists and maps are not pushed."""
+    if not pa.types.is_struct(data_type):
+        return
+    for child in data_type:
+        if pa.types.is_floating(child.type):
+            yield (child.name,)
+        for path in _float_paths(child.type):
+            yield (child.name, *path)
+
+
+def _widened(field: pa.Field, file_type: pa.DataType) -> Column:
     """A column of a scan in the table's type. Floats go by their digits, as in Hudi: 0.1 is 0.1 as a double, too."""
     column = sf.col(quoted(field.name))
-    if file_type is None:
-        return column
     for data_type in (_floats_as_strings(file_type, field.type), field.type):
         column = column.cast(spark_schema(pa.schema([field.with_type(_nullable(data_type))])).fields[0].dataType)
     return column.alias(field.name)

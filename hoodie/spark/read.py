@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -23,7 +24,16 @@ from hoodie.data.spark_scan import scan_files
 from hoodie.data.spark_types import quoted
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.table_scan import Filters, check_columns, check_query, plan_read, prune_partitions, to_expression
+from hoodie.table.missing_files import check_base_files, known_partitions
+from hoodie.table.table_scan import (
+    Filters,
+    check_columns,
+    check_query,
+    plan_read,
+    prune_partitions,
+    to_expression,
+    to_row_filter,
+)
 
 __all__ = ["read"]
 
@@ -83,7 +93,7 @@ def read(
         HoodieConfigException: An option is unknown, or its value is; all such options are named. Or the filters are of
             another form, or option and argument contradict each other.
         HoodieSchemaException: A column is not in the table, or a filter does not fit it.
-        HoodieIOException: Spark has no connector for the storage.
+        HoodieIOException: Spark has no connector for the storage, or a base file that commits name is not there.
 
         >>> import hoodie.spark
         >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
@@ -95,7 +105,7 @@ def read(
         raise HoodieConfigException(f"{QUERY_TYPE} = {given!r}, and the argument says {query_type!r}: give one of them")
     wanted = [columns] if isinstance(columns, str) else columns
     expression = to_expression(filters)
-    meta_client, schema, files = plan_read(
+    meta_client, schema, row_filter, files = plan_read(
         lambda: HoodieTableMetaClient.load(base_path, storage_options),
         lambda meta_client: _files_to_read(meta_client, expression),
     )
@@ -105,51 +115,47 @@ def read(
         return spark.createDataFrame([], st.StructType(fields))
     check_columns(meta_client.base_path, schema, wanted or ())
     frame = scan_files(spark, meta_client, base_path, files, schema)
-    if expression is not None and files:
-        frame = _filtered(frame, schema, wanted, expression)
+    if row_filter is not None and files:
+        frame = _filtered(frame, schema, wanted, row_filter)
     return frame if wanted is None else frame.select([quoted(name) for name in wanted])
 
 
-def _filtered(
-    frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None, expression: pc.Expression
-) -> DataFrame:
+def _filtered(frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None, row_filter: RowFilter) -> DataFrame:
     """The rows of a filter, in the columns that are wanted and those that it looks at."""
-    needed = pa.schema([f for f in schema if wanted is None or f.name in wanted or _looks_at(expression, schema, f)])
-    scanned = SparkData(frame.select([quoted(field.name) for field in needed]), needed)
-    return scanned.map_batches(_RowsOf(expression), needed).frame
-
-
-def _looks_at(expression: pc.Expression, schema: pa.Schema, field: pa.Field) -> bool:
-    """Whether a filter needs a column: then it cannot be bound without it."""
-    try:
-        schema.remove(schema.get_field_index(field.name)).empty_table().filter(expression)
-    except pa.ArrowException:
-        return True
-    return False
+    names = row_filter.read_columns(schema.names if wanted is None else list(wanted), schema)
+    needed = pa.schema([schema.field(name) for name in names])
+    scanned = SparkData(frame.select([quoted(name) for name in names]), needed)
+    return scanned.map_batches(_RowsOf(row_filter), needed).frame
 
 
 @attrs.frozen
 class _RowsOf:
     """Task: the rows of a batch that a filter finds."""
 
-    expression: pc.Expression
+    row_filter: RowFilter
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.filter(self.expression)
+        taken = self.row_filter.take(batch).combine_chunks().to_batches()
+        return taken[0] if taken else batch.slice(0, 0)
 
 
 def _files_to_read(
     meta_client: HoodieTableMetaClient, expression: pc.Expression | None
-) -> tuple[HoodieTableMetaClient, pa.Schema, list[HoodieBaseFile]]:
+) -> tuple[HoodieTableMetaClient, pa.Schema, RowFilter | None, list[HoodieBaseFile]]:
     meta_client.table_config.check_readable()
     _check_storage(meta_client.base_path)
     schema = _schema(meta_client)
     view = meta_client.view()
-    partitions = view.list_partitions()
+    wanted, row_filter = known_partitions(meta_client, view), None
     if expression is not None and meta_client.load_avro_schema() is not None:
-        partitions = prune_partitions(partitions, meta_client, schema, expression)
+        row_filter = to_row_filter(expression, schema, meta_client.base_path)
+        assert row_filter is not None
+        wanted = prune_partitions(wanted, meta_client, schema, row_filter)
+    partitions = sorted(set(view.list_partitions()).intersection(wanted))
     view.load_partitions(partitions)
-    return meta_client, schema, [file for partition in partitions for file in view.latest_base_files(partition)]
+    check_base_files(meta_client, view, wanted)
+    files = [file for partition in partitions for file in view.latest_base_files(partition)]
+    return meta_client, schema, row_filter, files
 
 
 def _check_options(options: Mapping[str, str]) -> None:

@@ -6,7 +6,6 @@ Hudi: the snapshot query of its engines.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 
 from hoodie.avro.clean_metadata import HoodieCleanerPlan
 from hoodie.avro.timeline_metadata import decode
+from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
@@ -35,6 +35,7 @@ from hoodie.exception import (
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.keygen.partition_values import partition_expression
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.missing_files import check_base_files, known_partitions
 
 __all__ = [
     "Filters",
@@ -47,6 +48,7 @@ __all__ = [
     "scan_slices",
     "scan_table",
     "to_expression",
+    "to_row_filter",
 ]
 
 T = TypeVar("T")
@@ -56,7 +58,6 @@ _QUERY_TYPES = ("snapshot", "read_optimized")
 _DELETING_ACTIONS = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
 _POLICIES_OF_COMMITS = (CleaningPolicy.KEEP_LATEST_COMMITS, CleaningPolicy.KEEP_LATEST_BY_HOURS)
 _MAX_PLANS = 10
-_UNKNOWN_FIELD = re.compile(r"No match for FieldRef\.(?:Name\((?P<name>.*?)\)|Nested\((?P<path>.*?)\)) in ")
 
 
 def read_table(
@@ -89,7 +90,7 @@ def read_table(
     Raises:
         TableNotFoundException: There is no table at that path.
         HoodieConfigException: ``query_type`` is unknown, or the filters are of another form.
-        HoodieSchemaException: A column is not in the table.
+        HoodieSchemaException: A column is not in the table, or a filter compares one with a value of another type.
         HoodieNotSupportedException: The table has a feature that hoodie does not read, or older rows were asked for.
 
         >>> import hoodie
@@ -157,7 +158,7 @@ def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieT
         try:
             result = plan(meta_client)
         except HoodieIOException:
-            if not _has_changed(before):
+            if not _has_changed(before) and not _may_lack_files(before):
                 raise
         else:
             if not _may_lack_files(before):
@@ -238,7 +239,7 @@ def _scan(meta_client: HoodieTableMetaClient, columns: Sequence[str] | None, fil
         meta_client.load_schema(),
         columns,
         filters,
-        lambda schema, expression: file_slices(meta_client, schema, expression),
+        lambda schema, row_filter: file_slices(meta_client, schema, row_filter),
     )
 
 
@@ -247,7 +248,7 @@ def scan_slices(
     user_schema: pa.Schema,
     columns: str | Sequence[str] | None,
     filters: Filters,
-    slices_of: Callable[[pa.Schema, pc.Expression | None], Sequence[FileSlice]],
+    slices_of: Callable[[pa.Schema, RowFilter | None], Sequence[FileSlice]],
 ) -> pa.RecordBatchReader:
     """The rows of some slices as a stream.
 
@@ -266,14 +267,14 @@ def scan_slices(
     schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *user_schema])
     wanted = list(columns) if columns is not None else schema.names
     check_columns(meta_client.base_path, schema, wanted)
-    expression = to_expression(filters)
-    slices = slices_of(schema, expression)
+    row_filter = to_row_filter(filters, schema, meta_client.base_path)
+    slices = slices_of(schema, row_filter)
     result_schema = pa.schema([schema.field(name) for name in wanted])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file_slice in slices:
             reader = HoodieFileGroupReader(meta_client.storage, file_slice, schema)
-            for batch in reader.iter_batches(wanted, expression):
+            for batch in reader.iter_batches(wanted, row_filter):
                 yield batch.cast(result_schema) if batch.schema != result_schema else batch
 
     return pa.RecordBatchReader.from_batches(result_schema, batches())
@@ -299,7 +300,7 @@ def check_columns(base_path: str, schema: pa.Schema, wanted: Sequence[str]) -> N
 
 
 def to_expression(filters: Filters) -> pc.Expression | None:
-    """Filters in either form as an expression.
+    """Filters in either form as an expression; None for all rows.
 
     Raises:
         HoodieConfigException: They are of another form.
@@ -316,44 +317,51 @@ def to_expression(filters: Filters) -> pc.Expression | None:
         ) from error
 
 
-def file_slices(
-    meta_client: HoodieTableMetaClient, schema: pa.Schema, expression: pc.Expression | None
-) -> list[FileSlice]:
-    """Latest slices of the partitions that can hold rows of the filter."""
+def to_row_filter(filters: Filters, schema: pa.Schema, base_path: str) -> RowFilter | None:
+    """Filters in either form, as what fits the table; None for all rows.
+
+    Args:
+        filters: As of `scan_table`.
+        schema: The table's columns, meta columns too.
+        base_path: The table, for messages.
+
+    Raises:
+        HoodieConfigException: They are of another form.
+        HoodieSchemaException: They name unknown columns, or compare columns with values of other types.
+    """
+    expression = to_expression(filters)
+    return None if expression is None else RowFilter.of(expression, schema, base_path)
+
+
+def file_slices(meta_client: HoodieTableMetaClient, schema: pa.Schema, row_filter: RowFilter | None) -> list[FileSlice]:
+    """Latest slices of the partitions that can hold rows of the filter.
+
+    Raises:
+        HoodieIOException: A base file that commits name is not there; see `check_base_files`.
+    """
     view = meta_client.view()
-    partitions = view.list_partitions()
-    if expression is not None:
-        partitions = prune_partitions(partitions, meta_client, schema, expression)
+    wanted = known_partitions(meta_client, view)
+    if row_filter is not None:
+        wanted = prune_partitions(wanted, meta_client, schema, row_filter)
+    partitions = sorted(set(view.list_partitions()).intersection(wanted))
     view.load_partitions(partitions)
+    check_base_files(meta_client, view, wanted)
     return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
 
 
 def prune_partitions(
-    partitions: list[str], meta_client: HoodieTableMetaClient, schema: pa.Schema, expression: pc.Expression
+    partitions: list[str], meta_client: HoodieTableMetaClient, schema: pa.Schema, row_filter: RowFilter
 ) -> list[str]:
-    """The partitions that can hold rows of a filter, as their paths tell.
-
-    Raises:
-        HoodieSchemaException: The filter does not fit the table.
-    """
+    """The partitions that can hold rows of a filter, as their paths tell."""
+    if row_filter.pushed is None:
+        return partitions
     guarantees = [partition_expression(partition, meta_client.table_config, schema) for partition in partitions]
     # A dataset of names only: pyarrow decides by the guarantees which of them the filter can meet.
     names = [str(number) for number in range(len(partitions))]
     dataset = ds.FileSystemDataset.from_paths(
         names, schema, ds.ParquetFileFormat(), fs.LocalFileSystem(), partitions=guarantees
     )
-    try:
-        return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(expression)]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        if unknown := _UNKNOWN_FIELD.search(str(error)):
-            name = unknown["name"] or unknown["path"]
-            raise HoodieSchemaException(
-                f"the filter {expression}: {meta_client.base_path} has no column {name}"
-                f"{spelled_otherwise(schema.names, [name])}; it has {', '.join(schema.names)}"
-            ) from error
-        raise HoodieSchemaException(
-            f"the filter {expression} does not fit the table {meta_client.base_path}: {error}"
-        ) from error
+    return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(row_filter.pushed)]
 
 
 def check_query(query_type: str, instants: Mapping[str, str | None]) -> None:

@@ -290,3 +290,50 @@ def test_tables_of_real_hudi_have_the_rows_that_another_reader_sees(
         if pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
             values = [row[0] for row in frame.select(column).collect()]
             assert sorted(values, key=repr) == sorted(expected[column].to_pylist(), key=repr), column
+
+
+# --- filters --------------------------------------------------------------------------------------------------------
+
+
+FILTERS = [
+    "{v} > 5", "{v} != 1.0", "NOT ({v} < 5)", "{v} NOT IN (1.0, 2.0)", "{v} = double('NaN')", "{v} >= double('NaN')",
+    "{v} <=> double('NaN')", "isnan({v})", "{v} < 5", "{v} = 0.0", "{v} = double('-0.0')", "{v} IN (0.0, 7.0)",
+    "{v} <= double('-0.0')", "{v} IS NULL", "{v} IS NOT NULL AND id != 'a'", "{v} > 5 OR id = 'b'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data_type", [pa.float64(), pa.float32()], ids=str)
+def test_filters_find_the_rows_that_they_find_in_memory(
+    spark: SparkSession, base_path: str, write: Write, data_type: pa.DataType
+) -> None:
+    nan, minus_zero, infinity = float("nan"), -0.0, float("inf")
+    partitions = [[1.0, nan, 1.0], [nan], [minus_zero] * 3, [0.0] * 3, [1.0, None], [infinity, nan, -infinity], [5.5]]
+    inner = pa.struct([("deep", pa.struct([("v", data_type)]))])
+    schema = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", data_type), ("s", inner)])
+    rows = [
+        {"id": f"{part}{row}", "part": str(part), "v": value, "s": None if value is None else {"deep": {"v": value}}}
+        for part, values in enumerate(partitions)
+        for row, value in enumerate(values)
+    ]
+    write(rows, schema)
+    frame = hoodie.spark.read(spark, base_path)
+    stored = spark.createDataFrame(frame.collect(), frame.schema)
+    for condition in (text.format(v=column) for column in ("v", "s.deep.v") for text in FILTERS):
+        found, expected = (
+            sorted(row.id for row in rows.where(condition).select("id").collect()) for rows in (frame, stored)
+        )
+        assert found == expected, condition
+
+
+def test_columns_other_than_floats_are_still_pruned_by_statistics(
+    spark: SparkSession, base_path: str, write: Write
+) -> None:
+    write([{"id": "a", "part": "x", "n": 1, "v": 0.5, "s": {"v": 0.5, "text": "t"}}])
+    frame = hoodie.spark.read(spark, base_path)
+    plan = frame.where("id = 'a' AND n > 0 AND v > 0")._jdf.queryExecution().executedPlan().toString()
+    assert "EqualTo(id,a)" in plan
+    assert "GreaterThan(n,0)" in plan
+    assert "GreaterThan(v" not in plan
+    # Of a struct with floats only the fields that are asked for are read.
+    plan = frame.select("s.text")._jdf.queryExecution().executedPlan().toString()
+    assert "ReadSchema: struct<s:struct<text:string>>" in plan

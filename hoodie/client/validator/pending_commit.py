@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieFileGroupId
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -152,10 +152,10 @@ class PendingCommit:
     def _scan(
         self, columns: str | Sequence[str] | None, filters: Filters, only_touched: bool, is_after: bool
     ) -> pa.RecordBatchReader:
-        def slices_of(schema: pa.Schema, expression: pc.Expression | None) -> list[FileSlice]:
+        def slices_of(schema: pa.Schema, row_filter: RowFilter | None) -> list[FileSlice]:
             partitions = self._partitions(only_touched)
-            if expression is not None:
-                partitions = prune_partitions(partitions, self._meta_client, schema, expression)
+            if row_filter is not None:
+                partitions = prune_partitions(partitions, self._meta_client, schema, row_filter)
             return self._slices(partitions, is_after)
 
         return scan_slices(self._meta_client, self._user_schema(is_after), columns, filters, slices_of)

@@ -82,6 +82,7 @@ class HoodieTableMetaClient:
         self.active_timeline = active_timeline
         self._archived_timeline: HoodieArchivedTimeline | None = None
         self._loaded_schema: tuple[HoodieActiveTimeline, HoodieTableConfig, str | None] | None = None
+        self._commits_at_hand: Mapping[HoodieInstant, HoodieCommitMetadata] = {}
 
     @classmethod
     def init_table(
@@ -315,8 +316,14 @@ class HoodieTableMetaClient:
                 self.storage, self.base_path, self.active_timeline, self.view(), self.table_config
             )
             loaded = (self.active_timeline, self.table_config, resolver.load_avro_schema())
-            self._loaded_schema = loaded
+            self._loaded_schema, self._commits_at_hand = loaded, resolver.commits
         return loaded[2]
+
+    @property
+    def commits_at_hand(self) -> Mapping[HoodieInstant, HoodieCommitMetadata]:
+        """Completed commits that `load_avro_schema` has read; mostly the newest one, none before it was called."""
+        is_of_timeline = self._loaded_schema is not None and self._loaded_schema[0] is self.active_timeline
+        return self._commits_at_hand if is_of_timeline else {}
 
     def history(self) -> SummaryTable[InstantSummary]:
         """The instants of the active timeline, oldest first, with what completed writes came to.

@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_avro
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage import storage_path
@@ -37,7 +39,7 @@ _OPERATIONS_WITHOUT_SCHEMA = frozenset(
 
 @attrs.frozen
 class TableSchemaResolver:
-    """Finds the schema of a table as of a timeline. Nothing is cached.
+    """Finds the schema of a table as of a timeline.
 
     Attributes:
         storage: The table's storage.
@@ -45,6 +47,7 @@ class TableSchemaResolver:
         timeline: The active timeline.
         view: Asked for a base file where the timeline names none.
         table_config: The table's properties, with the schema that it was created with.
+        commits: Completed commits whose metadata was read on the way, for whoever needs it too.
     """
 
     storage: HoodieStorage
@@ -52,6 +55,7 @@ class TableSchemaResolver:
     timeline: HoodieActiveTimeline
     view: HoodieTableFileSystemView
     table_config: HoodieTableConfig
+    commits: dict[HoodieInstant, HoodieCommitMetadata] = attrs.field(factory=dict)
 
     def load_avro_schema(self) -> str | None:
         """The user's columns as Avro JSON; None when neither commits, nor base files, nor properties tell.
@@ -70,10 +74,15 @@ class TableSchemaResolver:
 
     def _schema_of_commits(self) -> str | None:
         for instant in reversed(self.timeline.commits_timeline().filter_completed_instants().instants):
-            metadata = self.timeline.read_commit_metadata(instant)
+            metadata = self._read_commit_metadata(instant)
             if metadata.schema and metadata.operation_type not in _OPERATIONS_WITHOUT_SCHEMA:
                 return metadata.schema
         return None
+
+    def _read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
+        if instant not in self.commits:
+            self.commits[instant] = self.timeline.read_commit_metadata(instant)
+        return self.commits[instant]
 
     def _footer(self) -> pq.FileMetaData | None:
         """The footer of one of the newest base files that are still there."""
@@ -92,7 +101,7 @@ class TableSchemaResolver:
 
     def _base_file_paths(self) -> Iterator[str]:
         for instant in reversed(self.timeline.commits_timeline().filter_completed_instants().instants):
-            for stat in self.timeline.read_commit_metadata(instant).write_stats:
+            for stat in self._read_commit_metadata(instant).write_stats:
                 if stat.path and stat.path.endswith(".parquet"):
                     yield storage_path.join(self.base_path, stat.path)
         for partition_path in self.view.list_partitions():

@@ -25,7 +25,7 @@ from hoodie.io.storage.footer_tail import MISSING_BASE_FILE
 from hoodie.io.storage.parquet_footer import Footer, parse_footer
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys"]
+__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys", "translated_errors"]
 
 _BUFFER_BYTES = 1 << 20
 """A column of a row group is read in steps of this size instead of whole."""
@@ -91,9 +91,9 @@ class HoodieParquetReader:
                 "copy"
             ) from error
         try:
-            with self._translated():
+            with translated_errors(self._path):
                 if self._stream.size() == 0:
-                    raise self._corrupted("it is empty")
+                    raise _corrupted(self._path, "it is empty")
                 self._file = pq.ParquetFile(
                     self._stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us",
                     read_dictionary=self._dictionaries,
@@ -129,13 +129,13 @@ class HoodieParquetReader:
     @property
     def file_schema(self) -> pa.Schema:
         """Columns as the file has them, meta columns included."""
-        with self._translated():
+        with translated_errors(self._path):
             return self._opened.schema_arrow
 
     def dictionary_columns(self) -> frozenset[str]:
         """Paths of the leaf columns that some row group stores as a dictionary and nothing else."""
         metadata = self._opened.metadata
-        with self._translated():
+        with translated_errors(self._path):
             chunks = [
                 metadata.row_group(group).column(number)
                 for group in range(metadata.num_row_groups)
@@ -153,7 +153,7 @@ class HoodieParquetReader:
         """
         if self._stream is None:
             raise HoodieException(f"{self._path} is not open")
-        with self._translated():
+        with translated_errors(self._path):
             return StoredColumns(self._stream, self._path)
 
     def footer(self) -> Footer:
@@ -180,7 +180,7 @@ class HoodieParquetReader:
             raise MissingSchemaFieldException(
                 f"reading {self._path}: it has no column {', '.join(missing)}; its columns are {', '.join(names)}"
             )
-        with self._translated():
+        with translated_errors(self._path):
             return self._opened.read(columns=list(columns)).select(list(columns))
 
     def row_group_keys(self) -> list[RowGroupKeys]:
@@ -192,7 +192,7 @@ class HoodieParquetReader:
             MissingSchemaFieldException: There is no column of record keys.
             HoodieCorruptedDataException: The file is damaged.
         """
-        with self._translated():
+        with translated_errors(self._path):
             return row_group_keys(self._path, self._opened.metadata)
 
     def read_record_keys(self, row_groups: Sequence[int] | None = None) -> pa.ChunkedArray:
@@ -208,7 +208,7 @@ class HoodieParquetReader:
         if row_groups is None:
             keys = self.read_columns([RECORD_KEY_META]).column(0)
         else:
-            with self._translated():
+            with translated_errors(self._path):
                 keys = self._opened.read_row_groups(list(row_groups), columns=[RECORD_KEY_META]).column(0)
         return keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
 
@@ -243,7 +243,7 @@ class HoodieParquetReader:
         present = [name for name in wanted.names if name in self.file_schema.names]
         file = self._opened
         for number in range(self.num_row_groups) if row_groups is None else row_groups:
-            with self._translated():
+            with translated_errors(self._path):
                 statistics = file.metadata.row_group(number)
             if row_group_filter is not None and not row_group_filter(statistics):
                 continue
@@ -253,10 +253,10 @@ class HoodieParquetReader:
                     nulls = [pa.nulls(count, field.type) for field in wanted]
                     yield pa.RecordBatch.from_arrays(nulls, schema=wanted)
                 continue
-            with self._translated():
+            with translated_errors(self._path):
                 batches = file.iter_batches(batch_size=batch_rows, row_groups=[number], columns=present)
             while True:
-                with self._translated():
+                with translated_errors(self._path):
                     batch = next(batches, None)
                 if batch is None:
                     break
@@ -291,25 +291,35 @@ class HoodieParquetReader:
             wanted = pa.schema(fields)
         return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
-    def _corrupted(self, problem: object) -> HoodieCorruptedDataException:
-        return HoodieCorruptedDataException(
-            f"base file {self._path} is cut short or damaged: {problem}. If no completed commit wrote it, a rollback "
-            "of the failed write removes it; otherwise restore it from a copy, or the table to a savepoint before it"
-        )
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """What pyarrow raises for a damaged file, told apart from a failing store by the number of the error."""
-        try:
-            yield
-        except HoodieException:
-            raise
-        except OSError as error:
-            if error.errno is not None:
-                raise HoodieIOException(f"reading {self._path} failed: {error}") from error
-            raise self._corrupted(error) from error
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise self._corrupted(error) from error
+def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
+    return HoodieCorruptedDataException(
+        f"base file {path} is cut short or damaged: {problem}. If no completed commit wrote it, a rollback "
+        "of the failed write removes it; otherwise restore it from a copy, or the table to a savepoint before it"
+    )
+
+
+@contextmanager
+def translated_errors(path: str) -> Iterator[None]:
+    """What pyarrow raises for a damaged file, told apart from a failing store by the number of the error.
+
+    Args:
+        path: The file that is read inside of the context, and nothing else.
+
+    Raises:
+        HoodieIOException: Storage failed.
+        HoodieCorruptedDataException: The file is damaged.
+    """
+    try:
+        yield
+    except HoodieException:
+        raise
+    except OSError as error:
+        if error.errno is not None:
+            raise HoodieIOException(f"reading {path} failed: {error}") from error
+        raise _corrupted(path, error) from error
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise _corrupted(path, error) from error
 
 
 def row_group_keys(path: str, metadata: pq.FileMetaData) -> list[RowGroupKeys]:

@@ -1,0 +1,450 @@
+"""A filter of rows, and what of it the statistics of files may decide.
+
+pyarrow skips row groups by their statistics as if these told everything of the rows. They do not: NaN is in no
+minimum or maximum, and a minimum of -0.0 stands for 0.0 too. So a scan gets only what holds for every row that the
+filter takes, in a form that minimum and maximum decide, and the filter itself is applied to the rows that come back::
+
+    filter                       pushed into the scan      why
+    k == "a" and v != 1.0        k == "a"                  of a row group of 1.0 and NaN statistics say 1.0
+    v in (0.0, 7.0)              0.0 <= v <= 7.0           -0.0 is not 0.0 where a set is searched
+    ~(i < 5), i an integer       i >= 5                    integers have no NaN
+    ~(v < 5), v a float          nothing                   NaN is such a row
+    i < 5 or length(s) > 3       nothing                   any row may have a long string
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Self
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.expression_tree import Call, Field, Literal, Node, columns_of, parse_expression
+from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.exception import HoodieSchemaException
+
+__all__ = ["RowFilter"]
+
+_COMPARISONS: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
+    "equal": operator.eq,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+_MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
+_NEGATED = {
+    "less": "greater_equal",
+    "less_equal": "greater",
+    "greater": "less_equal",
+    "greater_equal": "less",
+    "not_equal": "equal",
+}
+_EXACT_INTEGERS = {pa.float32(): 1 << 24, pa.float64(): 1 << 53}
+_ADVICE = "Give values of the column's type, or cast the column"
+_SHOWN = 200
+
+
+@attrs.frozen(eq=False)
+class _Pushed:
+    """What holds for every row that a filter takes.
+
+    Attributes:
+        expression: None for nothing.
+        is_exact: Whether it holds for no other row.
+    """
+
+    expression: pc.Expression | None
+    is_exact: bool = False
+
+
+_NOTHING = _Pushed(None)
+
+
+@attrs.frozen(eq=False)
+class RowFilter:
+    """A filter that fits a table's columns; picklable.
+
+    Attributes:
+        expression: The filter.
+        pushed: What scans and partitions may be pruned by: true of every row that the filter takes, and decided by
+            minimum and maximum. None where nothing is known of such rows.
+        columns: The top-level columns that the filter reads; None where that is not known.
+        is_exact: Whether ``pushed`` is all that the filter says, so that the rows of a scan need no other look.
+        described: The filter and its columns in a few words, for messages.
+    """
+
+    expression: pc.Expression
+    pushed: pc.Expression | None
+    columns: frozenset[str] | None
+    is_exact: bool
+    described: str
+
+    @classmethod
+    def of(cls, expression: pc.Expression, schema: pa.Schema, base_path: str) -> Self:
+        """A filter of a table's rows.
+
+        Args:
+            expression: As the user gave it.
+            schema: The table's columns, meta columns too.
+            base_path: The table, for messages.
+
+        Raises:
+            HoodieSchemaException: It names an unknown column, compares a column with a value of another type, or gives
+                no boolean.
+        """
+        tree = parse_expression(expression)
+        columns = None if tree is None else frozenset(columns_of(tree))
+        described = f"the filter {_shown(expression)}"
+        unknown = sorted(columns - set(schema.names)) if columns is not None else []
+        if unknown:
+            raise HoodieSchemaException(
+                f"{described}: {base_path} has no column {', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}"
+                f"; it has {', '.join(schema.names)}"
+            )
+        if tree is not None:
+            _check_sets(tree, schema, f"{described} does not fit the table {base_path}")
+        # A row, as some functions look at their values only when there is one.
+        row = pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names)
+        try:
+            row.filter(expression)
+        except (pa.ArrowException, TypeError) as error:
+            raise HoodieSchemaException(
+                f"{described} does not fit the table {base_path}: {_culprit(tree, schema, row)}{_first_line(error)}. "
+                f"{_ADVICE}"
+            ) from error
+        types = [f"{name} is {schema.field(name).type}" for name in schema.names if name in (columns or ())]
+        if types:
+            described += f" ({', '.join(types)})"
+        pushed = _implied(tree, schema) if tree is not None else _NOTHING
+        return cls(expression, pushed.expression, columns, pushed.is_exact, described)
+
+    def read_columns(self, columns: list[str], schema: pa.Schema) -> list[str]:
+        """The columns to read for a result of some columns.
+
+        Args:
+            columns: Of the result.
+            schema: All columns.
+        """
+        needed = {*columns, *(schema.names if self.columns is None else self.columns)}
+        return [name for name in schema.names if name in needed]
+
+    def take(self, batch: pa.RecordBatch) -> pa.Table:
+        """The rows of a batch that the filter takes.
+
+        Args:
+            batch: With the columns of `read_columns`.
+
+        Raises:
+            HoodieSchemaException: The filter cannot be computed of the batch's values.
+        """
+        try:
+            return pa.Table.from_batches([batch]).filter(self.expression)
+        except pa.ArrowException as error:
+            raise HoodieSchemaException(
+                f"{self.described} cannot be computed of the rows: {_first_line(error)}. {_ADVICE}"
+            ) from error
+
+
+def _implied(node: Node, schema: pa.Schema) -> _Pushed:
+    """What holds for every row that an expression takes."""
+    if isinstance(node, Field):
+        return _of_boolean(node, schema, True)
+    if isinstance(node, Literal):
+        return _NOTHING
+    arguments = node.arguments
+    match node.function:
+        case "and_kleene":
+            return _both(*(_implied(argument, schema) for argument in arguments))
+        case "or_kleene":
+            return _either(*(_implied(argument, schema) for argument in arguments))
+        case "invert":
+            return _implied_by_negation(arguments[0], schema)
+        case "is_in":
+            return _is_in(node, schema)
+        case "is_valid":
+            return _is_valid(arguments[0], schema)
+        case function if function in _COMPARISONS:
+            return _comparison(function, arguments, schema)
+    return _NOTHING
+
+
+def _implied_by_negation(node: Node, schema: pa.Schema) -> _Pushed:
+    """What holds for every row of which an expression is false."""
+    if isinstance(node, Field):
+        return _of_boolean(node, schema, False)
+    if isinstance(node, Literal):
+        return _NOTHING
+    arguments = node.arguments
+    match node.function:
+        case "and_kleene":
+            return _either(*(_implied_by_negation(argument, schema) for argument in arguments))
+        case "or_kleene":
+            return _both(*(_implied_by_negation(argument, schema) for argument in arguments))
+        case "invert":
+            return _implied(arguments[0], schema)
+        case "is_null":
+            # NaN may count as null there; then there are fewer such rows.
+            return attrs.evolve(_is_valid(arguments[0], schema), is_exact=False)
+        case "not_equal":
+            return _comparison("equal", arguments, schema)
+        case function if function in _NEGATED and not any(_may_be_nan(argument, schema) for argument in arguments):
+            return _comparison(_NEGATED[function], arguments, schema)
+    return _NOTHING
+
+
+def _both(one: _Pushed, other: _Pushed) -> _Pushed:
+    if one.expression is None or other.expression is None:
+        return _Pushed(other.expression if one.expression is None else one.expression)
+    return _Pushed(one.expression & other.expression, one.is_exact and other.is_exact)
+
+
+def _either(one: _Pushed, other: _Pushed) -> _Pushed:
+    if one.expression is None or other.expression is None:
+        return _NOTHING
+    return _Pushed(one.expression | other.expression, one.is_exact and other.is_exact)
+
+
+def _of_boolean(field: Field, schema: pa.Schema, wanted: bool) -> _Pushed:
+    """Of a boolean column by itself."""
+    if len(field.path) == 1 and pa.types.is_boolean(schema.field(field.path[0]).type):
+        return _Pushed(pc.field(field.path[0]) == pa.scalar(wanted), is_exact=True)
+    return _NOTHING
+
+
+def _is_valid(node: Node, schema: pa.Schema) -> _Pushed:
+    if isinstance(node, Field) and len(node.path) == 1 and not pa.types.is_nested(schema.field(node.path[0]).type):
+        return _Pushed(pc.field(node.path[0]).is_valid(), is_exact=True)
+    return _NOTHING
+
+
+def _may_be_nan(node: Node, schema: pa.Schema) -> bool:
+    """Whether a side of a comparison may be NaN, as far as comparisons of a column with a value go."""
+    if isinstance(node, Field):
+        return len(node.path) > 1 or pa.types.is_floating(schema.field(node.path[0]).type)
+    return not isinstance(node, Literal) or pa.types.is_floating(node.value.type)
+
+
+def _comparison(function: str, arguments: tuple[Node, ...], schema: pa.Schema) -> _Pushed:
+    """Of a column with a value, on either side."""
+    left, right = arguments
+    if isinstance(left, Literal):
+        left, right, function = right, left, _MIRRORED.get(function, function)
+    if not isinstance(left, Field) or len(left.path) > 1 or not isinstance(right, Literal) or not right.value.is_valid:
+        return _NOTHING
+    name = left.path[0]
+    data_type = schema.field(name).type
+    value = right.value
+    if pa.types.is_floating(data_type):
+        return _float_range(name, data_type, function, value)
+    if pa.types.is_integer(data_type) and pa.types.is_floating(value.type):
+        return _integer_range(name, data_type, function, value.as_py())
+    bound = _as_type(value, data_type)
+    if bound is None:
+        return _NOTHING
+    return _Pushed(
+        _COMPARISONS[function](pc.field(name), bound), value.type == data_type or _are_integers(value, bound)
+    )
+
+
+def _are_integers(value: pa.Scalar, bound: pa.Scalar) -> bool:
+    return bool(pa.types.is_integer(value.type) and pa.types.is_integer(bound.type))
+
+
+def _as_type(value: pa.Scalar, data_type: pa.DataType) -> pa.Scalar | None:
+    """A value as one of a column's type where statistics order the type as comparisons do; else None."""
+    source = value.type
+    if source == data_type:
+        is_ordered = (
+            pa.types.is_integer(source)
+            or pa.types.is_string(source)
+            or pa.types.is_binary(source)
+            or pa.types.is_boolean(source)
+            or pa.types.is_date(source)
+            or pa.types.is_timestamp(source)
+            or pa.types.is_decimal(source)
+        )
+        return value if is_ordered else None
+    is_of_kind = (
+        (pa.types.is_integer(source) and pa.types.is_integer(data_type))
+        or (pa.types.is_decimal(source) and pa.types.is_decimal(data_type))
+        or (pa.types.is_timestamp(source) and pa.types.is_timestamp(data_type) and source.tz == data_type.tz)
+    )
+    try:
+        return value.cast(data_type) if is_of_kind else None
+    except pa.ArrowException:
+        # The type does not hold it; how that compares is Arrow's matter.
+        return None
+
+
+def _float_range(name: str, data_type: pa.DataType, function: str, value: pa.Scalar) -> _Pushed:
+    """Bounds of a float column. They are a step wider where its type does not hold the value: Arrow compares float32
+    with doubles as doubles, and searches sets as float32.
+    """
+    number = _number(value, data_type)
+    if number is None or data_type not in _EXACT_INTEGERS:
+        return _NOTHING
+    low = high = number
+    is_exact = True
+    if pa.types.is_float32(data_type):
+        with np.errstate(over="ignore"):
+            near = np.float32(number)
+        is_exact = float(near) == number
+        if not is_exact:
+            low, high = (float(np.nextafter(near, np.float32(end))) for end in (-math.inf, math.inf))
+    field = pc.field(name)
+    bounds = [pa.scalar(bound, data_type) for bound in (low, high)]
+    match function:
+        case "equal":
+            return _Pushed((field >= bounds[0]) & (field <= bounds[1]), is_exact)
+        case "less" | "less_equal":
+            expression = field <= bounds[1] if not is_exact else _COMPARISONS[function](field, bounds[1])
+            return _Pushed(expression, is_exact)
+        case _:
+            expression = field >= bounds[0] if not is_exact else _COMPARISONS[function](field, bounds[0])
+            return _Pushed(expression, is_exact)
+
+
+def _number(value: pa.Scalar, data_type: pa.DataType) -> float | None:
+    """A value that is compared with floats; None for NaN, integers that are no floats, and what is no number."""
+    if pa.types.is_floating(value.type):
+        number = float(value.as_py())
+        return None if math.isnan(number) else number
+    most = _EXACT_INTEGERS.get(data_type, 0)
+    return float(value.as_py()) if pa.types.is_integer(value.type) and abs(value.as_py()) <= most else None
+
+
+def _integer_range(name: str, data_type: pa.DataType, function: str, number: float) -> _Pushed:
+    """Bounds of an integer column that is compared with a float, which Arrow does as float32 where it can."""
+    if math.isnan(number) or abs(number) >= _EXACT_INTEGERS[pa.float32()]:
+        return _NOTHING
+    low, high = (_as_type(pa.scalar(bound), data_type) for bound in (math.floor(number), math.ceil(number)))
+    if low is None or high is None:
+        return _NOTHING
+    field = pc.field(name)
+    match function:
+        case "equal":
+            return _Pushed((field >= low) & (field <= high))
+        case "less" | "less_equal":
+            return _Pushed(field <= high)
+        case _:
+            return _Pushed(field >= low)
+
+
+def _is_in(node: Call, schema: pa.Schema) -> _Pushed:
+    (field,) = node.arguments
+    if not isinstance(field, Field) or len(field.path) > 1 or node.options is None:
+        return _NOTHING
+    name = field.path[0]
+    data_type = schema.field(name).type
+    values = node.options["value_set"].values
+    if not len(values) or values.null_count:
+        return _NOTHING
+    if pa.types.is_floating(data_type):
+        bounds = [_float_range(name, data_type, "equal", value) for value in _ends(values)]
+        if any(bound.expression is None for bound in bounds):
+            return _NOTHING
+        low, high = _ends(values)
+        return _Pushed(
+            _both(
+                _float_range(name, data_type, "greater_equal", low),
+                _float_range(name, data_type, "less_equal", high),
+            ).expression
+        )
+    if _as_type(values[0], data_type) is None:
+        return _NOTHING
+    try:
+        return _Pushed(pc.field(name).isin(values.cast(data_type)), is_exact=values.type == data_type)
+    except pa.ArrowException:
+        return _NOTHING
+
+
+def _ends(values: pa.Array) -> list[pa.Scalar]:
+    """The least and the greatest value; NaN where there is one."""
+    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+        return [pa.scalar(math.nan)] * 2
+    ends = pc.min_max(values)
+    return [ends["min"], ends["max"]]
+
+
+def _check_sets(node: Node, schema: pa.Schema, problem: str) -> None:
+    """Refuse sets of values that a column's type does not hold, where Arrow's answer depends on the rows.
+
+    Raises:
+        HoodieSchemaException: Numbers are looked for among strings or the reverse, or floats of an integer that they
+            do not hold.
+    """
+    if not isinstance(node, Call):
+        return
+    for argument in node.arguments:
+        _check_sets(argument, schema, problem)
+    if node.function != "is_in" or node.options is None or not isinstance(node.arguments[0], Field):
+        return
+    path = node.arguments[0].path
+    data_type = schema.field(path[0]).type
+    values = node.options["value_set"].values
+    if len(path) > 1 or not len(values) or data_type == values.type:
+        return
+    misfits = pa.array([], values.type)
+    if (_is_number(data_type) and pa.types.is_string(values.type)) or (
+        pa.types.is_string(data_type) and _is_number(values.type)
+    ):
+        misfits = values
+    elif pa.types.is_floating(data_type) and pa.types.is_integer(values.type):
+        most = _EXACT_INTEGERS.get(data_type, 0)
+        misfits = values.filter(pa.array([value is not None and abs(value) > most for value in values.to_pylist()]))
+    if len(misfits):
+        raise HoodieSchemaException(
+            f"{problem}: {_compared(path[0], data_type, values.type, misfits)}, which the column's type does not hold. "
+            f"{_ADVICE}"
+        )
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type))
+
+
+def _culprit(tree: Node | None, schema: pa.Schema, row: pa.Table) -> str:
+    """Which column is compared with which value, where that is what does not fit."""
+    if not isinstance(tree, Call):
+        return ""
+    for argument in tree.arguments:
+        if found := _culprit(argument, schema, row):
+            return found
+    field = next((argument for argument in tree.arguments if isinstance(argument, Field)), None)
+    if field is None or len(field.path) > 1:
+        return ""
+    column = pc.field(field.path[0])
+    value = next((argument.value for argument in tree.arguments if isinstance(argument, Literal)), None)
+    if tree.function == "is_in" and tree.options is not None:
+        values = tree.options["value_set"].values
+        expression = column.isin(values)
+    elif value is not None and (tree.function in _COMPARISONS or tree.function == "not_equal"):
+        values = pa.array([value.as_py()], value.type)
+        expression = column == value
+    else:
+        return ""
+    try:
+        row.filter(expression)
+    except (pa.ArrowException, TypeError):
+        return f"{_compared(field.path[0], schema.field(field.path[0]).type, values.type, values)}: "
+    return ""
+
+
+def _compared(name: str, data_type: pa.DataType, value_type: pa.DataType, values: pa.Array) -> str:
+    shown = ", ".join(map(repr, values[:3].to_pylist())) or "nothing"
+    return f"column {name} is {data_type}, and it is compared with {shown} ({value_type})"
+
+
+def _shown(expression: pc.Expression) -> str:
+    text = " ".join(str(expression).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".")

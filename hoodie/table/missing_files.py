@@ -1,0 +1,173 @@
+"""Base files that commits name, and that are not there.
+
+Readers list folders. A file that somebody deleted by hand is then simply not listed: its rows would be missing, or an
+older version of the file would be read, and nobody would know. What a read looks at costs it nothing: commits whose
+metadata it has read for the schema, which is the newest one. Only where a partition's folder has no base file left,
+and no known replace explains that, all commits of the active timeline are read.
+
+Hudi has no such check.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import attrs
+
+from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.storage.storage_path import join
+
+__all__ = ["check_base_files", "known_partitions"]
+
+logger = logging.getLogger(__name__)
+
+_REPLACE_PARTITIONS = frozenset(
+    {
+        WriteOperationType.DELETE_PARTITION,
+        WriteOperationType.INSERT_OVERWRITE,
+        WriteOperationType.INSERT_OVERWRITE_TABLE,
+    }
+)
+_DELETING_ACTIONS = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
+
+
+@attrs.frozen
+class _NamedFile:
+    """A base file that a completed commit names."""
+
+    path: str
+    partition_path: str
+    name: str
+    instant_time: str
+    commit: HoodieInstant
+
+
+def known_partitions(meta_client: HoodieTableMetaClient, view: HoodieTableFileSystemView) -> list[str]:
+    """The partitions of a table, sorted, those of which the folder is gone too, as far as the newest commit names them.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    commits = meta_client.commits_at_hand.values()
+    return sorted({*view.list_partitions(), *(path for commit in commits for path in commit.partition_to_write_stats)})
+
+
+def check_base_files(
+    meta_client: HoodieTableMetaClient, view: HoodieTableFileSystemView, partitions: Sequence[str]
+) -> None:
+    """Refuse to read partitions that lack a newest base file of a file group.
+
+    Args:
+        meta_client: The table, whose schema was loaded.
+        view: Of the same timeline; it has listed the partitions that are there.
+        partitions: Those that are read, of `known_partitions`.
+
+    Raises:
+        HoodieIOException: A commit names a base file that is not there, and no later write, replace, clean, rollback or
+            restore took its place or took it away. A read that is planned beside one of these is planned again.
+        HoodieCorruptedDataException: The metadata of a commit is damaged.
+    """
+    newest: dict[HoodieFileGroupId, str] = {}
+    empty = set()
+    for partition in set(view.list_partitions()).intersection(partitions):
+        files = view.latest_base_files(partition)
+        newest |= {HoodieFileGroupId(partition, file.file_id): file.instant_time for file in files}
+        if not files:
+            empty.add(partition)
+    replaced = view.replaced_file_groups()
+    empty -= {group.partition_path for group in replaced}
+    known = dict(meta_client.commits_at_hand)
+    timeline = meta_client.active_timeline
+    if empty:
+        for instant in timeline.commits_timeline().filter_completed_instants():
+            if instant not in known:
+                known[instant] = timeline.read_commit_metadata(instant)
+    wanted = set(partitions)
+    given_up = _given_up_partitions(known)
+    missing = [
+        file
+        for instant, metadata in known.items()
+        for file in _missing_files(instant, metadata, wanted, newest, replaced.keys())
+    ]
+    lost = [
+        file
+        for file in missing
+        if file.commit.requested_time > given_up.get(file.partition_path, "") and not _is_explained(file, timeline)
+    ]
+    if lost:
+        file = max(lost, key=lambda found: found.instant_time)
+        raise HoodieIOException(
+            f"reading {meta_client.base_path}: {len(lost)} base files that commits name are not there, and rows would "
+            f"be missing, such as {join(meta_client.base_path, file.path)} of {file.commit.action} "
+            f"{file.commit.requested_time}. No write, clean, rollback or restore of the timeline took them away. "
+            "Restore them from a copy, or the table to a savepoint before that commit; where the rows are lost for "
+            "good, insert_overwrite or delete_partitions of the partition says so. Filters that leave it out read the "
+            "others"
+        )
+
+
+def _missing_files(
+    instant: HoodieInstant,
+    metadata: HoodieCommitMetadata,
+    partitions: set[str],
+    newest: Mapping[HoodieFileGroupId, str],
+    replaced: Collection[HoodieFileGroupId],
+) -> Iterator[_NamedFile]:
+    for stat in metadata.write_stats:
+        group = HoodieFileGroupId(stat.partition_path, stat.file_id)
+        name = (stat.path or "").rpartition("/")[2]
+        parsed = parse_base_file_name(name)
+        if parsed is None or stat.path is None or stat.partition_path not in partitions or group in replaced:
+            continue
+        found = newest.get(group)
+        # Without an older version a file without rows holds nothing that could be missing.
+        if (found is None and stat.num_writes > 0) or (found is not None and found < parsed.instant_time):
+            yield _NamedFile(stat.path, stat.partition_path, name, parsed.instant_time, instant)
+
+
+def _given_up_partitions(commits: Mapping[HoodieInstant, HoodieCommitMetadata]) -> dict[str, str]:
+    """Partitions of which commits replaced all rows, with the newest such commit: what was in them before is gone.
+
+    They name file groups that they saw, so they do not name those whose files were gone already.
+    """
+    given_up: dict[str, str] = {}
+    for instant, metadata in commits.items():
+        if isinstance(metadata, HoodieReplaceCommitMetadata) and metadata.operation_type in _REPLACE_PARTITIONS:
+            for partition in {*metadata.partition_to_replace_file_ids, *metadata.partition_to_write_stats}:
+                given_up[partition] = max(instant.requested_time, given_up.get(partition, ""))
+    return given_up
+
+
+def _is_explained(file: _NamedFile, timeline: HoodieActiveTimeline) -> bool:
+    """Whether what took a file away may be on the timeline, or was on it.
+
+    This is asked of missing files only, so it may read much.
+    """
+    archived = timeline.newest_archived_time()
+    if archived is not None and archived > file.commit.requested_time:
+        # What was archived later may have replaced the file.
+        return True
+    for instant in timeline.filter_actions(*_DELETING_ACTIONS):
+        if not instant.is_completed:
+            if instant.action is not Action.CLEAN:
+                return True
+            continue
+        if instant.requested_time < file.commit.requested_time:
+            continue
+        try:
+            # Names of files stand in the metadata as they are.
+            if file.name.encode() in timeline.read_details(instant):
+                return True
+        except HoodieException as error:
+            logger.info("what %s deleted is not known: %s", instant, error)
+            return True
+    return False

@@ -1,0 +1,145 @@
+"""Filters of whole tables: reads, deletes and partitions."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import hoodie
+from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
+from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieSchemaException
+from tests.filter_cases import SCHEMA, filters
+
+NAN = math.nan
+ZEROS = [0.0, -0.0, 0.0]
+WITH_NAN = [1.0, NAN, 1.0]
+
+
+def write(path: str, values: list[float], partition_fields: str | None = None) -> None:
+    table = pa.table({"k": [f"k{number}" for number in range(len(values))], "v": values, "p": ["x"] * len(values)})
+    options = {} if partition_fields is None else {"partition_fields": partition_fields}
+    hoodie.write_table(table, path, record_key_fields="k", **options)
+
+
+def keys(path: str, wanted: Any) -> list[str]:
+    return sorted(hoodie.read_table(path, columns=["k"], filters=wanted)["k"].to_pylist())
+
+
+CASES = [
+    (ZEROS, [("v", "in", [0.0, 7.0])], ["k0", "k2"]),
+    (ZEROS, [("v", "==", 0.0)], ["k0", "k1", "k2"]),
+    (WITH_NAN, [("v", "!=", 1.0)], ["k1"]),
+    (WITH_NAN, [("v", "not in", [1.0, 2.0])], ["k1"]),
+    (WITH_NAN, ~(pc.field("v") < 5), ["k1"]),
+    (WITH_NAN, pc.field("v").is_null(nan_is_null=True), ["k1"]),
+]
+
+
+@pytest.mark.parametrize("partition_fields", [None, "p", "v"])
+@pytest.mark.parametrize(("values", "wanted", "found"), CASES, ids=lambda case: " ".join(str(case).split()))
+def test_zeros_and_nan_are_found_and_deleted(
+    tmp_path: Path, partition_fields: str | None, values: list[float], wanted: Any, found: list[str]
+) -> None:
+    path = str(tmp_path / "t")
+    write(path, values, partition_fields)
+    everything = keys(path, None)
+    assert keys(path, wanted) == found
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client:
+        client.delete(where=wanted)
+    assert keys(path, None) == sorted(set(everything) - set(found))
+
+
+DAYS = [datetime.date(1969, 12, 31), datetime.date(2024, 2, 29), None]
+PARTITIONED = pa.table(
+    {
+        **{name: [None] * 12 for name in SCHEMA.names},
+        "id": list(range(12)),
+        "s": ["a", "b", "é", None] * 3,
+        "i": [0, 5, None, -7] * 3,
+        "d": [day for day in DAYS for _ in range(4)],
+        "b": [True, False, None] * 4,
+        "f": [0.0, -0.0, NAN, 1.0, 1.0, NAN, NAN, None, 0.1, 0.1, math.inf, 5.0],
+        "g": [0.0, -0.0, 1.0, 1.0, 1.0, NAN, NAN, None, 5.0, 5.0, -math.inf, 5.0],
+    },
+    schema=SCHEMA,
+)
+
+
+@pytest.fixture(scope="module", params=["s", "i", "d", "b", "f"])
+def partitioned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("filters") / "t")
+    hoodie.write_table(PARTITIONED, path, record_key_fields="id", partition_fields=request.param)
+    return path
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(wanted=filters())
+def test_a_filter_gives_the_rows_of_partitions_that_it_gives_in_memory(partitioned: str, wanted: Any) -> None:
+    expression = wanted if isinstance(wanted, pc.Expression) else pq.filters_to_expression(wanted)
+    try:
+        expected = sorted(hoodie.read_table(partitioned).filter(expression)["id"].to_pylist())
+    except (pa.ArrowException, TypeError):
+        return
+    try:
+        found = sorted(hoodie.read_table(partitioned, columns=["id"], filters=wanted)["id"].to_pylist())
+    except HoodieSchemaException as error:
+        assert "does not hold" in str(error)
+        return
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named"),
+    [
+        ([("v", "in", [2147483647])], r"column v is float.*2147483647"),
+        ([("i", "in", ["1"])], r"column i is int32.*'1' \(string\)"),
+        ([("k", "in", [1])], r"column k is string.*1 \(int64\)"),
+        ([("i", "==", "1")], r"column i is int32.*'1' \(string\)"),
+        ([("d", ">", "2024-01-01")], r"column d is date32.*'2024-01-01'"),
+        (pc.field("i"), r"must evaluate to bool"),
+        (pc.field("i") / 0 == 1, r"i is int32.*divide by zero"),
+        ([("l", ">", 5.5)], r"l is int64.*9007199254740993"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("partition_fields", [None, "i", "d"])
+def test_a_filter_that_does_not_fit_is_a_user_error_that_names_column_type_and_value(
+    tmp_path: Path, wanted: Any, named: str, partition_fields: str | None
+) -> None:
+    path = str(tmp_path / "t")
+    columns = {
+        "k": ["a"], "v": pa.array([0.5], pa.float32()), "i": pa.array([1], pa.int32()), "l": [2**53 + 1],
+        "d": [datetime.date(2024, 1, 1)],
+    }  # fmt: skip
+    options = {} if partition_fields is None else {"partition_fields": partition_fields}
+    hoodie.write_table(pa.table(columns), path, record_key_fields="k", **options)
+    with pytest.raises(HoodieException, match=named) as caught:
+        hoodie.read_table(path, filters=wanted)
+    assert not isinstance(caught.value, HoodieCorruptedDataException)
+    assert "roll" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with (
+        HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client,
+        pytest.raises(HoodieException, match=named),
+    ):
+        client.delete(where=wanted)
+    assert hoodie.read_table(path).num_rows == 1
+
+
+def test_a_damaged_file_says_so_beside_a_filter(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(str(path), [float(number) for number in range(1000)])
+    (file,) = path.glob("*.parquet")
+    content = bytearray(file.read_bytes())
+    content[4:2000] = b"\xff" * 1996
+    file.write_bytes(content)
+    with pytest.raises(HoodieCorruptedDataException, match=file.name):
+        hoodie.read_table(str(path), filters=[("v", "!=", 1.0)])
