@@ -13,6 +13,7 @@ import attrs
 
 from hoodie.common.config.property import (
     all_keys,
+    check_properties,
     display_value,
     is_sensitive,
     properties_of,
@@ -21,6 +22,7 @@ from hoodie.common.config.property import (
 )
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.config.callback_config import HoodieWriteCommitCallbackConfig
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
@@ -36,9 +38,9 @@ from hoodie.config.table_options import HasProperties, HoodieTableOptions
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_options import HoodieWriteOptions, InsertDupPolicy
 from hoodie.exception import HoodieConfigException
-from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.storage_options import StorageOptions, check_options
 
-__all__ = ["GROUPS", "HoodieWriteConfig"]
+__all__ = ["GROUPS", "HoodieWriteConfig", "check_config"]
 
 logger = logging.getLogger(__name__)
 
@@ -167,6 +169,8 @@ class HoodieWriteConfig:
             HoodieConfigException: Properties that Hudi does not have, that hoodie does not support, whose values do not
                 parse, or that contradict each other: all of them in one message.
         """
+        check_properties(properties)
+        check_options(storage_options)
         problems: list[str] = []
         path = os.fspath(base_path) if isinstance(base_path, str | os.PathLike) else ""
         if not isinstance(path, str) or not path.strip():
@@ -220,6 +224,23 @@ class HoodieWriteConfig:
             raise HoodieConfigException(
                 f"The properties of this writer contradict those of the table at {self.base_path!r}:{lines}"
             )
+
+
+def check_config(config: object, client: str) -> None:
+    """Refuse what is no configuration.
+
+    Args:
+        config: What a program gave to a client.
+        client: The client's class, for the message.
+
+    Raises:
+        HoodieConfigException: It is something else.
+    """
+    if not isinstance(config, HoodieWriteConfig):
+        raise HoodieConfigException(
+            f"the config of {client} is {shown_value(config)}: give a HoodieWriteConfig, as "
+            "HoodieWriteConfig.from_properties(base_path, {...}) makes it"
+        )
 
 
 def _with_inferred_policy(clean: HoodieCleanConfig, given: Mapping[str, str]) -> HoodieCleanConfig:

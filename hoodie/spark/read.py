@@ -12,9 +12,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.config.property import check_properties
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.data.spark_compatibility import check_running
 from hoodie.data.spark_scan import scan_files
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.storage.storage_options import StorageOptions
@@ -60,10 +62,13 @@ def read(
         HoodieNotSupportedException: The table or an option needs what hoodie does not have.
         HoodieConfigException: An option is unknown, or its value is; all such options are named.
         HoodieIOException: Spark has no connector for the storage.
+        HoodieException: The session was stopped.
 
         >>> import hoodie.spark
         >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
     """
+    check_running(spark)
+    check_properties(options, "options")
     _check_options(options or {})
     meta_client, schema, files = plan_read(
         lambda: HoodieTableMetaClient.load(base_path, storage_options), _files_to_read
@@ -92,7 +97,7 @@ def _check_options(options: Mapping[str, str]) -> None:
     problems = []
     for key, value in options.items():
         if key != QUERY_TYPE:
-            near = difflib.get_close_matches(key, [QUERY_TYPE, *NOT_YET], n=1)
+            near = difflib.get_close_matches(str(key), [QUERY_TYPE, *NOT_YET], n=1)
             problems.append(f"unknown read option {key}" + (f", did you mean {near[0]}?" if near else ""))
         elif value not in QUERY_TYPES:
             problems.append(f"{key}={value}: hoodie has {', '.join(QUERY_TYPES)}")

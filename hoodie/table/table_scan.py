@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.exception import (
     HoodieConfigException,
@@ -86,7 +87,7 @@ def read_table(
 
     Raises:
         TableNotFoundException: There is no table at that path.
-        HoodieConfigException: ``query_type`` is unknown, or the filters are of another form.
+        HoodieConfigException: ``query_type`` is unknown, or the columns or the filters are of another form.
         HoodieSchemaException: A column is not in the table.
         HoodieNotSupportedException: The table has a feature that hoodie does not read, or older rows were asked for.
 
@@ -122,8 +123,7 @@ def scan_table(
     Arguments and errors are those of `read_table`. The set of files is fixed when the call returns.
     """
     _check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
-    if isinstance(columns, str):
-        columns = [columns]
+    columns = _checked_columns(columns)
     return plan_read(
         lambda: HoodieTableMetaClient.load(base_path, storage_options),
         lambda meta_client: _scan(meta_client, columns, filters),
@@ -338,6 +338,17 @@ def prune_partitions(
         raise HoodieSchemaException(
             f"the filter {expression} does not fit the table {meta_client.base_path}: {error}"
         ) from error
+
+
+def _checked_columns(columns: str | Sequence[str] | None) -> Sequence[str] | None:
+    if columns is None or isinstance(columns, str):
+        return columns if columns is None else [columns]
+    if isinstance(columns, bytes) or not isinstance(columns, Iterable):
+        raise HoodieConfigException(f"columns is {shown_value(columns)}: give a column's name, or a list of names")
+    names = list(columns)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise HoodieConfigException(f"columns has a name that is {shown_value(wrong[0])}: give names of columns")
+    return names
 
 
 def _check_query(query_type: str, instants: Mapping[str, str | None]) -> None:
