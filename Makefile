@@ -23,12 +23,17 @@ help:
 	@echo "make setup          only make .venv; make clean removes all environments"
 
 .venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt
+	@echo "Set-up of .venv, once: 3 to 7 minutes and 1.8 GB, most of it PySpark and the libraries of the tests."
+	@echo "Set-up 1 of 3: a virtual environment in .venv"
 	$$(.ci/find_python) -m venv .venv
+	@echo "Set-up 2 of 3: pip, setuptools and wheel"
 	$(PY) $(PIP) --upgrade pip setuptools wheel
+	@echo "Set-up 3 of 3: hoodie with PySpark, and the tools of its tests (minutes, without a word of pip)"
 	$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,connect,examples,dev]'
 	touch $@
 
 .venv35/.stamp: setup.cfg pyproject.toml .ci/constraints-spark35.txt
+	@echo "Set-up of .venv35, once: an environment with PySpark 3.5, minutes"
 	$$(.ci/find_python 3.11) -m venv .venv35
 	$(PY35) $(PIP) --upgrade pip setuptools wheel
 	$(PY35) $(PIP) -c .ci/constraints-spark35.txt -e '.[spark,test]'
@@ -40,7 +45,9 @@ quickstart: .venv/.stamp
 	$(JAVA) $(PY) -m hoodie.examples.flights
 
 test: .venv/.stamp
+	@echo "Tests 1 of 2: those without a JVM, on all cores"
 	$(JAVA) $(PY) -m pytest -q $(PARALLEL) -m "not soak" --durations=10 tests/unit tests/contract
+	@echo "Tests 2 of 2: those with Spark, one after the other"
 	$(JAVA) $(PY) -m pytest -q -m "not soak" --durations=10 tests/integration
 
 check: .venv/.stamp
