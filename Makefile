@@ -13,7 +13,7 @@ PIP := -m pip install -q --disable-pip-version-check
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
-	@echo "make test           set up, run all tests (Spark 4.1)"
+	@echo "make test           set up, run all tests (Spark 4.3)"
 	@echo "make check          format, lint, types, layers, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"

@@ -85,7 +85,7 @@ FRAMES = {
         lambda: pd.DataFrame({"id": ["a"], "ts": pd.Series([1.0]).astype("Sparse[float]")}),
         r"column 'ts' of the DataFrame \(dtype Sparse.*\) cannot be stored: Sparse pandas data",
     ),
-    "series": (lambda: pd.Series([1]), "of type pandas.*Series, a column without a name; give a pyarrow Table"),
+    "series": (lambda: pd.Series([1]), "of type pandas.*Series, .*; give a pyarrow Table"),
     "chunks": (lambda: pa.chunked_array([[1]]), "ChunkedArray, whose Arrow stream has no columns"),
     "numpy": (lambda: np.array([1]), "records, of type numpy.ndarray, are not taken"),
     "dict": (lambda: {"id": ["a"]}, "records, of type dict, are not taken"),
