@@ -15,7 +15,7 @@ PIP := -m pip install -q --disable-pip-version-check
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
-	@echo "make test           set up, run the tests (Spark 4.1) without the slow ones"
+	@echo "make test           set up, run the tests (Spark 4.3) without the slow ones"
 	@echo "make test-slow      the slow ones; continuous integration runs both"
 	@echo "make check          format, lint, types, layers, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
@@ -26,12 +26,17 @@ help:
 	@echo "make setup          only make .venv; make clean removes all environments"
 
 .venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt
+	@echo "Set-up of .venv, once: 3 to 7 minutes and 1.8 GB, most of it PySpark and the libraries of the tests."
+	@echo "Set-up 1 of 3: a virtual environment in .venv"
 	$$(.ci/find_python) -m venv .venv
+	@echo "Set-up 2 of 3: pip, setuptools and wheel"
 	$(PY) $(PIP) --upgrade pip setuptools wheel
+	@echo "Set-up 3 of 3: hoodie with PySpark, and the tools of its tests (minutes, without a word of pip)"
 	$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,connect,examples,dev]'
 	touch $@
 
 .venv35/.stamp: setup.cfg pyproject.toml .ci/constraints-spark35.txt
+	@echo "Set-up of .venv35, once: an environment with PySpark 3.5, minutes"
 	$$(.ci/find_python 3.11) -m venv .venv35
 	$(PY35) $(PIP) --upgrade pip setuptools wheel
 	$(PY35) $(PIP) -c .ci/constraints-spark35.txt -e '.[spark,test]'

@@ -1,7 +1,7 @@
 """hoodie: Apache Hudi tables written from Python, with PySpark or in-process, without a Hudi jar."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
 from hoodie.client.local_write_client import HoodieLocalWriteClient
@@ -52,7 +52,7 @@ from hoodie.metrics.progress import ProgressEvent
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.table_scan import read_table, scan_table
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from hoodie.client.common.spark_engine_context import HoodieSparkEngineContext
     from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
 
@@ -122,8 +122,13 @@ _NEEDS_PYSPARK = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     """Import what needs pyspark when it is asked for: the local client works where pyspark is absent."""
     if name in _NEEDS_PYSPARK:
-        return getattr(import_module(_NEEDS_PYSPARK[name]), name)
+        return getattr(_importlib.import_module(_NEEDS_PYSPARK[name]), name)
     raise AttributeError(f"module 'hoodie' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, without the packages that they come from."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
+from hoodie.client.call_arguments import check_text, check_time
 from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
@@ -23,8 +24,9 @@ from hoodie.common.config.property import display_value
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, State
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.index_config import IndexType
-from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_config import HoodieWriteConfig, check_config
 from hoodie.config.write_options import FailedWritesPolicy, ProgressMode
 from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.index.index_factory import create_index
@@ -49,6 +51,9 @@ class BaseHoodieTableServiceClient:
         config: The writer's configuration.
         on_progress: As of `BaseHoodieWriteClient`.
 
+    Raises:
+        HoodieConfigException: An argument is of the wrong kind.
+
     Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient. Differs: the write client is one, it does not hold one.
     """
 
@@ -57,6 +62,12 @@ class BaseHoodieTableServiceClient:
     def __init__(
         self, context: HoodieEngineContext, config: HoodieWriteConfig, on_progress: ProgressCallback | None = None
     ) -> None:
+        check_config(config, type(self).__name__)
+        if not isinstance(context, HoodieEngineContext):
+            raise HoodieConfigException(
+                f"the context of {type(self).__name__} is {shown_value(context)}: give an engine context, or leave it "
+                "out"
+            )
         self._context = context
         self._config = config
         self._publisher = MetricsPublisher(
@@ -65,7 +76,7 @@ class BaseHoodieTableServiceClient:
         listeners = _listeners(context, config, on_progress)
         if self._publisher.is_on:
             listeners.append(self._publisher)
-        self._metrics = HoodieMetrics(context.job, listeners)
+        self._metrics = HoodieMetrics(context.job, listeners, context.check_running)
         self._measured_instant: str | None = None
         index_type = str(config.index.index_type)
         if config.index.index_class is None and index_type not in self.supported_indexes:
@@ -235,7 +246,7 @@ class BaseHoodieTableServiceClient:
             HoodieRollbackException: It is completed and cannot be undone: there are later ones, a savepoint holds it,
                 or the files before it were cleaned.
         """
-        _check_time(instant_time)
+        check_time(instant_time)
         with self._call("rollback") as call, self._alone():
             self._services.wait()
             done = self._rollback_service(load_table(self._config)).rollback(instant_time)
@@ -282,12 +293,14 @@ class BaseHoodieTableServiceClient:
             comment: Why.
 
         Raises:
-            HoodieConfigException: The instant time is no text.
+            HoodieConfigException: The instant time, the user or the comment is no text.
             HoodieSavepointException: There is no such commit, it is savepointed already, its files were cleaned or are
                 being cleaned, or it is being archived.
         """
         if instant_time is not None:
-            _check_time(instant_time)
+            check_time(instant_time)
+        check_text("user", user)
+        check_text("comment", comment)
         with self._call("savepoint") as call, self._alone():
             self._services.wait()
             made = self._savepoints().savepoint(instant_time, user, comment)
@@ -304,7 +317,7 @@ class BaseHoodieTableServiceClient:
             HoodieConfigException: The instant time is no text.
             HoodieSavepointException: Its commit must be archived with it, and files that it replaced are there still.
         """
-        _check_time(instant_time)
+        check_time(instant_time)
         with self._call("delete_savepoint"), self._alone():
             self._services.wait()
             return self._savepoints().delete_savepoint(instant_time)
@@ -336,7 +349,7 @@ class BaseHoodieTableServiceClient:
         return self._restore(instant_time, needs_savepoint=False)
 
     def _restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
-        _check_time(instant_time)
+        check_time(instant_time)
         with self._call("restore") as call, self._alone():
             self._services.wait()
             undone = self._savepoints().restore(instant_time, needs_savepoint)
@@ -413,14 +426,6 @@ class BaseHoodieTableServiceClient:
         if instant_time is None or instant_time != self._measured_instant:
             self._metrics.restart()
             self._measured_instant = instant_time
-
-
-def _check_time(instant_time: str) -> None:
-    if not isinstance(instant_time, str):
-        raise HoodieConfigException(
-            f"the instant time {instant_time!r} is of type {type(instant_time).__name__}: give it as text, such as "
-            "'20260131123000000'"
-        )
 
 
 def _listeners(

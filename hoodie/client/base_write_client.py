@@ -18,6 +18,7 @@ from hoodie import exception
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
+from hoodie.client.call_arguments import check_extra_metadata, check_result, check_time
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
 from hoodie.client.named_classes import check_named_classes
@@ -27,15 +28,12 @@ from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidat
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.model.commit_metadata import (
-    RESERVED_METADATA_KEYS,
-    HoodieCommitMetadata,
-    HoodieReplaceCommitMetadata,
-)
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import (
@@ -199,7 +197,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Raises:
             HoodieCommitException: The time is not later than every instant of the table, active or archived.
+            HoodieConfigException: The time is no text.
         """
+        check_time(instant_time)
         action = self._action_of(operation)
         with self._call("start_commit"):
             self._measure(None)
@@ -381,9 +381,12 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             instant_time: As of `upsert`.
 
         Raises:
+            HoodieSchemaException: The rows are no table.
             HoodieKeyException: The rows do not say where they stand.
             HoodieDeleteException: They do not stand there: the table was changed since they were read.
         """
+        if not isinstance(rows, StoredRows | pa.Table):
+            raise exception.HoodieSchemaException(f"rows to delete are {shown_value(rows)}: give a pyarrow Table")
         stored = rows if isinstance(rows, StoredRows) else StoredRows(rows)
         return self._write(WriteOperationType.DELETE_PREPPED, stored, instant_time, unchanged=stored.unchanged)
 
@@ -422,7 +425,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             instant_time: Of ``start_commit("delete_partition")``; None starts one.
 
         Raises:
-            HoodieConfigException: One is no partition path.
+            HoodieConfigException: One is no partition path, or they are no list of them.
             HoodieNotSupportedException: A pending clustering is going to rewrite files that would be taken away.
         """
         return self._write(WriteOperationType.DELETE_PARTITION, partitions, instant_time)
@@ -466,6 +469,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _write(
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
     ) -> HoodieWriteResult:
+        if instant_time is not None:
+            check_time(instant_time)
         with self._call(operation.value.lower()) as call:
             result = self._write_until_committed(operation, records, instant_time, **options)
             call.summary = result.summary
@@ -619,17 +624,14 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Raises:
             HoodieCommitException: The instant was rolled back, completed, or never started, or the table changed so
-                that it must not be completed.
+                that it must not be completed; or the result is none, or is of another instant.
             HoodieWriteConflictException: Another writer committed meanwhile.
             HoodieValidationException: A validator does not agree; the instant stays as it is, to be rolled back.
             HoodieUpsertException: (or its sister) records failed and ``allow_errors`` is not set.
             HoodieConfigException: Extra metadata that is no text, or named ``schema`` or ``latest_schema``.
         """
-        if result.instant_time != instant_time:
-            raise HoodieCommitException(
-                f"the result is of instant {result.instant_time}, not of {instant_time}: commit it as that"
-            )
-        _check_extra_metadata(extra_metadata or {})
+        check_result(instant_time, result)
+        check_extra_metadata(extra_metadata)
         if not allow_errors:
             self._refuse_errors(result, way_out="; commit(..., allow_errors=True) commits the others")
         with self._call("commit") as call, self._alone(instant_time):
@@ -685,15 +687,6 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 def _requested_content(action: Action) -> bytes:
     """What Hudi puts into the requested file of a write that plans nothing."""
     return encode(HoodieRequestedReplaceMetadata()) if action is Action.REPLACE_COMMIT else b""
-
-
-def _check_extra_metadata(extra_metadata: Mapping[str, str]) -> None:
-    for key, value in extra_metadata.items():
-        if key in RESERVED_METADATA_KEYS or not isinstance(key, str) or not isinstance(value, str):
-            own = " and ".join(f"'{name}'" for name in sorted(RESERVED_METADATA_KEYS))
-            raise exception.HoodieConfigException(
-                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and {own} are the table's own"
-            )
 
 
 def _replaces_all(operation: WriteOperationType | str | None) -> bool:

@@ -25,8 +25,8 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
-from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieException, HoodieNotSupportedException
+from hoodie.config.write_config import HoodieWriteConfig, check_config
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieNotSupportedException
 from hoodie.metrics.progress import ProgressCallback
 from hoodie.storage.storage_path import normalise_path
 
@@ -48,6 +48,8 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
         validators: Asked before each commit, with a `SparkPendingCommit`; see `BaseHoodieWriteClient`.
 
     Raises:
+        HoodieConfigException: An argument is of the wrong kind.
+        HoodieException: The session was stopped.
         HoodieNotSupportedException: The table is in this process's memory, which executors cannot see.
 
     Hudi: org.apache.hudi.client.SparkRDDWriteClient.
@@ -74,6 +76,11 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
         on_progress: ProgressCallback | None = None,
         validators: Sequence[Validator | HoodiePreCommitValidator] = (),
     ) -> None:
+        if isinstance(spark_or_context, HoodieWriteConfig) and not isinstance(config, HoodieWriteConfig):
+            raise HoodieConfigException(
+                "the arguments of SparkRDDWriteClient are swapped: call SparkRDDWriteClient(spark, config)"
+            )
+        check_config(config, type(self).__name__)
         if normalise_path(config.base_path).startswith("memory://"):
             raise HoodieNotSupportedException(
                 f"Spark's executors cannot see {config.base_path}, which is in this process's memory: "

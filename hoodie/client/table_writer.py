@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.client.call_arguments import check_text
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.new_table import (
     OPERATIONS,
@@ -22,10 +23,12 @@ from hoodie.client.new_table import (
 )
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.config.property import check_properties
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
     HoodieConfigException,
@@ -88,16 +91,19 @@ def write_table(
     """
     if operation is not None and str(operation).lower() not in OPERATIONS:
         raise HoodieConfigException(f"operation {operation!r} is not one of {', '.join(OPERATIONS)}")
+    check_properties(properties)
+    if table_name is not None:
+        check_text("table_name", table_name)
     fields = {
         "hoodie.table.name": table_name or "",
-        "hoodie.datasource.write.recordkey.field": _joined(record_key_fields),
-        "hoodie.datasource.write.partitionpath.field": _joined(partition_fields),
-        "hoodie.datasource.write.precombine.field": _joined(ordering_fields),
+        "hoodie.datasource.write.recordkey.field": _joined(record_key_fields, "record_key_fields"),
+        "hoodie.datasource.write.partitionpath.field": _joined(partition_fields, "partition_fields"),
+        "hoodie.datasource.write.precombine.field": _joined(ordering_fields, "ordering_fields"),
     }
     named = {key: value for key, value in fields.items() if value}
     for key, value in named.items():
         other = (properties or {}).get(key, value)
-        if _names(other if isinstance(other, list | tuple) else str(other)) != _names(value):
+        if _names(_joined(other if isinstance(other, list | tuple) else str(other), key)) != _names(value):
             raise HoodieConfigException(f"{key} = {other!r}, and the argument says {value!r}: give one of them")
     check_callback(on_progress)
     check_validators(validators)
@@ -149,9 +155,15 @@ def _check_input(data: Any, config: HoodieWriteConfig, table_name: str) -> Any:
     return data if source.table is None else source.table
 
 
-def _names(value: str | Sequence[str]) -> list[str]:
-    return [name.strip() for name in _joined(value).split(",")]
+def _names(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",")]
 
 
-def _joined(fields: str | Sequence[str]) -> str:
-    return fields if isinstance(fields, str) else ",".join(fields)
+def _joined(fields: str | Sequence[str] | None, argument: str) -> str:
+    names = [fields] if isinstance(fields, str) else [] if fields is None else fields
+    if not isinstance(names, Iterable) or isinstance(names, bytes):
+        raise HoodieConfigException(f"{argument} is {shown_value(fields)}: give a column's name, or a list of names")
+    names = list(names)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise HoodieConfigException(f"{argument} has a name that is {shown_value(wrong[0])}: give names of columns")
+    return ",".join(names)

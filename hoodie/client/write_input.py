@@ -26,6 +26,7 @@ from hoodie.avro.schema_converters import (
 from hoodie.client.stored_key_form import check_stored_key_form
 from hoodie.common.data.data import HoodieData
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
+from hoodie.common.data.record_source import key_arrays
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
@@ -425,9 +426,8 @@ class WriteInput:
         if isinstance(keys, HoodieKey):
             keys = [keys]
         if isinstance(keys, list | tuple) and all(isinstance(key, HoodieKey) for key in keys):
-            columns = [[key.record_key for key in keys], [key.partition_path for key in keys]]
             schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
-            batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
+            batch = pa.record_batch([*key_arrays(keys)], schema=schema)
             return self._context.generate([batch], _as_it_is, schema)
         table_avro = self._meta_client.load_avro_schema()
         data = self._context.to_data(keys, to_arrow(table_avro) if table_avro else None)

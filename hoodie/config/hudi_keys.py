@@ -5,6 +5,8 @@ Each is in one class:
 
 - *used*: a field of a group (`hoodie.config.write_config.GROUPS`) reads it.
 - *harmless*: it changes nothing that hoodie stores or shows; it is ignored, and named in the log.
+- *ignored*: it asks for something beside the table's rows that hoodie does not do (a catalog to be synchronised, say).
+  A warning says so, unless its value asks for nothing (``harmless_values``).
 - *refused*: it changes what is stored or seen, and hoodie cannot do that yet. It is accepted with the values that
   ask for nothing (``harmless_values``), mostly ``false``.
 
@@ -30,6 +32,7 @@ class KeyClass(StrEnum):
 
     USED = "used"
     HARMLESS = "harmless"
+    IGNORED = "ignored"
     REFUSED = "refused"
 
 
@@ -41,7 +44,7 @@ class HudiKey:
         key: The name, or its beginning and ``*``.
         key_class: What hoodie does with it.
         versions: The lines of Hudi that have it: ``0.15``, ``1.x``.
-        harmless_values: Values (lower case) of a refused property that ask for nothing.
+        harmless_values: Values (lower case) of an ignored or refused property that ask for nothing.
         note: Why, and what to do.
     """
 
@@ -52,7 +55,7 @@ class HudiKey:
     note: str
 
     def is_harmless_value(self, value: str) -> bool:
-        """Say whether a value of a refused property asks for nothing.
+        """Say whether a value of an ignored or refused property asks for nothing.
 
         Args:
             value: The value as it was given.

@@ -34,6 +34,8 @@ _CLASSES: Mapping[KeyClass, str] = {
     KeyClass.USED: "it is read; see [configuration.md](configuration.md) for what is allowed",
     KeyClass.REFUSED: "it changes what is stored or seen, and hoodie cannot do that yet: an error, unless its value "
     "asks for nothing",
+    KeyClass.IGNORED: "it asks for something beside the table's rows that hoodie does not do: a warning says what, "
+    "unless its value asks for nothing",
     KeyClass.HARMLESS: "it changes nothing that hoodie stores or shows: ignored, and named in one line of the log",
 }
 _NOTES = """
@@ -86,11 +88,11 @@ def render() -> str:
     parts.append("| option | Hudi | default in 0.15.0 | in 1.2.0 | in hoodie | |\n|---|---|---|---|---|---|")
     used = all_keys(GROUPS.values())
     parts += [_used_row(key, used[key.key]) for key in sorted(by_class[KeyClass.USED], key=_name)]
-    parts.append("\n## refused\n")
-    parts.append(
-        "| option | Hudi | default in 0.15.0 | in 1.2.0 | accepted | why, and what to do |\n|---|---|---|---|---|---|"
-    )
-    parts += [_refused_row(key) for key in sorted(by_class[KeyClass.REFUSED], key=_name)]
+    for kind, answer in ((KeyClass.REFUSED, "accepted"), (KeyClass.IGNORED, "without a warning")):
+        parts.append(f"\n## {kind}\n")
+        parts.append(f"| option | Hudi | default in 0.15.0 | in 1.2.0 | {answer} | why, and what to do |")
+        parts.append("|---|---|---|---|---|---|")
+        parts += [_answered_row(key) for key in sorted(by_class[kind], key=_name)]
     parts.append("\n## harmless\n")
     parts.append("| option | Hudi | default in 0.15.0 | in 1.2.0 | why |\n|---|---|---|---|---|")
     parts += [_harmless_row(key) for key in sorted(by_class[KeyClass.HARMLESS], key=_name)]
@@ -123,7 +125,7 @@ def _used_row(key: HudiKey, prop: ConfigProperty) -> str:
     return f"{_start(key)} {shown} | {note} |"
 
 
-def _refused_row(key: HudiKey) -> str:
+def _answered_row(key: HudiKey) -> str:
     accepted = ", ".join(f"`{value}`" for value in sorted(key.harmless_values)) or "none"
     return f"{_start(key)} {accepted} | {key.note} |"
 

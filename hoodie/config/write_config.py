@@ -6,6 +6,7 @@ import difflib
 import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import attrs
 from hoodie.common.config.property import (
     all_keys,
     changed_properties,
+    check_properties,
     display_value,
     is_sensitive,
     properties_of,
@@ -22,11 +24,13 @@ from hoodie.common.config.property import (
 )
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.config.callback_config import HoodieWriteCommitCallbackConfig
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
+from hoodie.config.ignored_options import find_ignored_option, find_replacing_option
 from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.config.metrics_config import HoodieMetricsConfig
@@ -37,10 +41,10 @@ from hoodie.config.table_options import HasProperties, HoodieTableOptions
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_options import HoodieWriteOptions, InsertDupPolicy
 from hoodie.exception import HoodieConfigException
-from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.storage_options import StorageOptions, check_options
 from hoodie.storage.storage_path import normalise_path
 
-__all__ = ["GROUPS", "HoodieWriteConfig"]
+__all__ = ["GROUPS", "HoodieWriteConfig", "check_config"]
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +74,7 @@ _DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
 _DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
 _MODE_KEY = "hoodie.write.concurrency.mode"
 _PROVIDER_KEY = "hoodie.write.lock.provider"
+_METADATA_KEY = "hoodie.metadata.enable"
 _UNIQUE_KEY = "hoodie.write.concurrency.unique.keys"
 _VALIDATORS_KEY = "hoodie.precommit.validators"
 _QUERIES_OF = {
@@ -165,6 +170,8 @@ class HoodieWriteConfig:
             HoodieConfigException: Properties that Hudi does not have, that hoodie does not support, whose values do not
                 parse, or that contradict each other: all of them in one message.
         """
+        check_properties(properties)
+        check_options(storage_options)
         problems: list[str] = []
         path = os.fspath(base_path) if isinstance(base_path, str | os.PathLike) else ""
         if not isinstance(path, str) or not path.strip():
@@ -173,7 +180,8 @@ class HoodieWriteConfig:
         groups = {name: read_group(group, given, problems) for name, group in GROUPS.items()}
         groups["clean"] = _with_inferred_policy(groups["clean"], given)
         config = cls(base_path=path, properties=given, storage_options=storage_options, **groups)
-        ignored = _check_keys(given, config.write.commit_metadata_key_prefix, problems)
+        warnings: list[str] = []
+        ignored = _check_keys(given, config.write.commit_metadata_key_prefix, problems, warnings)
         problems += _contradictions(config)
         if problems:
             count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
@@ -186,7 +194,7 @@ class HoodieWriteConfig:
                 config.write.failed_writes_policy,
                 config.write.concurrency_mode,
             )
-        for line in _without_effect(config):
+        for line in [*warnings, *_without_effect(config)]:
             logger.warning("%s", line)
         if ignored:
             logger.info("These properties change nothing in hoodie and are ignored: %s", ", ".join(sorted(ignored)))
@@ -231,6 +239,23 @@ class HoodieWriteConfig:
             )
 
 
+def check_config(config: object, client: str) -> None:
+    """Refuse what is no configuration.
+
+    Args:
+        config: What a program gave to a client.
+        client: The client's class, for the message.
+
+    Raises:
+        HoodieConfigException: It is something else.
+    """
+    if not isinstance(config, HoodieWriteConfig):
+        raise HoodieConfigException(
+            f"the config of {client} is {shown_value(config)}: give a HoodieWriteConfig, as "
+            "HoodieWriteConfig.from_properties(base_path, {...}) makes it"
+        )
+
+
 def _with_inferred_policy(clean: HoodieCleanConfig, given: Mapping[str, str]) -> HoodieCleanConfig:
     """The cleaning policy of the one number that is given, where no policy is."""
     declared = properties_of(HoodieCleanConfig)
@@ -253,8 +278,8 @@ def _as_text(properties: Mapping[str, Any], problems: list[str]) -> dict[str, st
     return given
 
 
-def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[str]) -> list[str]:
-    """Find keys that are unknown or refused; return those that are ignored."""
+def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[str], warnings: list[str]) -> list[str]:
+    """Find keys that are unknown or refused, and those that ask for what does not happen; return those without harm."""
     used = all_keys(GROUPS.values())
     # A prefix of all of Hudi's names does not make a misspelt one right.
     is_narrow = not _PREFIX.startswith(metadata_prefix)
@@ -268,13 +293,24 @@ def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[s
         if entry is None:
             is_metadata = is_narrow and key.startswith(metadata_prefix)
             if not is_metadata and (key.startswith(_PREFIX) or _is_misspelt_prefix(key)):
-                nearest = nearest_key(key, [*used, *(name for name in load_hudi_keys() if not name.endswith("*"))])
+                nearest = nearest_key(key, _known_names())
                 problems.append(f"{key} = {display_value(key, value)}: Hudi has no such property; nearest: {nearest}")
+            elif (instead := find_replacing_option(key, value)) is not None:
+                problems.append(f"{key} = {display_value(key, value)}: not an option of hoodie; {instead}")
+            elif not key.startswith((_PREFIX, metadata_prefix)) and (why := find_ignored_option(key, _known_names())):
+                warnings.append(why)
+        elif entry.key_class is KeyClass.IGNORED and not entry.is_harmless_value(value):
+            warnings.append(f"{key} = {display_value(key, value)}: {entry.note}")
         elif entry.key_class is KeyClass.REFUSED and not entry.is_harmless_value(value):
             problems.append(f"{key} = {display_value(key, value)}: not supported yet; {entry.note}")
         elif not key.startswith(metadata_prefix):
             ignored.append(key)
     return ignored
+
+
+@cache
+def _known_names() -> tuple[str, ...]:
+    return (*all_keys(GROUPS.values()), *(name for name in load_hudi_keys() if not name.endswith("*")))
 
 
 def _is_misspelt_prefix(key: str) -> bool:
@@ -291,6 +327,11 @@ def _without_effect(config: HoodieWriteConfig) -> list[str]:
     """What was asked for, and nothing comes of it, as the property that switches it on is not given at all."""
     given = config.properties.keys()
     found = []
+    if config.write.metadata_enable:
+        found.append(
+            f"{_METADATA_KEY} = true: hoodie writes no metadata table, and switches one off that has file listings "
+            "only; Hudi builds it again at its next write. Leave it out"
+        )
     if not config.write.has_several_writers and _MODE_KEY not in given:
         asked = {_PROVIDER_KEY: config.lock.provider, _UNIQUE_KEY: config.write.unique_keys}
         if names := [key for key, value in asked.items() if value]:

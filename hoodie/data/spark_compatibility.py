@@ -9,17 +9,25 @@ import gc
 import re
 import sys
 import zipimport
+from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from hoodie.common.util.shown_value import shown_value
 from hoodie.data.spark_hash import numbers_to_hash_inputs
+from hoodie.exception import HoodieConfigException, HoodieException
 
 __all__ = [
+    "STOPPED",
+    "check_running",
     "collect_arrow",
+    "is_frame",
+    "is_stopped",
     "partition_count",
     "prepare_worker",
     "repartition_by_number",
@@ -35,6 +43,51 @@ def spark_context(spark: SparkSession) -> SparkContext | None:
         return spark.sparkContext
     except (PySparkException, NotImplementedError, AttributeError):
         return None
+
+
+STOPPED = (
+    "the Spark session was stopped, so nothing can be read or written with it; make a new one "
+    "(SparkSession.builder.getOrCreate()), its DataFrames anew, and a new client"
+)
+_METHODS_OF_SESSIONS = ("createDataFrame", "range", "sql", "version")
+
+
+def is_stopped(spark: Any) -> bool:
+    """Whether a session has ended: by its ``stop()``, or with its JVM or server."""
+    context = spark_context(spark)
+    if context is None:
+        return bool(getattr(spark, "is_stopped", False))
+    if context._jsc is None:
+        return True
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
+
+
+def check_running(spark: object, argument: str = "spark") -> None:
+    """Refuse what is no session, and a session that was stopped.
+
+    Args:
+        spark: What a program gave.
+        argument: The argument's name.
+
+    Raises:
+        HoodieConfigException: It is something else.
+        HoodieException: It was stopped.
+    """
+    if not all(hasattr(type(spark), name) for name in _METHODS_OF_SESSIONS):
+        raise HoodieConfigException(
+            f"{argument} is {shown_value(spark)}: give a SparkSession (SparkSession.builder.getOrCreate())"
+        )
+    if is_stopped(spark):
+        raise HoodieException(STOPPED)
+
+
+def is_frame(records: object) -> bool:
+    """Whether this is a DataFrame of Spark; PySpark 3.5 does not derive that of Spark Connect from its DataFrame."""
+    is_of_connect = type(records).__module__.startswith("pyspark.sql.connect") and hasattr(records, "mapInArrow")
+    return isinstance(records, DataFrame) or is_of_connect
 
 
 def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:

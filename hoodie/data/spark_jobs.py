@@ -12,7 +12,8 @@ import attrs
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from hoodie.data.spark_compatibility import spark_context
+from hoodie.data.spark_compatibility import STOPPED, is_stopped, spark_context
+from hoodie.exception import HoodieException
 from hoodie.metrics.progress import TaskCount, TaskCounter
 
 __all__ = ["described_job", "draws_progress"]
@@ -34,8 +35,28 @@ def described_job(spark: SparkSession, description: str) -> Iterator[TaskCounter
         description: What Spark's pages show.
 
     Returns:
-        A context manager; it gives what tells the tasks of the jobs inside, None on Spark Connect before Spark 4.
+        A context manager; it gives what tells the tasks of the jobs inside, None on Spark Connect before Spark 4 and of
+        a session that was stopped: what needs no job goes on (a rollback).
+
+    Raises:
+        HoodieException: Something failed inside, as the session was stopped.
     """
+    try:
+        with _described_job(spark, description) as task_counter:
+            yield task_counter
+    except HoodieException:
+        raise
+    except Exception as error:
+        if is_stopped(spark):
+            raise HoodieException(STOPPED) from error
+        raise
+
+
+@contextmanager
+def _described_job(spark: SparkSession, description: str) -> Iterator[TaskCounter | None]:
+    if is_stopped(spark):
+        yield None
+        return
     context = spark_context(spark)
     if context is None:
         with _tagged(spark, description), _followed(spark) as task_counter:
@@ -53,8 +74,9 @@ def described_job(spark: SparkSession, description: str) -> Iterator[TaskCounter
     try:
         yield _StatusTasks(context, group, earlier)
     finally:
-        context.setLocalProperty(JOB_DESCRIPTION, description_before)
-        context.setLocalProperty(JOB_GROUP, group_before)
+        if not is_stopped(spark):
+            context.setLocalProperty(JOB_DESCRIPTION, description_before)
+            context.setLocalProperty(JOB_GROUP, group_before)
 
 
 def draws_progress(spark: SparkSession) -> bool:

@@ -136,6 +136,7 @@ class HoodieMetrics:
     Args:
         job: Names what the engine runs inside a step, such as `HoodieEngineContext.job`; gives what tells its tasks.
         listeners: Told of every step.
+        check: Asked before each call; its error is the call's.
 
     Hudi: org.apache.hudi.metrics.HoodieMetrics.
     """
@@ -144,7 +145,9 @@ class HoodieMetrics:
         self,
         job: Callable[[str], AbstractContextManager[TaskCounter | None]] | None = None,
         listeners: Sequence[ProgressListener] = (),
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check = check
         self._job = job or (lambda description: nullcontext())
         self._listeners = tuple(listeners)
         self._lock = threading.RLock()
@@ -194,6 +197,7 @@ class HoodieMetrics:
         if self._operation is not None:
             yield self._operation
             return
+        self._check()
         self._operation = operation = Operation(name)
         self._thread = threading.get_ident()
         for listener in self._listeners:

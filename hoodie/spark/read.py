@@ -15,10 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.config.property import check_properties
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.data.spark_compatibility import check_running
 from hoodie.data.spark_data import SparkData
 from hoodie.data.spark_scan import scan_files
 from hoodie.data.spark_types import quoted
@@ -29,6 +31,7 @@ from hoodie.table.table_scan import (
     Filters,
     check_columns,
     check_query,
+    checked_columns,
     plan_read,
     prune_partitions,
     to_expression,
@@ -94,16 +97,19 @@ def read(
             another form, or option and argument contradict each other.
         HoodieSchemaException: A column is not in the table, or a filter does not fit it.
         HoodieIOException: Spark has no connector for the storage, or a base file that commits name is not there.
+        HoodieException: The session was stopped.
 
         >>> import hoodie.spark
         >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
     """
+    check_running(spark)
+    check_properties(options, "options")
     _check_options(options or {})
     check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
     given = (options or {}).get(QUERY_TYPE, query_type)
     if query_type not in (given, QUERY_TYPES[0]):
         raise HoodieConfigException(f"{QUERY_TYPE} = {given!r}, and the argument says {query_type!r}: give one of them")
-    wanted = [columns] if isinstance(columns, str) else columns
+    wanted = checked_columns(columns)
     expression = to_expression(filters)
     meta_client, schema, row_filter, files = plan_read(
         lambda: HoodieTableMetaClient.load(base_path, storage_options),
@@ -167,7 +173,7 @@ def _check_options(options: Mapping[str, str]) -> None:
     problems = []
     for key, value in options.items():
         if key != QUERY_TYPE:
-            near = difflib.get_close_matches(key, [QUERY_TYPE, *NOT_YET], n=1)
+            near = difflib.get_close_matches(str(key), [QUERY_TYPE, *NOT_YET], n=1)
             problems.append(f"unknown read option {key}" + (f", did you mean {near[0]}?" if near else ""))
         elif value not in QUERY_TYPES:
             problems.append(f"{key}={value}: hoodie has {', '.join(QUERY_TYPES)}")

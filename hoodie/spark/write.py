@@ -25,12 +25,21 @@ from hoodie.client.new_table import (
 from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.config.property import check_properties
 from hoodie.common.data.stored_types import normalise_schema
 from hoodie.common.table.table_config import PROPERTIES_FILE_NAME
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.data.spark_compatibility import check_running, is_frame
 from hoodie.data.spark_types import arrow_schema
-from hoodie.exception import HoodieConfigException, HoodieException, TableExistsException, TableNotFoundException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieSchemaException,
+    TableExistsException,
+    TableNotFoundException,
+)
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage_options import StorageOptions
@@ -108,8 +117,10 @@ def write(
         TableExistsException: There is a table, and the mode is ``errorifexists``.
         TableNotFoundException: There is no table to delete from.
         HoodieKeyException: A field of a new table is not a column of the DataFrame.
-        HoodieSchemaException: A new table cannot hold a column of the DataFrame; no table is made.
-        HoodieException: The DataFrame reads the table that it would overwrite; and whatever the operation raises.
+        HoodieSchemaException: The rows are no DataFrame of Spark (`hoodie.write_table` takes those of pandas), or a new
+            table cannot hold a column of it; no table is made.
+        HoodieException: The DataFrame reads the table that it would overwrite, or its session was stopped; and whatever
+            the operation raises.
 
         >>> import hoodie.spark
         >>> options = {
@@ -120,7 +131,14 @@ def write(
         ... }
         >>> hoodie.spark.write(df, "/data/trips", options)  # doctest: +SKIP
     """
+    if not is_frame(df):
+        raise HoodieSchemaException(
+            f"df is {shown_value(df)}, and hoodie.spark.write takes a DataFrame of Spark: make one of it with "
+            "spark.createDataFrame(df), or write it in this process with hoodie.write_table; nothing was written"
+        )
+    check_properties(options, "options")
     save_mode = SaveMode.of(mode)
+    check_running(df.sparkSession)
     check_callback(on_progress)
     check_validators(validators)
     config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)

@@ -45,10 +45,16 @@ def normalise_path(path: str) -> str:
         An absolute local path or a URL, without empty or ``.`` parts and without a trailing slash.
 
     Raises:
-        HoodieConfigException: The path is empty, a URL lacks its ``//``, has nothing behind it, or climbs with ``..``;
-            or nobody knows the home folder that ``~user`` names.
+        HoodieConfigException: The path is no text, is empty, or holds a NUL character; a URL lacks its ``//``, has
+            nothing behind it, or climbs with ``..``; or nobody knows the home folder that ``~user`` names.
     """
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
+        raise HoodieConfigException(
+            f"A path is of type {type(path).__name__}, not text; give a local path or a URL such as s3://bucket/table"
+        )
+    if "\0" in text:
+        raise HoodieConfigException(f"The path {text!r} holds a NUL character; write it without")
     if not text:
         raise HoodieConfigException("A path is empty; give a local path or a URL such as s3://bucket/table")
     match = _URL.match(text)

@@ -6,7 +6,7 @@ Hudi: the snapshot query of its engines.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.exception import (
     HoodieConfigException,
@@ -89,7 +90,7 @@ def read_table(
 
     Raises:
         TableNotFoundException: There is no table at that path.
-        HoodieConfigException: ``query_type`` is unknown, or the filters are of another form.
+        HoodieConfigException: ``query_type`` is unknown, or the columns or the filters are of another form.
         HoodieSchemaException: A column is not in the table, or a filter compares one with a value of another type.
         HoodieNotSupportedException: The table has a feature that hoodie does not read, or older rows were asked for.
 
@@ -125,8 +126,7 @@ def scan_table(
     Arguments and errors are those of `read_table`. The set of files is fixed when the call returns.
     """
     check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
-    if isinstance(columns, str):
-        columns = [columns]
+    columns = checked_columns(columns)
     return plan_read(
         lambda: HoodieTableMetaClient.load(base_path, storage_options),
         lambda meta_client: _scan(meta_client, columns, filters),
@@ -362,6 +362,22 @@ def prune_partitions(
         names, schema, ds.ParquetFileFormat(), fs.LocalFileSystem(), partitions=guarantees
     )
     return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(row_filter.pushed)]
+
+
+def checked_columns(columns: str | Sequence[str] | None) -> Sequence[str] | None:
+    """Columns that a caller names, as a list; None for all.
+
+    Raises:
+        HoodieConfigException: They are no names.
+    """
+    if columns is None or isinstance(columns, str):
+        return columns if columns is None else [columns]
+    if isinstance(columns, bytes) or not isinstance(columns, Iterable):
+        raise HoodieConfigException(f"columns is {shown_value(columns)}: give a column's name, or a list of names")
+    names = list(columns)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise HoodieConfigException(f"columns has a name that is {shown_value(wrong[0])}: give names of columns")
+    return names
 
 
 def check_query(query_type: str, instants: Mapping[str, str | None]) -> None:

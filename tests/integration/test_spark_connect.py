@@ -85,6 +85,15 @@ OPERATIONS = """
         joined = c.upsert(rows(20, 11).union(rows(5, 10)))
         facts["joined upsert"] = [joined.updated_count, joined.inserted_count]
         facts["after joined upsert"] = len([row for row in stored() if row[2] == 11])
+    frame, stopped = rows(5, 12), []
+    with client() as c:
+        spark.stop()
+        for call in (lambda: c.upsert(frame), client, lambda: hoodie.spark.read(spark, path)):
+            try:
+                call()
+            except HoodieException as error:
+                stopped.append(str(error))
+    facts["stopped"] = stopped
     print(json.dumps(facts))
 """
 RDD_INPUT = """
@@ -124,6 +133,11 @@ def run(program: str, folder: Path) -> Any:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_session_that_was_stopped_is_named(facts: dict[str, Any]) -> None:
+    assert len(facts["stopped"]) == 3
+    assert all(text.startswith("the Spark session was stopped") for text in facts["stopped"])
 
 
 @pytest.fixture(scope="module")

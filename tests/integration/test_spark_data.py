@@ -202,7 +202,7 @@ def test_types_that_cannot_be_stored_are_refused_by_column(
 
 
 def test_input_of_another_kind_is_refused(context: HoodieSparkEngineContext) -> None:
-    with pytest.raises(HoodieSchemaException, match="not dict"):
+    with pytest.raises(HoodieSchemaException, match="of type dict"):
         context.to_data({"a": 1})
     with pytest.raises(HoodieSchemaException, match="foreachBatch"):
         context.to_data(context.spark.readStream.format("rate").load())

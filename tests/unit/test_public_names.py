@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 import hoodie
@@ -18,3 +20,18 @@ def test_every_public_name_is_there_once() -> None:
     assert len(set(hoodie.__all__)) == len(hoodie.__all__)
     for name in hoodie.__all__:
         assert getattr(hoodie, name).__name__ == name
+
+
+def test_nothing_but_the_public_names_is_shown() -> None:
+    assert [name for name in dir(hoodie) if not name.startswith("_")] == sorted(hoodie.__all__)
+    assert {"__doc__", "__file__", "__version__"} <= set(dir(hoodie))
+
+
+def test_what_the_package_imports_for_itself_is_no_name_of_it() -> None:
+    modules = {name for name, value in vars(hoodie).items() if isinstance(value, ModuleType)}
+    shown = {name for name in vars(hoodie) if not name.startswith("_")}
+    assert shown - modules <= set(hoodie.__all__)
+    assert {name for name in modules if not vars(hoodie)[name].__name__.startswith("hoodie.")} <= {
+        "_importlib",
+        "_typing",
+    }

@@ -36,6 +36,14 @@ def test_the_programs_of_the_readme_do_what_they_say(tmp_path: Path, capsys: pyt
     assert "would rewrite" in capsys.readouterr().out
 
 
+def test_what_is_not_there_is_said_and_found_from_the_top() -> None:
+    top = PAGE.split("\n## ")[0]
+    assert "(docs/coming-from-hudi.md)" in top and "(#not-supported-yet)" in top
+    section = PAGE.split("\n## Not supported yet\n")[1].split("\n## ")[0]
+    for word in ("time travel", "incremental", 'format("hudi")', "Hive", "Merge-on-read", "clustering", "compaction"):
+        assert word in section, word
+
+
 def test_no_program_of_the_readme_changes_what_later_ones_use() -> None:
     for program in PROGRAMS[1:]:
         assert not re.search(r"^(config|base_path|trips) = ", program, re.MULTILINE)

@@ -23,7 +23,15 @@ from hoodie.common.data.stored_types import is_dropped, normalise_schema
 from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import RESERVED_COLUMNS, TAGS
-from hoodie.data.spark_compatibility import prepare_worker, spark_context
+from hoodie.common.util.shown_value import shown_value
+from hoodie.data.spark_compatibility import (
+    STOPPED,
+    check_running,
+    is_frame,
+    is_stopped,
+    prepare_worker,
+    spark_context,
+)
 from hoodie.data.spark_data import SparkData, hoodie_errors, task_identity
 from hoodie.data.spark_jobs import described_job, draws_progress
 from hoodie.data.spark_types import arrow_schema, spark_schema
@@ -56,10 +64,15 @@ class HoodieSparkEngineContext(HoodieEngineContext):
     Args:
         spark: The session.
 
+    Raises:
+        HoodieConfigException: It is no session.
+        HoodieException: It was stopped.
+
     Hudi: org.apache.hudi.client.common.HoodieSparkEngineContext.
     """
 
     def __init__(self, spark: SparkSession) -> None:
+        check_running(spark)
         self._spark = spark
         self._parallelism: int | None = None
 
@@ -90,7 +103,7 @@ class HoodieSparkEngineContext(HoodieEngineContext):
         Raises:
             HoodieSchemaException: The input is something else, or a stream, or has a type that cannot be stored.
         """
-        if isinstance(records, DataFrame) or _is_connect_frame(records):
+        if is_frame(records):
             return self._frame_to_data(records.withColumnsRenamed(TAGS) if is_tagged else records, schema)
         if isinstance(records, RDD):
             if spark_context(self._spark) is None:
@@ -100,7 +113,7 @@ class HoodieSparkEngineContext(HoodieEngineContext):
                 )
             return self._rdd_to_data(records, schema)
         raise HoodieSchemaException(
-            f"Spark writes DataFrames and RDDs of HoodieRecord, not {type(records).__name__}: "
+            f"records are {shown_value(records)}, and Spark writes its own DataFrames and RDDs of HoodieRecord: "
             "make a DataFrame of it with spark.createDataFrame, or write it with HoodieLocalWriteClient"
         )
 
@@ -142,6 +155,9 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             return _EmbeddedValue(_pickled(value), uuid.uuid4().hex)
         return _BroadcastValue(context.broadcast(value))
 
+    def check_running(self) -> None:
+        check_running(self._spark)
+
     @property
     def draws_progress(self) -> bool:
         return draws_progress(self._spark)
@@ -152,6 +168,8 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             yield task_counter
 
     def _frame_to_data(self, frame: DataFrame, schema: pa.Schema | None) -> SparkData:
+        if is_stopped(frame.sparkSession):
+            raise HoodieException(f"the DataFrame cannot be read: {STOPPED}")
         if frame.isStreaming:
             raise HoodieSchemaException(
                 "a streaming DataFrame cannot be written at once: write its batches with foreachBatch"
@@ -333,8 +351,3 @@ def _decode_records(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> It
         for stream in batch.column(0):
             with pa.ipc.open_stream(stream.as_buffer()) as reader:
                 yield from reader
-
-
-def _is_connect_frame(records: Any) -> bool:
-    """Whether this is a DataFrame of Spark Connect, which PySpark 3.5 does not derive from its DataFrame."""
-    return type(records).__module__.startswith("pyspark.sql.connect") and hasattr(records, "mapInArrow")

@@ -26,12 +26,15 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from hoodie.exception import HoodieConfigException
+
 __all__ = [
     "ConfigProperty",
     "Parser",
     "PropertyGroup",
     "all_keys",
     "boolean",
+    "check_properties",
     "choice",
     "changed_properties",
     "column_names",
@@ -239,6 +242,23 @@ def read_group(group: type[G], given: Mapping[str, str], problems: list[str]) ->
                     f"{display_value(other, given[other])} mean the same property: give one of them"
                 )
     return group(**values)
+
+
+def check_properties(properties: object, argument: str = "properties") -> None:
+    """Refuse what is no dict of properties, without showing what is in it.
+
+    Args:
+        properties: What a program gave; None for nothing.
+        argument: The argument's name.
+
+    Raises:
+        HoodieConfigException: It is something else.
+    """
+    if properties is not None and not isinstance(properties, Mapping):
+        raise HoodieConfigException(
+            f"{argument} is of type {type(properties).__name__}: give a dict of property names and values, such as "
+            '{"hoodie.parquet.max.file.size": 67108864}'
+        )
 
 
 def to_property_value(value: Any) -> str:

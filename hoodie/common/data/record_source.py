@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -14,12 +15,13 @@ from uuid import UUID
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hoodie.common.data.exact_numbers import UNAMBIGUOUS_BELOW
 from hoodie.common.data.normalise import normalise_batch, normalise_table
 from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, is_list, normalise_schema
-from hoodie.common.model.record import HoodieRecord
+from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -30,11 +32,16 @@ from hoodie.common.model.record_columns import (
     TAGS,
 )
 from hoodie.common.util.parquet_levels import check_value_levels
-from hoodie.exception import HoodieException, HoodieSchemaException
+from hoodie.common.util.shown_value import shown_value
+from hoodie.exception import HoodieException, HoodieKeyException, HoodieSchemaException
 
-__all__ = ["RecordSource", "record_batches", "with_tags"]
+__all__ = ["RecordSource", "key_arrays", "record_batches", "with_tags"]
 
 _FRAME_MODULES = ("pandas", "polars")
+_TAKEN = (
+    "give a pyarrow Table, a pandas or polars DataFrame, a pyarrow Dataset, an iterator of record batches, a list of "
+    "dicts or a list of HoodieRecord"
+)
 
 
 @attrs.define
@@ -99,19 +106,15 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     if isinstance(records, ds.Dataset):
         return _from_stream(records.schema, records.to_batches, schema, is_one_shot=False)
     if hasattr(records, "__arrow_c_stream__"):
-        if type(records).__module__.partition(".")[0] in _FRAME_MODULES:
-            return _from_table(pa.table(records), schema)
-        reader = pa.RecordBatchReader.from_stream(records)
+        if _is_frame(records):
+            return _from_table(_frame_table(records), schema)
+        reader = _reader_of(records)
         return _from_stream(reader.schema, partial(iter, reader), schema, is_one_shot=True)
     if isinstance(records, list | tuple):
         return _from_list(records, schema)
     if isinstance(records, Iterator):
         return _from_iterator(records, schema)
-    raise HoodieSchemaException(
-        f"records of type {type(records).__module__}.{type(records).__qualname__} are not taken; give a pyarrow Table, "
-        "a pandas or polars DataFrame, a pyarrow Dataset, an iterator of record batches, a list of dicts or a list of "
-        "HoodieRecord"
-    )
+    raise HoodieSchemaException(f"records, {shown_value(records)}, are not taken; {_TAKEN}")
 
 
 def with_tags(records: Any) -> Any:
@@ -127,15 +130,71 @@ def with_tags(records: Any) -> Any:
     if isinstance(records, pa.Table | pa.RecordBatch):
         return records.rename_columns(_tagged_names(records.schema))
     if hasattr(records, "__arrow_c_stream__"):
-        if type(records).__module__.partition(".")[0] in _FRAME_MODULES:
-            return with_tags(pa.table(records))
-        reader = pa.RecordBatchReader.from_stream(records)
+        if _is_frame(records):
+            return with_tags(_frame_table(records))
+        reader = _reader_of(records)
         names = _tagged_names(reader.schema)
         schema = pa.schema([f.with_name(name) for f, name in zip(reader.schema, names, strict=True)])
         return pa.RecordBatchReader.from_batches(schema, (batch.rename_columns(names) for batch in reader))
     if isinstance(records, Iterator):
         return (with_tags(item) if hasattr(item, "schema") else item for item in records)
     return records
+
+
+def _is_frame(records: Any) -> bool:
+    """Whether these are pandas' or polars' own, of which a DataFrame holds all rows in memory."""
+    return type(records).__module__.partition(".")[0] in _FRAME_MODULES
+
+
+def _frame_table(frame: Any) -> pa.Table:
+    """A DataFrame of pandas or polars as a table.
+
+    Raises:
+        HoodieSchemaException: It is one column, has columns of one name, or values that have no common type.
+    """
+    if len(getattr(frame, "shape", (0, 0))) != 2:
+        raise HoodieSchemaException(f"records are {shown_value(frame)}, a column without a name; {_TAKEN}")
+    names = list(frame.columns)
+    if twins := sorted({str(name) for name in names if names.count(name) > 1}):
+        raise HoodieSchemaException(
+            f"the DataFrame has several columns of the name {', '.join(map(repr, twins))}: rename them, or drop all "
+            "but one"
+        )
+    try:
+        return pa.table(frame)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise HoodieSchemaException(_unusable_column(frame, error)) from error
+
+
+def _unusable_column(frame: Any, error: Exception) -> str:
+    """The first column of a pandas DataFrame that Arrow does not take, and what is in it."""
+    is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
+    for name in frame.columns if is_pandas else ():
+        column = frame[name]
+        try:
+            pa.table(frame[[name]])
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
+            kinds: dict[str, Any] = {}
+            for value in column if column.dtype == object else ():
+                if value is not None and not (isinstance(value, float) and math.isnan(value)):
+                    kinds.setdefault(type(value).__qualname__, value)
+            if len(kinds) > 1:
+                shown = " and ".join(f"{kind} ({reprlib.repr(value)})" for kind, value in sorted(kinds.items()))
+                return (
+                    f"column '{name}' of the DataFrame holds values of several types: {shown}. Make them one type, "
+                    f"such as by df[{name!r}] = df[{name!r}].astype(str)"
+                )
+            return f"column '{name}' of the DataFrame (dtype {column.dtype}) cannot be stored: {problem}. Cast it"
+    return f"the DataFrame cannot be made an Arrow table: {error}"
+
+
+def _reader_of(stream: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(stream)
+    except pa.ArrowInvalid as error:
+        raise HoodieSchemaException(
+            f"records are {shown_value(stream)}, whose Arrow stream has no columns ({error}); {_TAKEN}"
+        ) from error
 
 
 def _tagged_names(schema: pa.Schema) -> list[str]:
@@ -199,13 +258,13 @@ def _from_list(records: Sequence[Any], schema: pa.Schema | None) -> RecordSource
 
 
 def _hoodie_records_table(records: Sequence[HoodieRecord], schema: pa.Schema | None) -> pa.Table:
+    for number, record in enumerate(records):
+        _check_hoodie_record(record, number)
     data = _dicts_table([{} if record.data is None else record.data for record in records], schema, all_nullable=True)
-    table = data.append_column(
-        pa.field(RECORD_KEY, pa.string()), pa.array([record.key.record_key or None for record in records], pa.string())
-    )
-    table = table.append_column(
-        pa.field(PARTITION_PATH, pa.string()), pa.array([record.key.partition_path for record in records], pa.string())
-    )
+    record_keys, partition_paths = key_arrays([record.key for record in records])
+    record_keys = pc.if_else(pc.equal(record_keys, ""), pa.scalar(None, pa.string()), record_keys)
+    table = data.append_column(pa.field(RECORD_KEY, pa.string()), record_keys)
+    table = table.append_column(pa.field(PARTITION_PATH, pa.string()), partition_paths)
     ordering = [record.ordering_value for record in records]
     if any(value is not None for value in ordering):
         table = table.append_column(ORDERING_VALUE, _python_values(ordering, None, "ordering_value"))
@@ -219,11 +278,45 @@ def _hoodie_records_table(records: Sequence[HoodieRecord], schema: pa.Schema | N
     return table
 
 
+def _check_hoodie_record(record: HoodieRecord, number: int) -> None:
+    problem = None
+    if not isinstance(record.key, HoodieKey):
+        problem = f"key is {shown_value(record.key)}: give a HoodieKey"
+    elif not isinstance(record.data, Mapping | None):
+        problem = f"data is {shown_value(record.data)}: give a dict of column name to value, {{}} for a delete"
+    elif not isinstance(record.current_location, HoodieRecordLocation | None):
+        problem = f"current_location is {shown_value(record.current_location)}: give a HoodieRecordLocation, or None"
+    if problem is not None:
+        raise HoodieSchemaException(f"record {number} is a HoodieRecord whose {problem}")
+
+
+def key_arrays(keys: Sequence[HoodieKey]) -> tuple[pa.Array, pa.Array]:
+    """Record keys and partition paths, as strings.
+
+    Raises:
+        HoodieKeyException: One is no text.
+    """
+    try:
+        return (
+            pa.array([key.record_key for key in keys], pa.string()),
+            pa.array([key.partition_path for key in keys], pa.string()),
+        )
+    except (pa.ArrowException, TypeError) as error:
+        wrong = next(
+            (key for key in keys if not all(isinstance(part, str | None) for part in attrs.astuple(key))), None
+        )
+        raise HoodieKeyException(
+            f"the key {wrong} cannot be stored: record_key and partition_path must be text"
+        ) from error
+
+
 def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: bool = False) -> pa.Table:
-    names = dict.fromkeys(name for item in dicts for name in item if not is_dropped(name))
+    names = dict.fromkeys(name for item in dicts for name in item)
     for name in names:
         if not isinstance(name, str):
             raise HoodieSchemaException(f"the key {name!r} of a dict is no column name: it must be a string")
+    names = {name: None for name in names if not is_dropped(name)}
+    for name in names:
         if name.startswith(RESERVED_PREFIX):
             raise HoodieSchemaException(f"column '{name}': names beginning with '{RESERVED_PREFIX}' are hoodie's own")
     known = {name: field for name in names if (field := find_field(schema or (), name)) is not None}

@@ -78,6 +78,13 @@ class HoodieEngineContext(ABC):
     def share(self, value: T) -> Shared:
         """Make a value available to tasks; the `Shared` is picklable and goes where tasks need it."""
 
+    def check_running(self) -> None:  # noqa: B027
+        """Refuse to begin a call of a client where tasks cannot run any more.
+
+        Raises:
+            HoodieException: The engine was stopped.
+        """
+
     @property
     def draws_progress(self) -> bool:
         """Whether the engine draws a progress bar of its own on the terminal."""

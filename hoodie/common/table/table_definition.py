@@ -37,6 +37,7 @@ from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.model.record_merger import HoodieRecordMerger, is_merger_class, merger_class_name
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.util.parquet_levels import check_levels
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
 
@@ -139,6 +140,10 @@ class _PropertiesBuilder:
         self._check_table_name()
         self._check_table_type()
         self._check_table_version()
+        if not isinstance(definition.hive_style_partitioning, bool):
+            self._problems.append(
+                f"hive_style_partitioning is {shown_value(definition.hive_style_partitioning)}: give True or False"
+            )
         record_keys = self._field_names("record_key_fields", definition.record_key_fields)
         partitions = self._partition_names(self._field_names("partition_fields", definition.partition_fields))
         orderings = self._field_names("ordering_fields", definition.ordering_fields)
@@ -404,6 +409,9 @@ class _PropertiesBuilder:
     def _extra_properties(self) -> dict[str, str]:
         extra = {}
         for key, value in self._definition.properties.items():
+            if not isinstance(key, str):
+                self._problems.append(f"{key!r}: a property's name must be text")
+                continue
             argument = _PROPERTY_KEYS_OF_ARGUMENTS.get(key)
             if argument is not None:
                 self._problems.append(f"property {key} is said by the argument {argument}: give that one only")
@@ -429,6 +437,11 @@ class _PropertiesBuilder:
     def _avro_schema(self, named_fields: tuple[str, ...]) -> str | None:
         schema = self._definition.schema
         if schema is None:
+            return None
+        if not isinstance(schema, pa.Schema | str):
+            self._problems.append(
+                f"schema is {shown_value(schema)}: give a pyarrow Schema (table.schema), or Avro JSON as text"
+            )
             return None
         try:
             if isinstance(schema, pa.Schema):

@@ -13,7 +13,7 @@ import attrs
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
-from hoodie.common.config.property import display_value
+from hoodie.common.config.property import check_properties, display_value
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.record_merger import HoodieRecordMerger
 from hoodie.common.model.write_operation_type import HoodieTableType
@@ -149,6 +149,7 @@ class HoodieTableMetaClient:
             InvalidTableException: It is one whose properties are lost.
             HoodieIOException: Storage failed.
         """
+        check_properties(properties)
         definition = TableDefinition(
             table_name=table_name,
             table_type=table_type,

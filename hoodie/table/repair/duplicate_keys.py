@@ -35,7 +35,8 @@ from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.commit.delete_prepped_commit_action_executor import ROW_POSITION, StoredRows
-from hoodie.table.repair.repaired_table import RepairedTable, RepairResult
+from hoodie.table.action.commit.replaced_file_groups import check_partition_paths
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 
 __all__ = ["DuplicateKeys", "DuplicateRow", "DuplicatesWriter", "drop_duplicates", "find_duplicates"]
 
@@ -146,6 +147,7 @@ def find_duplicates(
         TableNotFoundException: There is no table.
         HoodieNotSupportedException: It stores no record keys, or has another feature that hoodie cannot judge.
     """
+    check_flags(across_partitions=across_partitions)
     repaired = RepairedTable.open(table, storage_options)
     return _find(repaired.meta_client, partitions, across_partitions)
 
@@ -177,6 +179,7 @@ def drop_duplicates(
         HoodieDeleteException: The table was changed meanwhile; call again.
         HoodieWriteConflictException: As of other writes.
     """
+    check_flags(across_partitions=across_partitions, dry_run=dry_run)
     if not hasattr(client, "config"):
         raise HoodieConfigException(
             f"drop_duplicates writes a commit: give it a client, such as HoodieLocalWriteClient(config), not {client!r}"
@@ -227,7 +230,7 @@ def _find(
             "twice cannot be found by them"
         )
     view = meta_client.view()
-    paths = sorted(set(partitions)) if partitions is not None else view.list_partitions()
+    paths = check_partition_paths(partitions) if partitions is not None else view.list_partitions()
     looked_at_once = [paths] if across_partitions else [[path] for path in paths]
     rows = [row for group in looked_at_once for row in _duplicates_in(meta_client, view, group)]
     return DuplicateKeys(meta_client.base_path, tuple(rows))

@@ -31,7 +31,7 @@ from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
-from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, list_base_files
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags, list_base_files
 from hoodie.table.table_state import being_rolled_back
 
 __all__ = ["OrphanFile", "OrphanFiles", "OrphanReason", "find_orphan_files", "remove_orphan_files"]
@@ -166,6 +166,7 @@ def remove_orphan_files(
         HoodieLockException: The lock was not given.
         HoodieIOException: Storage failed; call again.
     """
+    check_flags(delete=delete, include_visible=include_visible, dry_run=dry_run)
     if (backup_folder is None) == (not delete):
         raise HoodieConfigException("remove_orphan_files takes either backup_folder=... or delete=True")
     repaired = RepairedTable.open(table, storage_options)

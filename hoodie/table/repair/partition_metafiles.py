@@ -26,7 +26,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.storage import storage_path
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, list_base_files
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags, list_base_files
 
 __all__ = ["MetafileProblem", "PartitionMetafileRepair", "PartitionMetafileRepairs", "repair_partition_metadata"]
 
@@ -112,6 +112,7 @@ def repair_partition_metadata(
         HoodieLockException: The lock was not given.
         HoodieIOException: Storage failed; call again.
     """
+    check_flags(dry_run=dry_run)
     repaired = RepairedTable.open(table, storage_options, changes_rows=False)
     meta_client = repaired.meta_client
     with repaired.lock("repair of partition metadata"):

@@ -15,13 +15,14 @@ from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.table_meta_client import METAFOLDER_NAME, HoodieTableMetaClient
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.instant import Action
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieCommitException
+from hoodie.exception import HoodieCommitException, HoodieConfigException
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
 
-__all__ = ["RepairResult", "RepairedTable", "list_base_files"]
+__all__ = ["RepairResult", "RepairedTable", "check_flags", "list_base_files"]
 
 
 @attrs.frozen
@@ -97,6 +98,20 @@ class RepairedTable:
             raise HoodieCommitException(
                 f"{what} of {self.meta_client.base_path}: restore {restore.requested_time} is pending; finish it first"
             )
+
+
+def check_flags(**flags: object) -> None:
+    """Refuse a flag that is neither True nor False: the text "false" would count as true.
+
+    Args:
+        flags: The arguments of a repair by their names.
+
+    Raises:
+        HoodieConfigException: One is something else.
+    """
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise HoodieConfigException(f"{name} is {shown_value(value)}: give True or False; nothing was changed")
 
 
 class RepairResult(ABC):

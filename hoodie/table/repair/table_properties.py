@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.config.property import check_properties
 from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import HoodieBaseFile
@@ -41,7 +42,7 @@ from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.repair.repaired_table import RepairResult
+from hoodie.table.repair.repaired_table import RepairResult, check_flags
 
 __all__ = ["PropertiesSource", "RebuiltProperties", "RebuiltProperty", "rebuild_table_properties"]
 
@@ -164,6 +165,8 @@ def rebuild_table_properties(
         HoodieNotSupportedException: The table is not copy-on-write, or of another version.
         HoodieIOException: Storage failed; call again.
     """
+    check_flags(check_rows=check_rows, dry_run=dry_run)
+    check_properties(properties)
     path = storage_path.normalise_path(base_path)
     storage = open_storage(path, storage_options)
     meta_path = storage_path.join(path, METAFOLDER_NAME)

@@ -242,7 +242,7 @@ def test_a_restore_to_a_savepoint_needs_one(base_path: Path) -> None:
     "call", ["rollback", "savepoint", "delete_savepoint", "restore_to_savepoint", "restore_to_instant"]
 )
 def test_an_instant_time_is_text(base_path: Path, call: str) -> None:
-    with pytest.raises(HoodieConfigException, match="instant time 20200101000000000 is of type int: give it as text"):
+    with pytest.raises(HoodieConfigException, match="instant time is 20200101000000000 of type int: give it as text"):
         getattr(new_client(base_path), call)(20200101000000000)
 
 

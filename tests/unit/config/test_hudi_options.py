@@ -52,5 +52,6 @@ def test_a_used_option_shows_the_defaults_of_both_sides(key: str, cells: list[st
     assert rows("used")[key][: len(cells)] == cells
 
 
-def test_a_refused_option_says_why() -> None:
-    assert all(len(cells) >= 5 and cells[-1] for cells in rows("refused").values())
+@pytest.mark.parametrize("section", ["refused", "ignored"])
+def test_a_refused_or_ignored_option_says_why(section: str) -> None:
+    assert all(len(cells) >= 5 and cells[-1] for cells in rows(section).values())

@@ -106,7 +106,7 @@ def test_a_pasted_hudi_configuration_works() -> None:
 def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="hoodie"):
         HoodieWriteConfig.from_properties("/tables/trips", PASTED)
-    (line,) = [record.getMessage() for record in caplog.records]
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
     assert line.startswith("These properties change nothing in hoodie and are ignored: hoodie.clustering.inline, ")
     assert "hoodie.write.markers.type" in line
     assert "hoodie.datasource.hive_sync.password" in line
@@ -134,6 +134,26 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
         ({"hoodie.metrics.reporter.type": "CONSOLE", "hoodie.metrics.on": "false"}, None),
         ({"hoodie.write.lock.provider": "x.y.L", "hoodie.write.concurrency.mode": "SINGLE_WRITER"}, None),
         ({"hoodie.write.concurrency.unique.keys": "false"}, None),
+        (
+            {"hoodie.datasource.hive_sync.enable": "true", "hoodie.datasource.hive_sync.password": "hive"},
+            "hoodie.datasource.hive_sync.enable = 'true': no catalog (Hive, Glue, DataHub ...) hears of the write: run",
+        ),
+        ({"hoodie.datasource.meta.sync.enable": True}, "hoodie.datasource.meta.sync.enable = 'true': no catalog"),
+        ({"hoodie.datasource.hive_sync.enable": "false"}, None),
+        ({"hoodie.datasource.hive_sync.table": "trips"}, None),
+        ({"hoodie.metadata.enable": "true"}, "hoodie.metadata.enable = true: hoodie writes no metadata table"),
+        ({"hoodie.metadata.enable": "false"}, None),
+        ({"hoodie.metadata.index.column.stats.enable": "true"}, "column.stats.enable = 'true': no metadata table is"),
+        ({"parquet.max.file.size": 1}, "parquet.max.file.size is not looked at, as its name lacks the prefix: give "),
+        ({"parquet.max.file.sise": 1}, "its name lacks the prefix: give hoodie.parquet.max.file.size"),
+        ({"recordkey.field": "id"}, "lacks the prefix: give hoodie.datasource.write.recordkey.field"),
+        ({"table.name": "t"}, "table.name is not looked at, as its name lacks the prefix: give hoodie.table.name"),
+        ({"mergeSchema": "true"}, "mergeSchema is an option of other writers, and nothing comes of it: columns that"),
+        ({"MERGESCHEMA": "false"}, "nothing comes of it: columns that are new are always added"),
+        ({"compression": "zstd"}, "the codec of the table's files is hoodie.parquet.compression.codec"),
+        ({"partitionOverwriteMode": "static"}, None),
+        ({"path": "/x", "header": "true", "spark.sql.shuffle.partitions": 4, "fs.s3a.access.key": "k"}, None),
+        ({"auto.offset.reset": "earliest", "bootstrap.servers": "a:1", "checkpointLocation": "/x"}, None),
         (
             {
                 "hoodie.precommit.validators.equality.sql.queries": "select 1",
@@ -241,6 +261,27 @@ def test_all_problems_are_told_at_once() -> None:
 def test_a_misspelt_name_is_answered_with_the_nearest(written: str, meant: str) -> None:
     (problem,) = problems_of({written: "1"})
     assert problem == f"{written} = '1': Hudi has no such property; nearest: {meant}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("replaceWhere", "day = '2026-11-21'"), ("partitionOverwriteMode", "dynamic")]
+)
+def test_options_that_say_which_rows_are_replaced_are_refused(key: str, value: str) -> None:
+    (problem,) = problems_of({key: value})
+    assert problem.startswith(f"{key} = ")
+    assert "hoodie.datasource.write.operation = insert_overwrite" in problem
+
+
+def test_each_option_is_warned_of_once_for_a_configuration(caplog: pytest.LogCaptureFixture) -> None:
+    HoodieWriteConfig.from_properties("/t", PASTED)
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert sorted(line.partition(" ")[0] for line in lines) == [
+        "hoodie.datasource.hive_sync.enable",
+        "hoodie.datasource.meta.sync.enable",
+        "hoodie.metadata.enable",
+        "hoodie.metadata.index.column.stats.enable",
+        "mergeSchema",
+    ]
 
 
 def test_names_of_others_are_kept_and_not_looked_at() -> None:

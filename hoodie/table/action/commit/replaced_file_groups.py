@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.util.shown_value import shown_value
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.keygen.partition_path_encoding import reason_against_level
 
@@ -22,11 +23,18 @@ def check_partition_paths(partition_paths: Iterable[str]) -> list[str]:
         partition_paths: As they stand below the table's folder; "" is a table without partitions.
 
     Raises:
-        HoodieConfigException: One is no text, or would lead out of the table.
+        HoodieConfigException: They are no list, or one is no text, or would lead out of the table.
     """
     if isinstance(partition_paths, str):
         raise HoodieConfigException(
             f"partitions is a list of partition paths, not one text: give [{partition_paths!r}]"
+        )
+    # The names of columns are what iteration over a frame gives.
+    is_frame = hasattr(partition_paths, "columns")
+    if is_frame or isinstance(partition_paths, bytes | Mapping) or not isinstance(partition_paths, Iterable):
+        raise HoodieConfigException(
+            f"partitions is {shown_value(partition_paths)}: give a list of partition paths, such as ['2026/11/21']; "
+            "nothing was written"
         )
     paths = set()
     for path in partition_paths:

@@ -1,0 +1,79 @@
+"""What a program hands to the calls of a client, refused by name where it is of the wrong kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
+from hoodie.common.util.shown_value import shown_value
+from hoodie.exception import HoodieCommitException, HoodieConfigException
+
+__all__ = ["check_extra_metadata", "check_result", "check_text", "check_time"]
+
+
+def check_time(instant_time: object) -> None:
+    """Refuse an instant time that is no text.
+
+    Raises:
+        HoodieConfigException: It is something else.
+    """
+    if not isinstance(instant_time, str):
+        raise HoodieConfigException(
+            f"the instant time is {shown_value(instant_time)}: give it as text, such as '20260131123000000'"
+        )
+
+
+def check_text(argument: str, value: object) -> None:
+    """Refuse another argument that is no text.
+
+    Raises:
+        HoodieConfigException: It is something else.
+    """
+    if not isinstance(value, str):
+        raise HoodieConfigException(f"{argument} is {shown_value(value)}: give text")
+
+
+def check_result(instant_time: object, result: object) -> None:
+    """Refuse to commit what is not the result of the instant's write.
+
+    Args:
+        instant_time: Of the caller.
+        result: Of the caller.
+
+    Raises:
+        HoodieConfigException: The instant time is no text.
+        HoodieCommitException: The result is none, or is of another instant.
+    """
+    if isinstance(instant_time, HoodieWriteResult) and isinstance(result, str):
+        raise HoodieCommitException(
+            "the arguments of commit are swapped: call client.commit(instant_time, result); nothing was committed"
+        )
+    check_time(instant_time)
+    if not isinstance(result, HoodieWriteResult):
+        raise HoodieCommitException(
+            f"the result to commit as instant {instant_time} is {shown_value(result)}: give what the write returned, "
+            "result = client.upsert(records, instant_time); client.commit(instant_time, result). Nothing was committed"
+        )
+    if result.instant_time != instant_time:
+        raise HoodieCommitException(
+            f"the result is of instant {result.instant_time}, not of {instant_time}: commit it as that"
+        )
+
+
+def check_extra_metadata(extra_metadata: Mapping[str, str] | None) -> None:
+    """Refuse extra metadata that a commit cannot hold.
+
+    Raises:
+        HoodieConfigException: It is no dict of text to text, or a name is the table's own.
+    """
+    if extra_metadata is not None and not isinstance(extra_metadata, Mapping):
+        raise HoodieConfigException(
+            f"extra_metadata is {shown_value(extra_metadata)}: give a dict of text to text, or None"
+        )
+    for key, value in (extra_metadata or {}).items():
+        if key in RESERVED_METADATA_KEYS or not isinstance(key, str) or not isinstance(value, str):
+            own = " and ".join(f"'{name}'" for name in sorted(RESERVED_METADATA_KEYS))
+            raise HoodieConfigException(
+                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and {own} are the table's own"
+            )

@@ -1,0 +1,66 @@
+"""Options that are not Hudi's, but ask for something: names without their prefix, and options of Spark and Delta.
+
+Nothing reads them. Somebody who gave one counts on it, so a warning says what does not happen; where ignoring one could
+replace rows that were to stay, it is refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+__all__ = ["find_ignored_option", "find_replacing_option"]
+
+_PREFIXES = ("hoodie.", "hoodie.datasource.write.", "hoodie.datasource.")
+_SIMILARITY = 0.92
+_SHORTEST_NAME = 8
+_OWNED_BY_OTHERS = ("spark.", "fs.", "hive.", "kafka.", "hadoop.")
+_OF_SPARK: Mapping[str, str] = {
+    "mergeschema": "columns that are new are always added to the table, and columns of the table that the input lacks "
+    "are refused unless hoodie.write.set.null.for.missing.columns = true; leave it out",
+    "overwriteschema": "the columns of a table change by adding some and by widening types only; for others write mode "
+    "'overwrite' of hoodie.spark.write, which makes a new table, or leave it out",
+    "compression": "the codec of the table's files is hoodie.parquet.compression.codec",
+    "maxrecordsperfile": "the size of the table's files is hoodie.parquet.max.file.size",
+}
+_REPLACING: Mapping[str, str] = {
+    "replacewhere": "hoodie does not replace the rows of a filter. Give hoodie.datasource.write.operation = "
+    "insert_overwrite, which replaces the partitions that the input goes to, or delete the rows first",
+    "partitionoverwritemode": "to replace the partitions that the input goes to, give "
+    "hoodie.datasource.write.operation = insert_overwrite",
+}
+
+
+def find_replacing_option(key: str, value: str) -> str | None:
+    """What to do instead of an option that says which rows an overwrite replaces.
+
+    Args:
+        key: The name, in any case.
+        value: What was given.
+
+    Returns:
+        None for any other option, and for a value that asks for nothing (Spark's default, ``static``).
+    """
+    return None if value.strip().lower() in ("", "static") else _REPLACING.get(key.lower())
+
+
+def find_ignored_option(key: str, known: Iterable[str]) -> str | None:
+    """Why nothing comes of an option whose name does not begin with ``hoodie.``, and what to do.
+
+    Args:
+        key: The name.
+        known: The names of Hudi's options, and of hoodie's.
+
+    Returns:
+        None for a name that means nothing here.
+    """
+    if (told := _OF_SPARK.get(key.lower())) is not None:
+        return f"{key} is an option of other writers, and nothing comes of it: {told}"
+    if key.startswith(_OWNED_BY_OTHERS):
+        return None
+    names = sorted(known)
+    meant = next((prefix + key for prefix in _PREFIXES if prefix + key in names), None)
+    if meant is None and "." in key and len(key) >= _SHORTEST_NAME:
+        near = difflib.get_close_matches(f"{_PREFIXES[0]}{key}", names, n=1, cutoff=_SIMILARITY)
+        meant = near[0] if near else None
+    return None if meant is None else f"{key} is not looked at, as its name lacks the prefix: give {meant}"
