@@ -13,27 +13,27 @@ from typing import ClassVar, Self
 
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.client.call_arguments import check_text, check_time
-from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
-from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.config.property import display_value
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig, check_config
 from hoodie.config.write_options import FailedWritesPolicy, ProgressMode
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics, Operation
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
+from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
+from hoodie.transaction.transaction_manager import TransactionManager
 
 __all__ = ["BaseHoodieTableServiceClient"]
 

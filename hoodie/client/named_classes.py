@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hoodie.common.model.record_merger import load_merger_class
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import create_bulk_insert_partitioner
 from hoodie.keygen.user_key_generator import load_user_key_generator
+from hoodie.merge.record_merger import load_merger_class
 
 __all__ = ["check_named_classes"]
 

@@ -15,7 +15,6 @@ from hoodie.avro.schema_converters import record_name, record_namespace, to_avro
 from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
-from hoodie.common.model.merge_properties import DELETE_FIELD_KEYS
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -28,6 +27,7 @@ from hoodie.exception import (
     HoodieKeyException,
     MissingSchemaFieldException,
 )
+from hoodie.merge.merge_properties import DELETE_FIELD_KEYS
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage_path import file_name, normalise_path
 

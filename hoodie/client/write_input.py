@@ -24,14 +24,12 @@ from hoodie.avro.schema_converters import (
     without_enums,
 )
 from hoodie.client.stored_key_form import check_stored_key_form
-from hoodie.common.data.data import HoodieData
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
 from hoodie.common.data.record_source import key_arrays
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
 from hoodie.common.data.unknown_columns import unknown_columns
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.field_path import top_level_name, type_at
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieKey, HoodieRecord
@@ -53,6 +51,8 @@ from hoodie.common.model.write_operation_type import RecordOperation, WriteOpera
 from hoodie.common.util.parquet_levels import check_levels
 from hoodie.config.payload_config import NewColumnPolicy
 from hoodie.config.write_options import InsertDupPolicy
+from hoodie.engine.data import HoodieData
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
     HoodieKeyException,
     HoodieNotSupportedException,
@@ -62,7 +62,7 @@ from hoodie.exception import (
     SchemaCompatibilityException,
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.storage.parquet_reader import HoodieParquetReader, read_footer
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.complex_key_generator import has_field_prefix
 from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.exception import HoodieNotSupportedException
-from hoodie.io.storage.parquet_reader import HoodieParquetReader, translated_errors
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, translated_errors
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["HoodieFileGroupReader"]

@@ -17,11 +17,11 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client.transaction.lock import lock_waiting
-from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.util.process_identity import describe_process, is_gone
 from hoodie.exception import HoodieLockException
+from hoodie.transaction.lock import lock_waiting
+from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import SteppedClock, lock_configuration
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ OCC = {
 }
 TAKE_AND_DIE = """
 import os, sys
-from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
+from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import lock_configuration
 
 assert FileSystemBasedLockProvider(lock_configuration(sys.argv[1], {})).try_lock(0)

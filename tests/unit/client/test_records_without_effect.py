@@ -13,7 +13,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult
-from hoodie.common.model.record_merger import HoodieRecordMerger, MergeOutcome
+from hoodie.merge.record_merger import HoodieRecordMerger, MergeOutcome
 from hoodie.table.action.commit import incoming_keys
 
 SCHEMA = pa.schema(

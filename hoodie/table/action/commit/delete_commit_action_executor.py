@@ -5,8 +5,8 @@ Hudi: org.apache.hudi.table.action.commit.SparkDeleteCommitActionExecutor.
 
 from __future__ import annotations
 
-from hoodie.common.data.data import HoodieData
 from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.engine.data import HoodieData
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 

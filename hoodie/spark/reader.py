@@ -1,0 +1,195 @@
+"""A table as a Spark DataFrame.
+
+Hudi: the snapshot query of org.apache.hudi.DefaultSource.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.config.property import check_properties
+from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.spark.spark_compatibility import check_running
+from hoodie.spark.spark_data import SparkData
+from hoodie.spark.spark_scan import scan_files
+from hoodie.spark.spark_types import quoted
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.missing_files import check_base_files, known_partitions
+from hoodie.table.table_scan import (
+    Filters,
+    check_columns,
+    check_query,
+    checked_columns,
+    plan_read,
+    prune_partitions,
+    to_expression,
+    to_row_filter,
+)
+
+__all__ = ["read"]
+
+QUERY_TYPE = "hoodie.datasource.query.type"
+QUERY_TYPES = ("snapshot", "read_optimized")
+"""Of a copy-on-write table both give the same rows."""
+NOT_YET = (
+    "as.of.instant",
+    "hoodie.datasource.read.begin.instanttime",
+    "hoodie.datasource.read.end.instanttime",
+    "hoodie.datasource.query.incremental.format",
+)
+
+
+def read(
+    spark: SparkSession,
+    base_path: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    columns: str | Sequence[str] | None = None,
+    filters: Filters = None,
+    query_type: str = "snapshot",
+    as_of: str | None = None,
+    begin: str | None = None,
+    end: str | None = None,
+    storage_options: StorageOptions | None = None,
+) -> DataFrame:
+    """The newest committed rows of a table, at the speed of Spark's own Parquet scan.
+
+    Spark scans the files with its own connectors (Hadoop's) and credentials; hoodie reads the timeline and lists the
+    files, on the driver. The set of files is fixed when the call returns.
+
+    The keyword arguments mean what they mean in `hoodie.read_table`.
+
+    Args:
+        spark: The session.
+        base_path: The table's folder.
+        options: Hudi's read options, of which there is ``hoodie.datasource.query.type``: ``snapshot``, the default.
+        columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
+        filters: Which rows: an expression, or lists of tuples; None or an empty list for all. They choose the same
+            rows as in `hoodie.read_table`: partitions that cannot hold such rows are not read, the rest is filtered by
+            Arrow in the Python of Spark's workers, which needs hoodie there. ``where`` of the DataFrame is faster, as
+            Spark's scan passes over row groups by it; it has Spark's rules for nulls and NaN.
+        query_type: The same as the option.
+        as_of: Not supported yet.
+        begin: Not supported yet.
+        end: Not supported yet.
+        storage_options: Options and credentials with which hoodie reads the timeline, or a function that returns them.
+            Spark's scan has those of its connector.
+
+    Returns:
+        Hudi's meta columns (strings), then the user's columns; or those that are asked for.
+
+    Raises:
+        TableNotFoundException: There is no table at that path.
+        HoodieNotSupportedException: The table or an option needs what hoodie does not have.
+        HoodieConfigException: An option is unknown, or its value is; all such options are named. Or the filters are of
+            another form, or option and argument contradict each other.
+        HoodieSchemaException: A column is not in the table, or a filter does not fit it.
+        HoodieIOException: Spark has no connector for the storage, or a base file that commits name is not there.
+        HoodieException: The session was stopped.
+
+        >>> import hoodie.spark
+        >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
+    """
+    check_running(spark)
+    check_properties(options, "options")
+    _check_options(options or {})
+    check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
+    given = (options or {}).get(QUERY_TYPE, query_type)
+    if query_type not in (given, QUERY_TYPES[0]):
+        raise HoodieConfigException(f"{QUERY_TYPE} = {given!r}, and the argument says {query_type!r}: give one of them")
+    wanted = checked_columns(columns)
+    expression = to_expression(filters)
+    meta_client, schema, row_filter, files = plan_read(
+        lambda: HoodieTableMetaClient.load(base_path, storage_options),
+        lambda meta_client: _files_to_read(meta_client, expression),
+    )
+    if wanted is not None and meta_client.load_avro_schema() is None:
+        # Nothing was ever written: no rows, and no types to give them.
+        fields = [st.StructField(name, st.StringType() if name in META_COLUMNS else st.NullType()) for name in wanted]
+        return spark.createDataFrame([], st.StructType(fields))
+    check_columns(meta_client.base_path, schema, wanted or ())
+    frame = scan_files(spark, meta_client, base_path, files, schema)
+    if row_filter is not None and files:
+        frame = _filtered(frame, schema, wanted, row_filter)
+    return frame if wanted is None else frame.select([quoted(name) for name in wanted])
+
+
+def _filtered(frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None, row_filter: RowFilter) -> DataFrame:
+    """The rows of a filter, in the columns that are wanted and those that it looks at."""
+    names = row_filter.read_columns(schema.names if wanted is None else list(wanted), schema)
+    needed = pa.schema([schema.field(name) for name in names])
+    scanned = SparkData(frame.select([quoted(name) for name in names]), needed)
+    return scanned.map_batches(_RowsOf(row_filter), needed).frame
+
+
+@attrs.frozen
+class _RowsOf:
+    """Task: the rows of a batch that a filter finds."""
+
+    row_filter: RowFilter
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        taken = self.row_filter.take(batch).combine_chunks().to_batches()
+        return taken[0] if taken else batch.slice(0, 0)
+
+
+def _files_to_read(
+    meta_client: HoodieTableMetaClient, expression: pc.Expression | None
+) -> tuple[HoodieTableMetaClient, pa.Schema, RowFilter | None, list[HoodieBaseFile]]:
+    meta_client.table_config.check_readable()
+    _check_storage(meta_client.base_path)
+    schema = _schema(meta_client)
+    view = meta_client.view()
+    wanted, row_filter = known_partitions(meta_client, view), None
+    if expression is not None and meta_client.load_avro_schema() is not None:
+        row_filter = to_row_filter(expression, schema, meta_client.base_path)
+        assert row_filter is not None
+        wanted = prune_partitions(wanted, meta_client, schema, row_filter)
+    partitions = sorted(set(view.list_partitions()).intersection(wanted))
+    view.load_partitions(partitions)
+    check_base_files(meta_client, view, wanted)
+    files = [file for partition in partitions for file in view.latest_base_files(partition)]
+    return meta_client, schema, row_filter, files
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    later = sorted(set(options) & set(NOT_YET))
+    if later:
+        raise HoodieNotSupportedException(
+            f"read option {', '.join(later)}: hoodie reads the newest rows only; leave it out"
+        )
+    problems = []
+    for key, value in options.items():
+        if key != QUERY_TYPE:
+            near = difflib.get_close_matches(str(key), [QUERY_TYPE, *NOT_YET], n=1)
+            problems.append(f"unknown read option {key}" + (f", did you mean {near[0]}?" if near else ""))
+        elif value not in QUERY_TYPES:
+            problems.append(f"{key}={value}: hoodie has {', '.join(QUERY_TYPES)}")
+    if problems:
+        raise HoodieConfigException("; ".join(problems))
+
+
+def _check_storage(base_path: str) -> None:
+    if base_path.startswith("memory:"):
+        raise HoodieNotSupportedException(
+            f"Spark's executors cannot see {base_path}, which is in this process's memory: use hoodie.read_table"
+        )
+
+
+def _schema(meta_client: HoodieTableMetaClient) -> pa.Schema:
+    """Meta columns and the user's; the former only when nothing tells the latter yet."""
+    avro_schema = meta_client.load_avro_schema()
+    columns = [] if avro_schema is None else list(to_arrow(avro_schema))
+    return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *columns])
