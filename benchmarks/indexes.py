@@ -23,7 +23,7 @@ import pyarrow as pa
 from benchmarks.measure import copy, describe_machine
 from benchmarks.scaling import make_table, rows
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
 
 FILES = 32
 DATABASE = "hoodie.index.external.database_index.HoodieDatabaseIndex"

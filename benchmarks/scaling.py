@@ -38,7 +38,7 @@ import pyarrow.parquet as pq
 from benchmarks.measure import copy, describe_machine, trips
 from benchmarks.memory import peak_bytes
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
 
 PARTS = ("table", "input", "cores", "files")
 TABLE_FACTORS = (1, 4, 16)

@@ -10,7 +10,6 @@ from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
-from hoodie.common.model.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -48,13 +47,14 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.index.index import HoodieIndex
+from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
 from hoodie.metrics.progress import ProgressEvent
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.table_scan import read_table, scan_table
 
 if TYPE_CHECKING:
-    from hoodie.client.common.spark_engine_context import HoodieSparkEngineContext
-    from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
+    from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
+    from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 
 __version__ = "0.1.0"
 
@@ -117,8 +117,8 @@ __all__ = [
 ]
 
 _NEEDS_PYSPARK = {
-    "HoodieSparkEngineContext": "hoodie.client.common.spark_engine_context",
-    "SparkRDDWriteClient": "hoodie.client.spark_rdd_write_client",
+    "HoodieSparkEngineContext": "hoodie.spark.spark_engine_context",
+    "SparkRDDWriteClient": "hoodie.spark.spark_rdd_write_client",
 }
 
 

@@ -30,9 +30,8 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.clean_metadata import HoodieCleanerPlan
 from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
-from hoodie.client.transaction.write_start import WriteStart
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.table.timeline.archived_timeline import read_archive_file
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieEarlyConflictDetectionException,
@@ -46,6 +45,7 @@ from hoodie.exception import (
     HoodieWriteConflictException,
 )
 from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, pending_restore
+from hoodie.transaction.write_start import WriteStart
 from tests.interleaving import Process, Task, World
 from tests.table_invariants import check_table
 

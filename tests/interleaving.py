@@ -30,15 +30,15 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 import pyarrow as pa
 import pytest
 
-from hoodie.client.heartbeat import heartbeat_client
-from hoodie.client.transaction.lock import in_process_lock_provider
-from hoodie.common.engine import local_engine_context
 from hoodie.common.table import table_metadata
 from hoodie.common.table.timeline import active_timeline, archived_timeline
+from hoodie.engine import local_engine_context
 from hoodie.io import merge_handle
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
+from hoodie.transaction import heartbeat_client
+from hoodie.transaction.lock import in_process_lock_provider
 from tests.output_streams import output_file
 
 __all__ = ["Died", "InterleavedStorage", "Process", "Task", "World", "virtual"]

@@ -23,7 +23,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
 
 __all__ = ["SCHEMA", "WriterServer", "apply", "new_client"]
 

@@ -19,7 +19,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodie.common.model.payload_rules import TOASTED_VALUE
+from hoodie.merge.payload_rules import TOASTED_VALUE
 from tests.interop.hudi_process import HudiProcess
 
 __all__ = ["GOLDEN", "TABLES", "PayloadTable", "commits_of", "hudi_options", "outcome", "steps_of"]

@@ -12,14 +12,14 @@ from itertools import islice
 
 from hoodie.avro.clean_metadata import HoodieMergeArchiveFilePlan
 from hoodie.avro.timeline_metadata import decode, encode
-from hoodie.common.table.log.log_block import HoodieLogBlockType, avro_datums
-from hoodie.common.table.log.log_block_writer import encode_avro_data_block
-from hoodie.common.table.log.log_file_reader import read_log_blocks
 from hoodie.common.table.timeline.archived_entry import entry_schema
 from hoodie.common.table.timeline.archived_timeline import archive_file_number, read_archive_file
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
+from hoodie.io.log.log_block import HoodieLogBlockType, avro_datums
+from hoodie.io.log.log_block_writer import encode_avro_data_block
+from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import file_name, join
 

@@ -10,25 +10,25 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
-from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
-from hoodie.client.transaction.transaction_manager import TransactionManager
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, ProgressMode
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieConfigException
 from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
+from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
+from hoodie.transaction.transaction_manager import TransactionManager
 
 __all__ = ["BaseHoodieTableServiceClient"]
 

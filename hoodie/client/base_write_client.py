@@ -25,7 +25,6 @@ from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
 from hoodie.client.write_input import Where, WriteInput, WriteSchemas
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.model.commit_metadata import (
     RESERVED_METADATA_KEYS,
     HoodieCommitMetadata,
@@ -37,6 +36,7 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieLockException,

@@ -12,16 +12,10 @@ from contextlib import ExitStack
 import attrs
 
 from hoodie.callback.commit_callbacks import CommitCallbacks
-from hoodie.client.heartbeat.heartbeat_client import HoodieHeartbeatClient
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
 from hoodie.client.rollback_service import RollbackService
-from hoodie.client.transaction.concurrent_operation import ConcurrentOperation
-from hoodie.client.transaction.conflict_resolver import ConflictResolver
-from hoodie.client.transaction.transaction_manager import TransactionManager
-from hoodie.client.transaction.write_start import WriteStart, completed_write_times
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -29,6 +23,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieException,
@@ -40,10 +35,15 @@ from hoodie.exception import (
 )
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
-from hoodie.io.storage.footer_tail import MISSING_BASE_FILE
+from hoodie.io.parquet.footer_tail import MISSING_BASE_FILE
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
 from hoodie.table.table_state import being_rolled_back
+from hoodie.transaction.concurrent_operation import ConcurrentOperation
+from hoodie.transaction.conflict_resolver import ConflictResolver
+from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
+from hoodie.transaction.transaction_manager import TransactionManager
+from hoodie.transaction.write_start import WriteStart, completed_write_times
 
 __all__ = ["Committer"]
 

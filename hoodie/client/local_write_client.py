@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.metrics.progress import ProgressCallback
 
 __all__ = ["HoodieLocalWriteClient"]

@@ -14,8 +14,6 @@ from hoodie.avro.schema_converters import record_name, record_namespace, to_avro
 from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
-from hoodie.common.model.merge_properties import DELETE_FIELD_KEYS
-from hoodie.common.model.record_merger import load_merger_class
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
@@ -27,6 +25,8 @@ from hoodie.exception import (
     MissingSchemaFieldException,
 )
 from hoodie.keygen.user_key_generator import load_user_key_generator
+from hoodie.merge.merge_properties import DELETE_FIELD_KEYS
+from hoodie.merge.record_merger import load_merger_class
 
 __all__ = [
     "OPERATIONS",

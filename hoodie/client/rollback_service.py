@@ -9,8 +9,6 @@ import logging
 from collections.abc import Iterable
 
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata, decode
-from hoodie.client.heartbeat.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
-from hoodie.client.transaction.transaction_manager import Transaction, TransactionManager
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -29,6 +27,8 @@ from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.table_state import pending_rollback_plan
+from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
+from hoodie.transaction.transaction_manager import Transaction, TransactionManager
 
 __all__ = ["RollbackService"]
 

@@ -10,7 +10,6 @@ import logging
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.timeline_archiver import HoodieTimelineArchiver
-from hoodie.client.transaction.transaction_manager import Transaction, TransactionManager
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
@@ -28,6 +27,7 @@ from hoodie.table.action.savepoint.savepoint_action_executor import (
     SavepointActionExecutor,
     delete_savepoint,
 )
+from hoodie.transaction.transaction_manager import Transaction, TransactionManager
 
 __all__ = ["SavepointService"]
 

@@ -17,7 +17,7 @@ from hoodie.common.data.stored_types import find_field
 from hoodie.common.model.field_path import top_level_name, type_at
 from hoodie.common.model.record_columns import PARTITION_PATH_META, RECORD_KEY_META
 from hoodie.exception import HoodieKeyException
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.user_key_generator import KeyGeneratorOfUser
 from hoodie.table.table import HoodieTable

@@ -13,16 +13,16 @@ from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.timeline_archiver import HoodieTimelineArchiver
-from hoodie.client.transaction.transaction_manager import TransactionManager
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, WriteConcurrencyMode
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieCommitException, HoodieException
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.clean.clean_plan_action_executor import CleanPlanActionExecutor, EmptyPlan
+from hoodie.transaction.transaction_manager import TransactionManager
 
 __all__ = ["TableServices"]
 

@@ -24,10 +24,8 @@ from hoodie.avro.schema_converters import (
     without_enums,
 )
 from hoodie.client.stored_key_form import check_stored_key_form
-from hoodie.common.data.data import HoodieData
 from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.field_path import top_level_name, type_at
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieKey, HoodieRecord
@@ -47,6 +45,8 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.config.write_options import InsertDupPolicy
+from hoodie.engine.data import HoodieData
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
     HoodieKeyException,
     HoodieNotSupportedException,
@@ -56,7 +56,7 @@ from hoodie.exception import (
     SchemaCompatibilityException,
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.storage.parquet_reader import HoodieParquetReader, read_footer
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.complex_key_generator import has_field_prefix
 from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table

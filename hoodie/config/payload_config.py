@@ -7,7 +7,8 @@ from enum import StrEnum
 import attrs
 
 from hoodie.common.config.property import Parser, boolean, choice, property_field, text
-from hoodie.common.model.merge_properties import (
+from hoodie.config.table_options import HasProperties
+from hoodie.merge.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
     MERGER_KEYS,
@@ -15,8 +16,7 @@ from hoodie.common.model.merge_properties import (
     STRATEGY_KEYS,
     MergeProperties,
 )
-from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, MergeMode, canonical_payload_class
-from hoodie.config.table_options import HasProperties
+from hoodie.merge.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, MergeMode, canonical_payload_class
 
 __all__ = ["HoodiePayloadConfig", "MissingKeyPolicy"]
 

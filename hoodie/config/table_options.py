@@ -9,9 +9,9 @@ from typing import Protocol
 import attrs
 
 from hoodie.common.config.property import Parser, boolean, choice, column_names, property_field, text
-from hoodie.common.model.merge_properties import MergeProperties
-from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, canonical_payload_class
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.merge.merge_properties import MergeProperties
+from hoodie.merge.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, canonical_payload_class
 
 __all__ = ["HasProperties", "HoodieTableOptions", "TimelineTimezone"]
 

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import hoodie.spark
-from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.data.spark_compatibility import collect_arrow
 from hoodie.examples.flights_data import SCHEMA, Change
+from hoodie.spark.spark_compatibility import collect_arrow
+from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 
 __all__ = ["apply_with_spark", "read_with_spark", "spark_session"]
 

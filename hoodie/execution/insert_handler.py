@@ -12,10 +12,10 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
 from hoodie.common.model.record_columns import MERGE_ERROR, PARTITION_PATH, RECORD_KEY, RESERVED_COLUMNS
 from hoodie.common.model.write_status import WriteStatus
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter

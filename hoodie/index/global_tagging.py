@@ -30,7 +30,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import HoodieBaseFile
-from hoodie.common.model.merge_spec import TAKE_INCOMING, MergeSpec
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -43,6 +42,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.index.hashed_keys import HashedKeys
 from hoodie.index.index import append_locations, match_keys
+from hoodie.merge.merge_spec import TAKE_INCOMING, MergeSpec
 
 __all__ = ["CURRENT_PARTITION_PATH", "STORED_PREFIX", "DecideGroups", "GlobalKeyLocations", "PartitionMoves"]
 

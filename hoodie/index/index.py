@@ -14,10 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.common.model.file_slice import HoodieBaseFile
-from hoodie.common.model.merge_spec import MergeSpec
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -28,9 +25,12 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.index.hashed_keys import HashedKeys
 from hoodie.index.index_report import IndexWork
 from hoodie.io.written_keys import WrittenKeys
+from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage import HoodieStorage
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hoodie.common.model.write_operation_type import IOType
-from hoodie.io.storage.parquet_settings import ParquetSettings
-from hoodie.io.storage.parquet_writer import HoodieParquetWriter
+from hoodie.io.parquet.parquet_settings import ParquetSettings
+from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 from hoodie.io.write_handle import HoodieWriteHandle
 
 __all__ = ["HoodieCreateHandle"]

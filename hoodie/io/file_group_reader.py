@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["HoodieFileGroupReader"]

@@ -14,9 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
-from hoodie.common.model.merge_spec import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
     COMMIT_TIME_META,
@@ -29,12 +27,14 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import IOType, RecordOperation, WriteOperationType
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
-from hoodie.io.storage.column_chunks import ColumnChunk, ColumnPlan, StoredColumns
-from hoodie.io.storage.parquet_footer import KeyRange
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.column_chunks import ColumnChunk, ColumnPlan, StoredColumns
+from hoodie.io.parquet.parquet_footer import KeyRange
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import HoodieWriteHandle, RowCounter, constant_column
+from hoodie.merge.merge_spec import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 
 __all__ = ["HoodieConcatHandle", "HoodieMergeHandle"]
 

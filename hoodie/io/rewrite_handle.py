@@ -8,10 +8,10 @@ from __future__ import annotations
 import attrs
 import pyarrow as pa
 
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import FILE_NAME_META, RECORD_KEY_META
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_status import WriteStatus
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import HoodieWriteHandle, constant_column
 

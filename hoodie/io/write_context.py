@@ -7,12 +7,12 @@ from functools import cached_property
 import attrs
 import pyarrow as pa
 
-from hoodie.common.model.merge_spec import MergeSpec
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.io.written_keys import WrittenKeys
+from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_options import StorageOptions

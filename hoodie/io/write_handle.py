@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.common.bloom.bloom_filter import BloomFilter, create_bloom_filter
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.partition_metadata import ensure_partition_metadata
 from hoodie.common.model.record_columns import MERGE_ERROR, RECORD_KEY
@@ -24,10 +23,11 @@ from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, Runtime
 from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WriteStatus
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.util.numbered_strings import numbered_strings
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException
-from hoodie.io.storage.parquet_footer import KeyRange
-from hoodie.io.storage.parquet_settings import ParquetSettings
-from hoodie.io.storage.parquet_writer import HoodieParquetWriter
+from hoodie.io.parquet.parquet_footer import KeyRange
+from hoodie.io.parquet.parquet_settings import ParquetSettings
+from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.storage_path import join
 

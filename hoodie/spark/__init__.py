@@ -1,6 +1,6 @@
 """Tables as Spark DataFrames."""
 
-from hoodie.spark.read import read
-from hoodie.spark.write import write
+from hoodie.spark.reader import read
+from hoodie.spark.writer import write
 
 __all__ = ["read", "write"]

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieBaseFile
-from hoodie.common.model.merge_spec import MergeSpec
-from hoodie.common.model.record_merger import load_merger_class
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.index import HoodieIndex
 from hoodie.io.write_context import WriteContext
+from hoodie.merge.merge_spec import MergeSpec
+from hoodie.merge.record_merger import load_merger_class
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_options import StorageOptions
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
-from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieKeyException
 
 SCHEMA = pa.schema([("key", pa.string()), ("part", pa.string()), ("value", pa.int64()), ("bucket", pa.int32())])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hoodie.client.transaction.lock.lock_provider import LockClock, LockConfiguration, LockProvider
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.storage.fsspec_storage import open_storage
+from hoodie.transaction.lock.lock_provider import LockClock, LockConfiguration, LockProvider
 
 
 class SteppedClock(LockClock):

@@ -6,11 +6,11 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.data.local_data import LocalData
-from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.engine.local_engine_context import LocalEngineContext
-from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.local_data import LocalData
+from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.task_identity import TaskIdentity
 from tests.contract.data_contract import DataContract
 
 

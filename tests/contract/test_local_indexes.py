@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.client.base_write_client import BaseHoodieWriteClient
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.config.index_config import IndexType
+from hoodie.engine.local_engine_context import LocalEngineContext
 from tests.contract.index_contract import INDEXES, IndexContract
 
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from hoodie.client.transaction.lock.dynamo_db_based_lock_provider import DynamoDBBasedLockProvider
-from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
-from hoodie.client.transaction.lock.in_process_lock_provider import InProcessLockProvider
-from hoodie.client.transaction.lock.lock_manager import lock_provider_class
-from hoodie.client.transaction.lock.lock_provider import LockProvider
-from hoodie.client.transaction.lock.storage_based_lock_provider import StorageBasedLockProvider
-from hoodie.client.transaction.lock.zookeeper_based_lock_provider import ZookeeperBasedLockProvider
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException, HoodieLockException
 from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.transaction.lock.dynamo_db_based_lock_provider import DynamoDBBasedLockProvider
+from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
+from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
+from hoodie.transaction.lock.lock_manager import lock_provider_class
+from hoodie.transaction.lock.lock_provider import LockProvider
+from hoodie.transaction.lock.storage_based_lock_provider import StorageBasedLockProvider
+from hoodie.transaction.lock.zookeeper_based_lock_provider import ZookeeperBasedLockProvider
 from tests.contract.lock_contract import LeaseContract, LockContract, lock_configuration
 from tests.object_store_servers import ACCESS_KEY, SECRET_KEY, Bucket, FaultyProxy, Request, S3Server
 
@@ -297,7 +297,7 @@ def test_providers_are_known_by_hudis_names() -> None:
         "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider": DynamoDBBasedLockProvider,
     }
     assert {name: lock_provider_class(name) for name in of_hudi} == of_hudi
-    own = "hoodie.client.transaction.lock.in_process_lock_provider.InProcessLockProvider"
+    own = "hoodie.transaction.lock.in_process_lock_provider.InProcessLockProvider"
     assert lock_provider_class(own) is InProcessLockProvider
 
 
@@ -308,7 +308,7 @@ def test_zookeeper_needs_a_place() -> None:
 
 COUNTING = """
 import sys
-from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
+from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import lock_configuration
 
 provider = FileSystemBasedLockProvider(lock_configuration(sys.argv[1], {

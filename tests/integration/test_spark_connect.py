@@ -79,8 +79,8 @@ OPERATIONS = """
         c.commit(instant_time, result)
         facts["after commit"] = len([row for row in stored() if row[2] == 9])
     # Above the limit everything is left to Spark.
-    import hoodie.data.spark_data
-    hoodie.data.spark_data.CLIENT_BYTES = 10
+    import hoodie.spark.spark_data
+    hoodie.spark.spark_data.CLIENT_BYTES = 10
     with client() as c:
         joined = c.upsert(rows(20, 11).union(rows(5, 10)))
         facts["joined upsert"] = [joined.updated_count, joined.inserted_count]

@@ -20,15 +20,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from hoodie.client.common.spark_engine_context import HoodieSparkEngineContext
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.data.spark_data import SparkData
-from hoodie.data.spark_hash import hash_ints, numbers_to_hash_inputs
-from hoodie.data.spark_types import arrow_schema, spark_schema
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
     HoodieException,
     HoodieIOException,
@@ -36,6 +32,10 @@ from hoodie.exception import (
     HoodieSchemaException,
     HoodieWriteException,
 )
+from hoodie.spark.spark_data import SparkData
+from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
+from hoodie.spark.spark_hash import hash_ints, numbers_to_hash_inputs
+from hoodie.spark.spark_types import arrow_schema, spark_schema
 from tests.contract.data_contract import TASKS, DataContract, described_task
 
 pytestmark = pytest.mark.spark

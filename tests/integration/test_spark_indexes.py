@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hoodie import HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.client.base_write_client import BaseHoodieWriteClient
-from hoodie.data.spark_types import spark_schema
+from hoodie.spark.spark_types import spark_schema
 from tests.contract.index_contract import IndexContract
 
 pytestmark = pytest.mark.spark

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, ProgressEvent, SparkRDDWriteClient
-from hoodie.client.common.spark_engine_context import HoodieSparkEngineContext
-from hoodie.data.spark_jobs import described_job
 from hoodie.exception import HoodieKeyException
 from hoodie.metrics.progress import ProgressState, TaskCount
+from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
+from hoodie.spark.spark_jobs import described_job
 
 pytestmark = pytest.mark.spark
 STEP = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 import hoodie.spark
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.record_columns import META_COLUMNS
-from hoodie.data.spark_types import arrow_schema
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, TableNotFoundException
+from hoodie.spark.spark_types import arrow_schema
 
 Write = Callable[..., None]
 

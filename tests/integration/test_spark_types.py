@@ -17,9 +17,9 @@ from pyspark.sql import types as st
 import hoodie
 import hoodie.spark
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
-from hoodie.data.spark_compatibility import collect_arrow
-from hoodie.data.spark_types import arrow_schema, conform, spark_schema
 from hoodie.exception import HoodieSchemaException, SchemaCompatibilityException
+from hoodie.spark.spark_compatibility import collect_arrow
+from hoodie.spark.spark_types import arrow_schema, conform, spark_schema
 from tests.contract.border_contract import ZONES, BorderContract
 from tests.contract.types_page import Row, rows_below, stored_type
 

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 import hoodie.spark
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client.common.sql_query_validators import SparkPendingCommit
-from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.exception import HoodieConfigException, HoodieValidationException
+from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
+from hoodie.spark.sql_query_validators import SparkPendingCommit
 
 pytestmark = pytest.mark.spark
 

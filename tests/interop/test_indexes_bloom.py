@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
-from hoodie.io.storage.parquet_reader import read_footer
+from hoodie.io.parquet.parquet_reader import read_footer
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.test_operations import (
     DEFAULT_PAYLOAD,

@@ -20,9 +20,9 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCorruptedDataException, HoodieLockException, HoodieValidationException
+from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import lock_configuration
 from tests.table_invariants import check_table
 

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 import attrs
 
 from hoodie.common.config.java_properties import format_properties, parse_properties
-from hoodie.common.model.payload_rules import PAYLOAD_TYPES
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_features
 from hoodie.exception import (
@@ -26,6 +25,7 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
+from hoodie.merge.payload_rules import PAYLOAD_TYPES
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import check_inside, join
 

@@ -15,7 +15,11 @@ import pyarrow as pa
 from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_arrow, to_avro
 from hoodie.common.config.property import all_keys
 from hoodie.common.model.field_path import type_at
-from hoodie.common.model.merge_properties import (
+from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
+from hoodie.merge.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
     MERGER_KEYS,
@@ -24,7 +28,7 @@ from hoodie.common.model.merge_properties import (
     STRATEGY_KEYS,
     MergeProperties,
 )
-from hoodie.common.model.payload_rules import (
+from hoodie.merge.payload_rules import (
     DEFAULT_PAYLOAD,
     MERGER_PREFIX,
     OVERWRITE_WITH_LATEST_PAYLOAD,
@@ -33,11 +37,7 @@ from hoodie.common.model.payload_rules import (
     canonical_payload_class,
     merger_payload_class,
 )
-from hoodie.common.model.record_columns import META_COLUMN_SET
-from hoodie.common.model.record_merger import HoodieRecordMerger, is_merger_class, merger_class_name
-from hoodie.common.model.write_operation_type import HoodieTableType
-from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
+from hoodie.merge.record_merger import HoodieRecordMerger, is_merger_class, merger_class_name
 
 __all__ = ["ORDERING_PAYLOAD", "OVERWRITE_PAYLOAD", "TableDefinition"]
 

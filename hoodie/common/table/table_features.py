@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from hoodie.common.model.merge_properties import (
+from hoodie.merge.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
     STRATEGIES,
     MergeProperties,
     mode_of_payload,
 )
-from hoodie.common.model.payload_rules import (
+from hoodie.merge.payload_rules import (
     MERGER_PREFIX,
     PAYLOAD_TYPES,
     PAYLOADS,

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.record_merger import HoodieRecordMerger
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import (
@@ -37,6 +36,7 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
+from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.retry import RetryPolicy

@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.common.util.class_loading import load_class
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import BulkInsertSortMode
+from hoodie.engine.data import HoodieData
 from hoodie.exception import HoodieConfigException, HoodieKeyException
 
 __all__ = [
@@ -46,7 +46,7 @@ class BulkInsertPartitioner(ABC):
         config: The writer's configuration.
 
     Hudi: org.apache.hudi.table.BulkInsertPartitioner. Differs: gets `HoodieData`, whose methods work on every engine
-    (`hoodie.data.spark_data.SparkData.frame` is the DataFrame of Spark).
+    (`hoodie.spark.spark_data.SparkData.frame` is the DataFrame of Spark).
     """
 
     is_sorted: bool = False

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.bloom.bloom_index_helper import BloomIndexHelper
 from hoodie.index.bloom.key_exchange import LOCATION_SCHEMA
 from hoodie.index.index import HoodieIndex, IndexedTable, KeyLocations, tag_with_locations

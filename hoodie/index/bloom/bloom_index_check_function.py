@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
-from hoodie.common.engine.engine_context import Shared
-from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.engine.engine_context import Shared
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
 from hoodie.index.bloom.index_file_filter import KeySlices
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index_report import Decision
-from hoodie.io.storage.parquet_reader import HoodieParquetReader, RowGroupKeys
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, RowGroupKeys
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["CheckFiles", "CheckedFile", "FileToCheck", "check_keys", "open_filter"]

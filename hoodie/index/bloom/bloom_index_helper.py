@@ -13,10 +13,10 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.config.index_config import HoodieIndexConfig
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.bloom.bloom_index_check_function import CheckedFile, CheckFiles, FileToCheck
 from hoodie.index.bloom.index_file_filter import KeySlices, count_keys, create_index_file_filter
 from hoodie.index.bloom.key_exchange import (

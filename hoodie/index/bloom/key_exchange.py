@@ -19,17 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.murmur_hash import hash_keys
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import BUCKET, PARTITION_PATH, RECORD_KEY, reserved_field
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.bloom.bloom_index_check_function import check_keys, may_contain, open_filter
 from hoodie.index.bloom.index_file_filter import KeySlices, count_keys, create_index_file_filter
 from hoodie.index.bloom.key_ranges import BloomIndexFileInfo
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index import IndexedTable, with_location_columns
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["LOCATION_SCHEMA", "CandidateCounts", "FileCandidates", "count_candidates", "deal_files", "exchange_keys"]

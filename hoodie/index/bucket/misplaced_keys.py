@@ -12,12 +12,12 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.config.index_config import BucketKeyRule
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieIndexException, HoodieKeyException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["WAY_OUT", "CheckSampledKeys", "MisplacedKeyCheck"]

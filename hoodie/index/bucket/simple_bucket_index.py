@@ -12,8 +12,6 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -23,6 +21,8 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieIndexException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id, new_bucket_file_ids
 from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys

@@ -21,20 +21,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY, RECORD_KEY_META
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieIndexException, HoodieIOException
 from hoodie.index.external.location_store import KnownFile, KnownGroup, LocationStore, claimed_keys
 from hoodie.index.index import HoodieIndex, IndexedTable, Locations
 from hoodie.index.index_report import Decision
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join, parent
 

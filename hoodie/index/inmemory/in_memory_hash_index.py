@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.index import HoodieIndex, IndexedTable, KeyLocations, tag_with_locations
 from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.index.simple.simple_index import gather_locations, keys_by_partition
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.written_keys import WrittenKeys, compact_keys, is_of_instant
 from hoodie.storage.storage_path import join
 

@@ -12,9 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -26,6 +23,9 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.global_tagging import (
     CURRENT_PARTITION_PATH,
     STORED_PREFIX,
@@ -37,7 +37,7 @@ from hoodie.index.index import HoodieIndex, IndexedTable, Locations, tag_with_lo
 from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.index.simple.simple_index import SHARED_KEY_BYTES, key_check
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.base_key_generator import field_column
 from hoodie.storage.storage import HoodieStorage
 

@@ -11,9 +11,6 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import HoodieEngineContext, Shared
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -24,10 +21,13 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_status import WriteStatus
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.index import HoodieIndex, IndexedTable, KeyLocations, tag_with_locations, with_location_columns
 from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle, KeyMatches
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["HoodieSimpleIndex", "StoredKeys", "gather_locations", "key_check", "keys_by_partition"]

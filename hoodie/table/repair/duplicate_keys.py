@@ -32,7 +32,7 @@ from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.commit.delete_prepped_commit_action_executor import ROW_POSITION, StoredRows
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult

@@ -10,7 +10,6 @@ from typing import Any
 
 import attrs
 
-from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.table_meta_client import METAFOLDER_NAME, HoodieTableMetaClient
 from hoodie.common.table.table_summary import SummaryTable
@@ -20,6 +19,7 @@ from hoodie.exception import HoodieCommitException
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.transaction.transaction_manager import TransactionManager
 
 __all__ = ["RepairResult", "RepairedTable", "list_base_files"]
 

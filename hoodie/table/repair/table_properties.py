@@ -35,7 +35,7 @@ from hoodie.exception import (
     InvalidTableException,
     TableNotFoundException,
 )
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.key_generator import create_key_generator
 from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage

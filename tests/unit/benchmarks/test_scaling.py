@@ -11,7 +11,7 @@ import hoodie
 from benchmarks.indexes import shuffled
 from benchmarks.scaling import FILES_OF_UNIT, client, grow, make_many_files, make_table, middle, rows
 from hoodie import HoodieTableMetaClient
-from hoodie.io.storage.parquet_reader import read_footer
+from hoodie.io.parquet.parquet_reader import read_footer
 from hoodie.storage.fsspec_storage import open_storage
 
 

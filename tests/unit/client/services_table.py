@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.timeline_metadata import encode, encode_record
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.engine.local_engine_context import LocalEngineContext
 
 __all__ = ["ServicesTable"]
 

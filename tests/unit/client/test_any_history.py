@@ -17,9 +17,9 @@ import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieRestoreException, HoodieRollbackException, HoodieSavepointException
 from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, pending_restore
 from tests.storage_faults import Faults, run_with_faults

@@ -15,12 +15,12 @@ from hoodie import HoodieTableMetaClient
 from hoodie.avro.clean_metadata import HoodieMergeArchiveFilePlan
 from hoodie.avro.timeline_metadata import encode
 from hoodie.client import timeline_archiver
-from hoodie.common.table.log.log_block import avro_records
-from hoodie.common.table.log.log_file_reader import read_log_blocks
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline, read_archive_file
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieSavepointException
+from hoodie.io.log.log_block import avro_records
+from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from tests.unit.client.services_table import SCHEMA, ServicesTable

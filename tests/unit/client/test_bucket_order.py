@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
 from tests.watched_storage import LARGE, watch_writes
 
 OTHERS = [f"p{number}" for number in range(6)]

@@ -20,7 +20,6 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanMetadata,
 )
 from hoodie.avro.timeline_metadata import decode
-from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import (
     HoodieCommitException,
@@ -36,6 +35,7 @@ from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.clean.clean_plan_action_executor import CleanPlanActionExecutor
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.transaction.transaction_manager import TransactionManager
 from tests.hooked_storage import hooked
 from tests.unit.client.services_table import SCHEMA, ServicesTable
 

@@ -18,7 +18,7 @@ from hudi import HudiTableBuilder
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
 from tests.storage_faults import Faults, faults_of, run_with_faults
 

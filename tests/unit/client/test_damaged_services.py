@@ -18,8 +18,8 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.table.timeline.instant import Action
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException, HoodieRollbackException
 from tests.table_invariants import check_table
 

@@ -13,8 +13,8 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.data import HoodieData
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieConfigException,
     HoodieDuplicateKeyException,
@@ -23,7 +23,7 @@ from hoodie.exception import (
 )
 from hoodie.execution import insert_handler
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, CustomColumnsSortPartitioner
-from hoodie.io.storage.parquet_reader import read_footer
+from hoodie.io.parquet.parquet_reader import read_footer
 from hoodie.storage.fsspec_storage import open_storage
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])

@@ -10,7 +10,7 @@ import pytest
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.client.committer import Committer
-from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext

@@ -10,12 +10,12 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.model.payload_rules import (
+from hoodie.index.simple import global_simple_index, simple_index
+from hoodie.merge.payload_rules import (
     DEFAULT_PAYLOAD,
     OVERWRITE_NON_DEFAULTS_PAYLOAD,
     PARTIAL_UPDATE_PAYLOAD,
 )
-from hoodie.index.simple import global_simple_index, simple_index
 from hoodie.table.action.commit import incoming_keys
 
 SCHEMA = pa.schema(

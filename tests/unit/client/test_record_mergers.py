@@ -221,4 +221,4 @@ def test_an_outcome_of_another_length_is_a_mistake_of_the_merger() -> None:
 
     batch = pa.record_batch({"a": [1, 2]})
     with pytest.raises(HoodieException, match="Short.merge gave 1 codes for 2 pairs"):
-        hoodie.common.model.record_merger.merge_pairs(Short(), batch, batch, pa.array(["k", "l"]))
+        hoodie.merge.record_merger.merge_pairs(Short(), batch, batch, pa.array(["k", "l"]))

@@ -15,9 +15,8 @@ from hudi import HudiTableBuilder
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.timeline_metadata import decode_record
-from hoodie.client.transaction.transaction_manager import TransactionManager
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.table.timeline.instant import Action
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
@@ -29,6 +28,7 @@ from hoodie.exception import (
     HoodieSavepointException,
 )
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
+from hoodie.transaction.transaction_manager import TransactionManager
 from tests.storage_faults import Faults, faults_of, run_with_faults
 
 Rows = list[tuple[str, str, int]]

@@ -22,12 +22,12 @@ from hudi import HudiTableBuilder
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.data.local_data import LocalData
-from hoodie.common.engine.local_engine_context import LocalEngineContext
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.timeline import active_timeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.engine.local_data import LocalData
+from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
     HoodieCommitException,
     HoodieException,

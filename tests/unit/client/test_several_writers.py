@@ -17,13 +17,9 @@ import pytest
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
-from hoodie.client.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
-from hoodie.client.transaction.lock.in_process_lock_provider import InProcessLockProvider
-from hoodie.client.transaction.lock.lock_provider import LockConfiguration
-from hoodie.client.transaction.transaction_manager import Transaction
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieClusteringUpdateException,
     HoodieCommitException,
@@ -39,6 +35,10 @@ from hoodie.exception import (
 )
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
+from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
+from hoodie.transaction.lock.lock_provider import LockConfiguration
+from hoodie.transaction.transaction_manager import Transaction
 from tests.hooked_storage import hooked
 from tests.table_invariants import check_table
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.engine_context import Shared
-from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.engine_context import Shared
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException
 
 INDEXES = ["SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "INMEMORY", "BUCKET"]

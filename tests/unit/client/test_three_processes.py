@@ -13,12 +13,12 @@ import pytest
 
 from hoodie.client.committer import Committer
 from hoodie.client.timeline_archiver import HoodieTimelineArchiver
-from hoodie.client.transaction.transaction_manager import Transaction
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieException, HoodieSavepointException
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.transaction.transaction_manager import Transaction
 from tests.hooked_storage import hooked
 from tests.table_invariants import check_table
 from tests.unit.client.services_table import SCHEMA, ServicesTable

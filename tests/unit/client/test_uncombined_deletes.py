@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("region", pa.string()), ("v", pa.int64()), ("_hoodie_is_deleted", pa.bool_())]

@@ -17,7 +17,7 @@ from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, Hoo
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieUpsertException
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.written_keys import compact_keys
 
 SMALL_FILTERS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.type": "SIMPLE"}

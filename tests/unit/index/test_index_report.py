@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook, IndexReport, IndexWork
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex

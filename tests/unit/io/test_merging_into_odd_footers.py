@@ -11,7 +11,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.io.storage.parquet_footer import KeyRange
+from hoodie.io.parquet.parquet_footer import KeyRange
 
 FILTER, FILTER_TYPE = "org.apache.hudi.bloomfilter", "hoodie_bloom_filter_type_code"
 LOW, HIGH = "hoodie_min_record_key", "hoodie_max_record_key"

@@ -25,18 +25,18 @@ from hoodie.avro.timeline_metadata import (
     encode,
     schema_of,
 )
-from hoodie.client.transaction.lock.storage_based_lock_provider import StorageLockData
 from hoodie.common.bloom.bloom_filter import DynamicBloomFilter, SimpleBloomFilter
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.consistent_hashing_metadata import HoodieConsistentHashingMetadata
 from hoodie.common.model.write_stat import HoodieWriteStat
-from hoodie.common.table.log.log_block import HoodieLogBlockType, avro_records
-from hoodie.common.table.log.log_block_writer import encode_avro_data_block
-from hoodie.common.table.log.log_file_reader import MAGIC, read_log_blocks
 from hoodie.common.table.timeline.archived_entry import entry_schema
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieSchemaException
-from hoodie.io.storage.compact_protocol import read_struct
+from hoodie.io.log.log_block import HoodieLogBlockType, avro_records
+from hoodie.io.log.log_block_writer import encode_avro_data_block
+from hoodie.io.log.log_file_reader import MAGIC, read_log_blocks
+from hoodie.io.parquet.compact_protocol import read_struct
+from hoodie.transaction.lock.storage_based_lock_provider import StorageLockData
 from tests.unit.client.services_table import ServicesTable
 
 DEEP = 100_000

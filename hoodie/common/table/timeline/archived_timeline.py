@@ -15,12 +15,12 @@ import attrs
 from hoodie.avro.timeline_metadata import decode_datums, decode_heads
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.log.log_block import HoodieLogBlock, HoodieLogBlockType, avro_datums
-from hoodie.common.table.log.log_file_reader import read_log_blocks
 from hoodie.common.table.timeline.archived_entry import ROLLING_STAT
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
+from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType, avro_datums
+from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 

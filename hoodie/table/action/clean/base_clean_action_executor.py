@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.clean_config import HoodieCleanConfig
+from hoodie.engine.engine_context import HoodieEngineContext
 
 __all__ = ["BaseCleanActionExecutor"]
 

@@ -18,11 +18,11 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanPartitionMetadata,
 )
 from hoodie.avro.timeline_metadata import decode, encode
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.model.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, resolve_inside, scheme

@@ -11,11 +11,11 @@ import attrs
 
 from hoodie.avro.clean_metadata import HoodieActionInstant, HoodieCleanerPlan, HoodieCleanFileInfo
 from hoodie.avro.timeline_metadata import encode
-from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.clean_config import HoodieCleanConfig
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.table.action.clean.base_clean_action_executor import BaseCleanActionExecutor
 from hoodie.table.action.clean.clean_planner import SAVEPOINTED_TIMESTAMPS, CleanPlanner
 

@@ -15,8 +15,6 @@ import attrs
 
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import decode, decode_record
-from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT
@@ -29,6 +27,8 @@ from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage_path import file_name, resolve_inside
 from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning

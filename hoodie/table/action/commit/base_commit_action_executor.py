@@ -15,11 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie import exception
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.engine_context import Shared
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
-from hoodie.common.model.merge_spec import MergeSpec
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
@@ -35,6 +31,9 @@ from hoodie.common.table.clustering_plans import file_groups_in_pending_clusteri
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_options import InsertDupPolicy
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import Shared
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
     HoodieClusteringUpdateException,
     HoodieCommitException,
@@ -44,6 +43,7 @@ from hoodie.exception import (
 from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.bucket_handler import CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import collect_keys

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import (
     BUCKET,
@@ -30,6 +29,7 @@ from hoodie.common.model.write_operation_type import RecordOperation, WriteOpera
 from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
 from hoodie.common.table.marker.early_conflict_detection import find_rival
 from hoodie.config.index_config import IndexType
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieIndexException
 from hoodie.execution.insert_handler import CopyOnWriteInsertHandler, columns_of_handles
 from hoodie.index.bucket.bucket_identifier import DIGITS, bucket_of_file_id
@@ -38,7 +38,7 @@ from hoodie.index.bucket.simple_bucket_index import BucketLocations, HoodieSimpl
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 from hoodie.keygen.base_key_generator import KeyGenerator

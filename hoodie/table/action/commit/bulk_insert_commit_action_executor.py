@@ -11,7 +11,6 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
@@ -24,6 +23,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import STATUS_SCHEMA
 from hoodie.config.write_options import InsertDupPolicy
+from hoodie.engine.data import HoodieData
 from hoodie.exception import (
     HoodieConfigException,
     HoodieInsertException,

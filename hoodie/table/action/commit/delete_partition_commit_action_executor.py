@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from hoodie.common.data.data import HoodieData
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action
+from hoodie.engine.data import HoodieData
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.replaced_file_groups import check_partition_paths, refuse_pending_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata

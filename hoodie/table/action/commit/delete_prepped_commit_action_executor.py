@@ -8,7 +8,6 @@ from __future__ import annotations
 import attrs
 import pyarrow as pa
 
-from hoodie.common.data.data import HoodieData
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.partition_metadata import check_partition_path
 from hoodie.common.model.record_columns import (
@@ -24,6 +23,7 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.engine.data import HoodieData
 from hoodie.exception import HoodieDeleteException, HoodieKeyException
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator

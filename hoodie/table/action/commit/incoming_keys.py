@@ -12,10 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.key_blocks import are_surely_distinct
-from hoodie.common.data.data import HoodieData
-from hoodie.common.data.fingerprint import fingerprint
-from hoodie.common.engine.engine_context import Shared
-from hoodie.common.model.merge_spec import MergeSpec
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -26,8 +22,12 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import Shared
+from hoodie.engine.fingerprint import fingerprint
 from hoodie.exception import HoodieWriteException
 from hoodie.index.index import Locations
+from hoodie.merge.merge_spec import MergeSpec
 
 __all__ = ["DropDeleted", "IncomingKeys", "WithoutRows", "collect_keys", "without_deletes_of_nothing"]
 

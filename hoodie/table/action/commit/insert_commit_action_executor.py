@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import (
     DECIDING_COLUMNS,
     PARTITION_PATH,
@@ -15,6 +14,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.config.write_options import InsertDupPolicy
+from hoodie.engine.data import HoodieData
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.bucket_handler import upserts_only
 from hoodie.table.action.write_metadata import HoodieWriteMetadata

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 import attrs
 import pyarrow as pa
 
-from hoodie.common.data.data import HoodieData
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_options import InsertDupPolicy
+from hoodie.engine.data import HoodieData
 from hoodie.exception import HoodieInsertException
 from hoodie.index.index import IndexedTable
 from hoodie.table.action.commit.insert_commit_action_executor import InsertCommitActionExecutor

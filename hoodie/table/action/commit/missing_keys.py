@@ -8,9 +8,9 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import CURRENT_FILE_ID, RECORD_KEY, reserved_field
+from hoodie.engine.data import HoodieData
+from hoodie.engine.task_identity import TaskIdentity
 
 __all__ = ["FirstRows", "missing_keys"]
 

@@ -14,8 +14,6 @@ from hoodie import exception
 from hoodie.common.data.normalise import normalise_batch
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.field_path import type_at
-from hoodie.common.model.merge_spec import MergeSpec
-from hoodie.common.model.ordering_values import null_ordering_count, null_ordering_message
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -33,6 +31,8 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
 from hoodie.keygen.base_key_generator import KeyGenerator, field_column
 from hoodie.keygen.partition_path_encoding import reason_against_level, usable_paths
+from hoodie.merge.merge_spec import MergeSpec
+from hoodie.merge.ordering_values import null_ordering_count, null_ordering_message
 
 __all__ = ["RecordPreparer", "failure_of"]
 

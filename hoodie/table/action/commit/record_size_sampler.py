@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import attrs
 import pyarrow as pa
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
 from hoodie.common.model.record_columns import PARTITION_PATH
+from hoodie.engine.data import HoodieData
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.table.action.commit.bucket_handler import upserts_only

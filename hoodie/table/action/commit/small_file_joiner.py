@@ -17,14 +17,14 @@ from collections.abc import Sequence
 import attrs
 import pyarrow as pa
 
-from hoodie.common.engine.engine_context import HoodieEngineContext
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.rewrite_handle import HoodieRewriteHandle
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.storage_path import join
 

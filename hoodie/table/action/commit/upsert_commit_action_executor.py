@@ -12,7 +12,6 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
@@ -27,6 +26,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.config.payload_config import MissingKeyPolicy
+from hoodie.engine.data import HoodieData
 from hoodie.exception import (
     HoodieKeyException,
     HoodieUpsertException,

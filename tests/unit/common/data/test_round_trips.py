@@ -14,7 +14,7 @@ from hoodie.avro.schema_converters import to_arrow, to_avro
 from hoodie.common.data.normalise import normalise_batch
 from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.common.data.stored_types import normalise_schema
-from hoodie.io.storage.column_adaptation import adapt_column
+from hoodie.io.parquet.column_adaptation import adapt_column
 
 MICROS = st.integers(-(2**53), 2**53)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoodie.common.model.merge_spec import DELETE_STORED, KEEP_STORED, MergeSpec
-from hoodie.common.model.payload_rules import PAYLOADS, TOASTED_VALUE, canonical_payload_class
 from hoodie.common.model.record_columns import OPERATION, ORDERING_VALUE, PARTITION_PATH, RECORD_KEY, ROW_NUMBER
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.merge.merge_spec import DELETE_STORED, KEEP_STORED, MergeSpec
+from hoodie.merge.payload_rules import PAYLOADS, TOASTED_VALUE, canonical_payload_class
 
 Fields = dict[str, Any]
 SCHEMA = pa.schema(

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hoodie.common.model.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD as OVERWRITE_PAYLOAD
-from hoodie.common.model.record_merger import HoodieRecordMerger, MergeOutcome
 from hoodie.common.table.table_definition import TableDefinition
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.merge.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD as OVERWRITE_PAYLOAD
+from hoodie.merge.record_merger import HoodieRecordMerger, MergeOutcome
 
 PAYLOAD = "hoodie.compaction.payload.class"
 TIME = "hoodie.keygen.timebased."

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from hoodie.common.bloom.bloom_filter import create_bloom_filter
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
-from hoodie.io.storage.parquet_footer import KeyRange, footer_entries
+from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
 
 
 @attrs.frozen

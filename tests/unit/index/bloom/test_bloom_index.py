@@ -13,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoodie import HoodieWriteConfig
-from hoodie.common.data.local_data import LocalData
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_ROW_POSITION,
@@ -24,6 +22,8 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.engine.local_data import LocalData
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.index.bloom import bloom_index
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoodie import HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.config.index_config import HoodieIndexConfig
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.bloom_index_helper import BloomIndexHelper
 from hoodie.index.bloom.index_file_filter import (
@@ -29,7 +29,7 @@ from hoodie.index.bloom.key_ranges import BloomIndexFileInfo, KeyRangeCache
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index import IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook, IndexReport
-from hoodie.io.storage.parquet_reader import RowGroupKeys
+from hoodie.io.parquet.parquet_reader import RowGroupKeys
 from hoodie.storage.fsspec_storage import LocalStorage
 from tests.unit.index.bloom.base_files import StoredFile, write_base_file
 

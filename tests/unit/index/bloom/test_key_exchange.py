@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoodie.common.data.data import HoodieData
-from hoodie.common.data.local_data import LocalData
-from hoodie.common.engine.task_identity import TaskIdentity
+from hoodie.engine.data import HoodieData
+from hoodie.engine.local_data import LocalData
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.bloom import bloom_index
 from tests.unit.index.bloom.base_files import StoredFile
 from tests.unit.index.bloom.test_bloom_index import expected_places, indexed, make_index, tag

@@ -11,8 +11,8 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.data.data import HoodieData
 from hoodie.common.model.record_columns import RECORD_KEY
+from hoodie.engine.data import HoodieData
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner
 from hoodie.index.index_report import Decision
 from hoodie.storage.fsspec_storage import LocalStorage

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.data.local_data import LocalData
+from hoodie.engine.local_data import LocalData
 from hoodie.exception import (
     HoodieConfigException,
     HoodieDuplicateKeyException,
@@ -24,7 +24,7 @@ from hoodie.exception import (
 )
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
 from hoodie.io.create_handle import HoodieCreateHandle
-from hoodie.io.storage.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("v", pa.int64())])
 BUCKETS = 3

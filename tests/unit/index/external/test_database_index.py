@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.engine.local_engine_context import LocalEngineContext
-from hoodie.common.engine.task_identity import TaskIdentity
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieUpsertException
 from hoodie.index.external import external_index
 from hoodie.index.external.database_index import HoodieDatabaseIndex

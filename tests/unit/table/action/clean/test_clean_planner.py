@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from hoodie.avro.timeline_metadata import encode_record
-from hoodie.common.engine.local_engine_context import LocalEngineContext
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.action.clean.clean_planner import CleanPlanner, earliest_instant_to_retain
 from tests.unit.client.services_table import ServicesTable

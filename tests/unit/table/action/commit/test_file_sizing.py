@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
 
 MAXIMUM = 400_000
 Encoding = tuple[str, bool, int]

@@ -1,0 +1,463 @@
+"""Data of the in-process engine: partitions of Arrow batches, computed by threads.
+
+pyarrow releases the interpreter's lock while it reads, computes and writes, so threads use all cores.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.engine.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieException, HoodieSchemaException
+
+if TYPE_CHECKING:
+    from hoodie.engine.local_engine_context import LocalEngineContext
+
+__all__ = ["BatchStream", "LocalData", "Partition"]
+
+R = TypeVar("R")
+
+Partition = Callable[[TaskIdentity], Iterator[pa.RecordBatch]]
+"""One partition: gives its batches to the task that asks. May be asked again unless its source can be read only
+once."""
+
+BATCH_ROWS = 1 << 17
+"""Rows of a batch that tables are cut into: large enough that the cost of a call vanishes, small enough for caches."""
+
+BATCH_BYTES = 1 << 28
+"""Bytes that a batch of taken rows has at most, by the average of the table: far from 2 GiB, the end of its offsets."""
+
+_FEW_ROWS = 1 << 14
+"""Rows of a batch on average below which batches are joined before rows are taken from them."""
+
+
+class BatchStream:
+    """Batches that can be read once, dealt out to the tasks that ask; it knows their places in the input.
+
+    Args:
+        batches: The input.
+    """
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = enumerate(batches)
+        self._lock = threading.Lock()
+        self._place_of_task: dict[TaskIdentity, int] = {}
+
+    def __call__(self, task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+        """A partition: each time the next batch of the input."""
+        while True:
+            with self._lock:
+                place, batch = next(self._batches, (-1, None))
+            if batch is None:
+                return
+            self._place_of_task[task] = place
+            yield batch
+
+    def place(self, task: TaskIdentity) -> int:
+        """Where in the input the batch stands that a task got last."""
+        return self._place_of_task[task]
+
+
+class LocalData(HoodieData):
+    """Partitions of batches in this process.
+
+    Args:
+        context: The engine.
+        schema: Of each batch.
+        partitions: What is computed.
+        stream: Where all partitions take their batches from, each one making one: rows are numbered as they stand
+            there.
+
+    Hudi: org.apache.hudi.common.data.HoodieListData. Differs: lazy, and computed by several threads.
+    """
+
+    def __init__(
+        self,
+        context: LocalEngineContext,
+        schema: pa.Schema,
+        partitions: Sequence[Partition],
+        stream: BatchStream | None = None,
+    ) -> None:
+        self._context = context
+        self._schema = schema
+        self._partitions = list(partitions)
+        self._stream = stream
+
+    @classmethod
+    def from_table(cls, context: LocalEngineContext, table: pa.Table, num_partitions: int | None = None) -> LocalData:
+        """A table cut into row ranges of equal length, without a copy."""
+        count = max(1, min(num_partitions or context.default_parallelism, -(-table.num_rows // 1024)))
+        bounds = [table.num_rows * index // count for index in range(count + 1)]
+        slices = [table.slice(low, high - low) for low, high in pairwise(bounds)]
+        return cls(context, table.schema, [_table_partition(piece) for piece in slices])
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def num_partitions(self) -> int:
+        return len(self._partitions)
+
+    def select(self, columns: Sequence[str]) -> LocalData:
+        names = list(columns)
+        return self.map_batches(lambda batch: batch.select(names), pa.schema([self._schema.field(n) for n in names]))
+
+    def map_batches(self, function: BatchFunction, schema: pa.Schema) -> LocalData:
+        def mapped(partition: Partition) -> Partition:
+            return lambda task: (function(batch) for batch in partition(task))
+
+        partitions = [mapped(partition) for partition in self._partitions]
+        return LocalData(self._context, schema, partitions, self._stream)
+
+    def map_partitions_with_index(self, function: PartitionFunction, schema: pa.Schema) -> LocalData:
+        def mapped(partition: Partition) -> Partition:
+            return lambda task: iter(function(task, partition(task)))
+
+        return LocalData(self._context, schema, [mapped(partition) for partition in self._partitions])
+
+    def number_rows(self, column: str) -> LocalData:
+        stream = self._stream
+
+        def numbered(partition: Partition, index: int) -> Partition:
+            def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+                start = index << 40
+                for batch in partition(task):
+                    if stream is not None:
+                        start = stream.place(task) << 32  # Arrow's batches have fewer rows than that.
+                    numbers = pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64))
+                    start += batch.num_rows
+                    yield batch.append_column(pa.field(column, pa.int64()), numbers)
+
+            return run
+
+        schema = self._schema.append(pa.field(column, pa.int64()))
+        return LocalData(
+            self._context, schema, [numbered(partition, index) for index, partition in enumerate(self._partitions)]
+        )
+
+    def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> LocalData:
+        table = self._compute()
+        if table.num_rows == 0 or any(
+            pc.count_distinct(_plain(table[key]), mode="all").as_py() == table.num_rows for key in keys
+        ):
+            return LocalData.from_table(self._context, table, self.num_partitions)
+        repeated = _repeated_rows(table, keys)
+        if not repeated.any():
+            return LocalData.from_table(self._context, table, self.num_partitions)
+        combined = function(table.filter(pa.array(repeated)))
+        result = pa.concat_tables([table.filter(pa.array(~repeated)), combined.select(table.column_names)])
+        return LocalData.from_table(self._context, result, self.num_partitions)
+
+    def count_by(self, columns: Sequence[str]) -> pa.Table:
+        names = list(columns)
+        if not names:
+            counts = self._run(lambda task, partition: sum(batch.num_rows for batch in partition(task)))
+            return pa.table({"count": pa.array([sum(counts)], pa.int64())})
+
+        def count(task: TaskIdentity, partition: Partition) -> pa.Table:
+            batches = (batch.select(names) for batch in partition(task))
+            table = pa.Table.from_batches(batches, pa.schema([self._schema.field(n) for n in names]))
+            return _count_rows(pa.table([_plain(column) for column in table.columns], names), names)
+
+        parts = pa.concat_tables(self._run(count))
+        total = parts.group_by(names).aggregate([("count", "sum")])
+        return total.rename_columns([*names, "count"]).select([*names, "count"])
+
+    def join(self, other: HoodieData, on: Sequence[str], how: str) -> LocalData:
+        if not isinstance(other, LocalData):
+            raise HoodieException(f"cannot join local data with {type(other).__name__}")
+        joins = {"inner": "inner", "left": "left outer"}
+        if how not in joins:
+            raise HoodieException(f"join {how!r} is not one of {sorted(joins)}")
+        added = [field for field in other.schema if field.name not in set(on)]
+        twice = sorted({field.name for field in added} & set(self.schema.names))
+        if twice:
+            raise HoodieSchemaException(f"columns {', '.join(twice)} are on both sides of a join; rename those of one")
+        if how == "left":
+            added = [field.with_nullable(True) for field in added]
+        left, right = self._compute(), other._compute()
+        # Only the keys go through the join, which knows no nested columns; the others are taken by row number.
+        pairs = _numbered_keys(left, on, "left").join(
+            _numbered_keys(right, on, "right"), keys=[str(index) for index in range(len(on))], join_type=joins[how]
+        )
+        left_rows = pairs["left"].to_numpy()
+        right_rows = pairs["right"].fill_null(-1).to_numpy()
+        order = np.lexsort((right_rows, left_rows))
+        sides = [(_Rows(left), left_rows[order])]
+        if added:
+            sides.append((_Rows(right.select([field.name for field in added])), right_rows[order]))
+        schema = pa.schema([*self._schema, *added])
+        count = max(1, min(self.num_partitions, -(-len(order) // 1024)))
+        bounds = [len(order) * index // count for index in range(count + 1)]
+        return LocalData(
+            self._context,
+            schema,
+            [_taken([(rows, numbers[low:high]) for rows, numbers in sides], schema) for low, high in pairwise(bounds)],
+        )
+
+    def union(self, other: HoodieData) -> LocalData:
+        if not isinstance(other, LocalData):
+            raise HoodieException(f"cannot unite local data with {type(other).__name__}")
+        return LocalData(self._context, self._schema, [*self._partitions, *other._partitions])
+
+    def route(self, column: str, num_partitions: int) -> LocalData:
+        table = self._compute()
+        numbers = table[column].combine_chunks()
+        if numbers.null_count:
+            raise HoodieException(f"{numbers.null_count} rows have no {column}: nothing can be written for them")
+        values = numbers.to_numpy()
+        if len(values) and (values.min() < 0 or values.max() >= num_partitions):
+            raise HoodieException(f"{column} must be in [0, {num_partitions}), found {values.min()} to {values.max()}")
+        return self._routed(table, values, num_partitions)
+
+    def _routed(self, table: pa.Table, numbers: np.ndarray, num_partitions: int) -> LocalData:
+        order = np.argsort(numbers, kind="stable")
+        bounds = np.searchsorted(numbers[order], np.arange(num_partitions + 1))
+        rows = _Rows(table, as_given=True)
+        return LocalData(
+            self._context,
+            self._schema,
+            [_taken_in_order(rows, order[low:high]) for low, high in pairwise(bounds)],
+        )
+
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        missing = [name for name in columns if name not in self._schema.names]
+        if missing:
+            raise HoodieSchemaException(
+                f"the records have no column {', '.join(missing)}{spelled_otherwise(self._schema.names, missing)}; "
+                f"they have {', '.join(self._schema.names)}"
+            )
+
+    def coalesce(self, num_partitions: int) -> LocalData:
+        count = len(self._partitions)
+        if num_partitions >= count:
+            return self
+
+        def joined(group: list[Partition]) -> Partition:
+            return lambda task: (batch for partition in group for batch in partition(task))
+
+        bounds = [count * number // num_partitions for number in range(num_partitions + 1)]
+        groups = [self._partitions[low:high] for low, high in pairwise(bounds)]
+        return LocalData(self._context, self._schema, [joined(group) for group in groups], self._stream)
+
+    def repartition_by(self, columns: Sequence[str], num_partitions: int) -> LocalData:
+        self._check_columns(columns)
+        table = self._compute()
+        codes = _codes(table, columns)
+        counts = np.bincount(codes)
+        # The largest first, each to the partition that has least so far.
+        loads = np.zeros(num_partitions, dtype=np.int64)
+        partition_of = np.zeros(len(counts), dtype=np.int32)
+        for code in np.argsort(-counts, kind="stable"):
+            partition_of[code] = loads.argmin()
+            loads[partition_of[code]] += counts[code]
+        return self._routed(table, partition_of[codes], num_partitions)
+
+    def sort_by(self, columns: Sequence[str], num_partitions: int) -> LocalData:
+        self._check_columns(columns)
+        table = self._compute()
+        order = _order(table, columns)
+        bounds = [table.num_rows * number // num_partitions for number in range(num_partitions + 1)]
+        rows = _Rows(table)
+        return LocalData(
+            self._context,
+            self._schema,
+            [_taken([(rows, order[low:high])], self._schema) for low, high in pairwise(bounds)],
+        )
+
+    def sort_within(self, columns: Sequence[str]) -> LocalData:
+        self._check_columns(columns)
+        names = list(columns)
+
+        def in_order(partition: Partition) -> Partition:
+            def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+                table = pa.Table.from_batches(partition(task), self._schema)
+                yield from _taken([(_Rows(table), _order(table, names))], self._schema)(task)
+
+            return run
+
+        return LocalData(self._context, self._schema, [in_order(partition) for partition in self._partitions])
+
+    def persist(self, fixed: Sequence[str] = ()) -> LocalData:
+        def compute(task: TaskIdentity, partition: Partition) -> pa.Table:
+            return pa.Table.from_batches(partition(task), self._schema)
+
+        self._partitions = [_table_partition(table) for table in self._run(compute)]
+        self._stream = None
+        return self
+
+    def unpersist(self) -> None:
+        """Nothing to do: memory is freed with the last reference."""
+
+    def collect(self, max_bytes: int | None = None) -> pa.Table | None:
+        table = self._compute()
+        return None if max_bytes is not None and table.nbytes > max_bytes else table
+
+    def _compute(self) -> pa.Table:
+        def compute(task: TaskIdentity, partition: Partition) -> pa.Table:
+            return pa.Table.from_batches(partition(task), self._schema)
+
+        return pa.concat_tables([self._schema.empty_table(), *self._run(compute)])
+
+    def _run(self, function: Callable[[TaskIdentity, Partition], R]) -> list[R]:
+        return self._context.run_tasks(self._partitions, function)
+
+
+def _table_partition(table: pa.Table) -> Partition:
+    return lambda task: iter(table.to_batches(max_chunksize=BATCH_ROWS))
+
+
+def _count_rows(table: pa.Table, columns: list[str]) -> pa.Table:
+    counted = table.group_by(columns).aggregate([([], "count_all")])
+    return counted.rename_columns([*columns, "count"]).select([*columns, "count"])
+
+
+def _repeated_rows(table: pa.Table, keys: Sequence[str]) -> np.ndarray:
+    """Which rows share their key with another row."""
+    codes = _codes(table, keys)
+    repeated: np.ndarray = np.bincount(codes)[codes] > 1
+    return repeated
+
+
+def _codes(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+    """A small number for each distinct value of the columns together."""
+    codes = np.zeros(table.num_rows, dtype=np.int64)
+    for column in columns:
+        # All chunks come with one dictionary; joining them first would fail above 2 GiB.
+        chunks = _plain(table[column]).dictionary_encode(null_encoding="encode").chunks
+        if not chunks:
+            continue
+        numbers = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
+        codes = codes * (len(chunks[-1].dictionary) + 1) + numbers
+        codes = np.unique(codes, return_inverse=True)[1] if len(columns) > 1 else codes
+    return codes
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of values that Arrow compares: without dictionaries, and numbers where there are nulls only."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column.cast(pa.int8()) if pa.types.is_null(column.type) else column
+
+
+def _numbered_keys(table: pa.Table, keys: Sequence[str], side: str) -> pa.Table:
+    """Key columns by their place (names may be anything), and the number of each row."""
+    columns = {str(index): _plain(table[key]) for index, key in enumerate(keys)}
+    return pa.table({**columns, side: pa.array(np.arange(table.num_rows, dtype=np.int64))})
+
+
+def _order(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+    compared = pa.table({name: _plain(table[name]) for name in columns})
+    order: np.ndarray = pc.sort_indices(compared, [(name, "ascending") for name in columns]).to_numpy()
+    return order.astype(np.int64)
+
+
+def _taken(sides: Sequence[tuple[_Rows, np.ndarray]], schema: pa.Schema) -> Partition:
+    """Rows of one or several tables, side by side."""
+
+    def some(low: int, high: int) -> Iterator[pa.RecordBatch]:
+        try:
+            columns = [array for rows, numbers in sides for array in rows.take(numbers[low:high]).columns]
+        except (pa.ArrowInvalid, pa.ArrowCapacityError):
+            # These rows are so much larger than the others that one array does not hold them.
+            if high - low < 2:
+                raise
+            middle = (low + high) // 2
+            yield from some(low, middle)
+            yield from some(middle, high)
+        else:
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+        count = len(sides[0][1])
+        step = min(rows.rows_of_batch for rows, _ in sides)
+        for low in range(0, count, step):
+            yield from some(low, min(low + step, count))
+
+    return run
+
+
+def _taken_in_order(rows: _Rows, numbers: np.ndarray) -> Partition:
+    """Rows of a table whose numbers grow."""
+
+    def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+        for batch, mine in rows.by_batch(numbers):
+            for low in range(0, len(mine), rows.rows_of_batch):
+                yield _take(batch, mine[low : low + rows.rows_of_batch])
+
+    return run
+
+
+class _Rows:
+    """The rows of a table by their number, of any type and size.
+
+    Arrow's own `take` joins the chunks of a column first, which fails where one has more than 2 GiB of strings, or
+    more than 2**31 elements in its lists.
+
+    Args:
+        table: The rows.
+        as_given: Leave them in the batches that they came in, without a copy, unless these are small: for `by_batch`.
+    """
+
+    def __init__(self, table: pa.Table, as_given: bool = False) -> None:
+        batches = _batches(table)
+        if not as_given or len(batches) > 16 + table.num_rows // _FEW_ROWS:
+            batches = _batches(_combined(table))
+        self._batches = batches
+        self._starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+        row_bytes = -(-table.nbytes // max(1, table.num_rows))
+        self.rows_of_batch = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
+
+    def by_batch(self, rows: np.ndarray) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+        """Batches, and which rows of each are among those of growing numbers; those without any are left out."""
+        starts = self._starts
+        places = np.searchsorted(rows, starts)
+        for batch, start, low, high in zip(self._batches, starts[:-1], places[:-1], places[1:], strict=True):
+            if low < high:
+                yield batch, rows[low:high] - start
+
+    def take(self, rows: np.ndarray) -> pa.RecordBatch:
+        """Rows of these numbers in their order; nulls for -1."""
+        if len(self._batches) == 1:
+            return _take(self._batches[0], rows)
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        parts, taken = [], [np.zeros(0, dtype=np.int64)]
+        for owner in np.unique(owners[rows >= 0]):
+            mine = np.flatnonzero(owners == owner)
+            parts.append(_take(self._batches[owner], rows[mine] - self._starts[owner]))
+            taken.append(mine)
+        places = np.full(len(rows), -1, dtype=np.int64)
+        found = np.concatenate(taken)
+        places[found] = np.arange(len(found))
+        together = pa.Table.from_batches(parts, self._batches[0].schema).combine_chunks().to_batches()
+        if len(together) > 1:
+            raise pa.ArrowInvalid("the rows hold more strings than one array does")
+        return _take(together[0] if together else self._batches[0].slice(0, 0), places)
+
+
+def _combined(table: pa.Table) -> pa.Table:
+    """The table in one piece, where that can be."""
+    try:
+        return table.combine_chunks()
+    except pa.ArrowInvalid:
+        return table
+
+
+def _batches(table: pa.Table) -> list[pa.RecordBatch]:
+    return table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+
+
+def _take(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
+    if len(rows) and rows[0] >= 0 and bool((np.diff(rows) == 1).all()):
+        return batch.slice(rows[0], len(rows))
+    return batch.take(pa.array(rows, mask=rows < 0))

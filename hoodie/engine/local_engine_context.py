@@ -1,0 +1,134 @@
+"""The in-process engine: threads of this process, no JVM."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from hoodie.common.data.record_source import record_batches, with_tags
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.engine.local_data import BatchStream, LocalData
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.metrics.progress import TaskCount, TaskCounter
+
+__all__ = ["LocalEngineContext"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_ATTEMPTS = itertools.count()
+"""Attempt numbers are unique within the process, whichever context asks."""
+
+
+class _LocalShared(Shared):
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    @property
+    def value(self) -> Any:
+        return self._value
+
+    def release(self) -> None:
+        self._value = None
+
+
+class _LocalJob:
+    """Counts the tasks that run while it is open."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def one_is_done(self) -> None:
+        with self._lock:
+            self._done += 1
+
+    def tasks(self) -> TaskCount:
+        return TaskCount(self._done, self.total)
+
+
+class LocalEngineContext(HoodieEngineContext):
+    """Runs tasks on threads of this process.
+
+    Hudi: org.apache.hudi.client.common.HoodieJavaEngineContext. Differs: uses all cores.
+    """
+
+    def __init__(self, parallelism: int | None = None) -> None:
+        self._parallelism = parallelism or len(os.sched_getaffinity(0))
+        self._stages = itertools.count()
+        self._jobs: list[_LocalJob] = []
+
+    @property
+    def default_parallelism(self) -> int:
+        return self._parallelism
+
+    def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> LocalData:
+        """As the interface says; takes whatever `hoodie.common.data.normalise.record_batches` takes.
+
+        A stream that can be read once only (an iterator of batches) is read by several tasks, each taking the next
+        batch.
+        """
+        source = record_batches(with_tags(records) if is_tagged else records, schema)
+        if source.table is not None:
+            return LocalData.from_table(self, source.table)
+        stream = BatchStream(source.batches)
+        return LocalData(self, source.schema, [stream] * self._parallelism, stream)
+
+    def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
+        for job in self._jobs:
+            job.total += len(items)
+        stage = next(self._stages)
+        tasks = [TaskIdentity(index, stage, next(_ATTEMPTS)) for index in range(len(items))]
+        if len(items) <= 1 or self._parallelism == 1:
+            results = []
+            for task, item in zip(tasks, items, strict=True):
+                results.append(function(task, item))
+                self._one_task_is_done()
+            return results
+        with ThreadPoolExecutor(min(self._parallelism, len(items)), thread_name_prefix="hoodie-task") as pool:
+            futures = [pool.submit(function, task, item) for task, item in zip(tasks, items, strict=True)]
+            for future in futures:
+                future.add_done_callback(self._one_task_is_done)
+            done, pending = wait(futures, return_when=FIRST_EXCEPTION)
+            if pending:
+                for future in pending:
+                    future.cancel()
+                wait(pending)
+            for future in futures:
+                if future in done and future.exception() is not None:
+                    future.result()
+            return [future.result() for future in futures]
+
+    def generate(
+        self, items: Sequence[T], function: Callable[[TaskIdentity, T], Iterator[pa.RecordBatch]], schema: pa.Schema
+    ) -> LocalData:
+        def partition(item: T) -> Callable[[TaskIdentity], Iterator[pa.RecordBatch]]:
+            return lambda task: function(task, item)
+
+        partitions = [partition(item) for item in items] or [lambda task: iter(())]
+        return LocalData(self, schema, partitions)
+
+    def share(self, value: T) -> Shared:
+        return _LocalShared(value)
+
+    @contextmanager
+    def job(self, description: str) -> Iterator[TaskCounter | None]:
+        job = _LocalJob()
+        self._jobs = [*self._jobs, job]
+        try:
+            yield job.tasks
+        finally:
+            self._jobs = [other for other in self._jobs if other is not job]
+
+    def _one_task_is_done(self, future: Future[Any] | None = None) -> None:
+        if future is None or not (future.cancelled() or future.exception()):
+            for job in self._jobs:
+                job.one_is_done()

@@ -1,0 +1,405 @@
+"""Columns of row groups as Parquet stores them: moved from file to file, or written twice, without decoding them.
+
+The pages of a column say nothing about the file that they are in, or where. What does is the footer, which is taken
+apart and put together here::
+
+    PAR1 | chunks of a row group | ... | footer: schema, for each chunk its place, size, encodings, statistics | PAR1
+
+A merge that changes no record key keeps the chunk of the record keys, and new rows' pages follow the old ones. Keys of
+random characters are half of what a merge decodes and encodes otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.exception import HoodieCorruptedDataException, HoodieException
+from hoodie.io.parquet.compact_protocol import BINARY, I32, I64, LIST, STRUCT, Field, ListValue, Struct
+from hoodie.io.parquet.compact_protocol import read_struct as _read_struct
+from hoodie.io.parquet.compact_protocol import write_struct as _write_struct
+
+__all__ = ["ColumnChunk", "ColumnPlan", "StoredColumns", "column_plans", "encoded_column", "write_footer"]
+
+_MAGIC = b"PAR1"
+_CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
+_PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8
+_BYTE_ARRAY, _REQUIRED, _OPTIONAL, _UTF8 = 6, 0, 1, 0
+_KNOWN_ENCODINGS = frozenset({_PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY})
+_PAGES_ALWAYS = 64
+"""So many pages a kept chunk may have, however small they are."""
+_ROWS_OF_PAGE = 1000
+"""A chunk with more pages keeps them when they have so many rows on average: each upsert adds one, however small."""
+
+# Numbers of the fields in Parquet's footer.
+_FILE_SCHEMA, _FILE_ROWS, _FILE_ROW_GROUPS, _FILE_ENTRIES = 2, 3, 4, 5
+_GROUP_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_STORED_BYTES = 1, 2, 3, 5, 6
+_CHUNK_FILE, _CHUNK_METADATA = 1, 3
+_CHUNK_ENCRYPTION = (8, 9)
+_ELEMENT_TYPE, _ELEMENT_LENGTH, _ELEMENT_REPETITION, _ELEMENT_NAME, _ELEMENT_CHILDREN, _ELEMENT_CONVERTED = range(1, 7)
+_ENCODINGS, _PATH, _CODEC, _VALUES, _PLAIN_BYTES, _STORED_BYTES = range(2, 8)
+_DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _PAGES = 9, 10, 11, 12, 13
+_BLOOM_OFFSET, _BLOOM_LENGTH, _SIZES = 14, 15, 16
+_OLD_RANGE = (1, 2)
+_NULLS, _MAX, _MIN, _MAX_EXACT, _MIN_EXACT = 3, 5, 6, 7, 8
+
+
+@attrs.frozen(eq=False)
+class ColumnChunk:
+    """One leaf column of one row group: its pages, and what the footer says of them.
+
+    Attributes:
+        metadata: Parquet's ``ColumnMetaData``; offsets count from the first page.
+        pages: The pages, in pieces.
+    """
+
+    metadata: Struct
+    pages: tuple[pa.Buffer, ...]
+
+    @property
+    def rows(self) -> int:
+        """Values, nulls included; of a column without lists that is the number of rows."""
+        return int(self.metadata[_VALUES].value)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the pages."""
+        return int(self.metadata[_STORED_BYTES].value)
+
+    @property
+    def plain_bytes(self) -> int:
+        """Bytes of the pages before compression."""
+        return int(self.metadata[_PLAIN_BYTES].value)
+
+    def may_equal(self, other: ColumnChunk) -> bool:
+        """Whether all that the footer says is the same, but the name."""
+        described = (_VALUES, _STORED_BYTES, _PLAIN_BYTES, _CODEC, _DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS)
+        return all(self.metadata.get(number) == other.metadata.get(number) for number in described)
+
+    def has_pages_of(self, other: ColumnChunk) -> bool:
+        """Whether every byte is the same, so that the values are."""
+        return self.may_equal(other) and _joined(self.pages).equals(_joined(other.pages))
+
+    def named(self, name: str) -> ColumnChunk:
+        """The same pages as another top-level column's."""
+        path = Field(LIST, ListValue(BINARY, [name.encode()]))
+        return attrs.evolve(self, metadata={**self.metadata, _PATH: path})
+
+    def followed_by(self, other: ColumnChunk) -> ColumnChunk:
+        """The rows of both, this one's first.
+
+        Args:
+            other: A chunk without a dictionary, of the same type and codec.
+
+        Raises:
+            HoodieException: It has a dictionary, of which a column has one in a row group.
+        """
+        if not other.rows:
+            return self
+        if _DICTIONARY_OFFSET in other.metadata:
+            raise HoodieException("a column chunk with a dictionary cannot follow another one")
+        metadata = {number: field for number, field in self.metadata.items() if number not in (_STATISTICS, _SIZES)}
+        for number in (_VALUES, _PLAIN_BYTES, _STORED_BYTES):
+            metadata[number] = Field(I64, self.metadata[number].value + other.metadata[number].value)
+        encodings = [*self.metadata[_ENCODINGS].value.items, *other.metadata[_ENCODINGS].value.items]
+        metadata[_ENCODINGS] = Field(LIST, ListValue(I32, list(dict.fromkeys(encodings))))
+        metadata[_PAGES] = _added_page_counts(self.metadata, other.metadata)
+        if _STATISTICS in self.metadata and _STATISTICS in other.metadata:
+            united = _united_statistics(self.metadata[_STATISTICS].value, other.metadata[_STATISTICS].value)
+            if united:
+                metadata[_STATISTICS] = Field(STRUCT, united)
+        return ColumnChunk(metadata, (*self.pages, *other.pages))
+
+    def write(self, stream: pa.NativeFile) -> Struct:
+        """Append the pages to a file; gives Parquet's ``ColumnChunk`` for its footer."""
+        start = int(stream.tell())
+        for part in self.pages:
+            stream.write(part)
+        metadata = dict(self.metadata)
+        for number in (_DATA_OFFSET, _DICTIONARY_OFFSET):
+            if number in metadata:
+                metadata[number] = Field(I64, metadata[number].value + start)
+        return {2: Field(I64, 0), _CHUNK_METADATA: Field(STRUCT, metadata)}
+
+    def suits(self, compression: str) -> bool:
+        """Whether the chunk may be kept in a file of this codec, and further pages may follow."""
+        pages = self.metadata.get(_PAGES)
+        if pages is None or self.metadata[_CODEC].value != _CODECS.get(compression):
+            return False
+        count = sum(entry[3].value for entry in pages.value.items)
+        return set(self.metadata[_ENCODINGS].value.items) <= _KNOWN_ENCODINGS and (
+            count <= _PAGES_ALWAYS or self.rows >= _ROWS_OF_PAGE * count
+        )
+
+
+@attrs.frozen
+class ColumnPlan:
+    """How a file stores a top-level column that is no list and no struct: what its pages depend on.
+
+    Attributes:
+        physical_type: Parquet's number of the type.
+        length: Bytes of values of a fixed length.
+        repetition: Whether there may be nulls.
+        converted_type: What the bytes mean.
+    """
+
+    physical_type: int
+    length: int | None
+    repetition: int
+    converted_type: int | None
+
+    @classmethod
+    def of_strings(cls, nullable: bool) -> Self:
+        """Of a column of strings as hoodie, and everybody else, stores it."""
+        return cls(_BYTE_ARRAY, None, _OPTIONAL if nullable else _REQUIRED, _UTF8)
+
+    @classmethod
+    def of(cls, element: Struct) -> Self:
+        """From Parquet's ``SchemaElement``."""
+        length, converted = element.get(_ELEMENT_LENGTH), element.get(_ELEMENT_CONVERTED)
+        return cls(
+            element[_ELEMENT_TYPE].value,
+            length.value if length else None,
+            element[_ELEMENT_REPETITION].value,
+            converted.value if converted else None,
+        )
+
+
+def column_plans(footer: Struct) -> dict[str, ColumnPlan]:
+    """The top-level columns of a file that are leaves."""
+    elements = footer[_FILE_SCHEMA].value.items
+    plans = {}
+    place = 1
+    while place < len(elements):
+        element = elements[place]
+        if _ELEMENT_CHILDREN in element and element[_ELEMENT_CHILDREN].value:
+            place = _after(elements, place)
+            continue
+        plans[element[_ELEMENT_NAME].value.decode()] = ColumnPlan.of(element)
+        place += 1
+    return plans
+
+
+class StoredColumns:
+    """The chunks of a Parquet file as they are stored.
+
+    Args:
+        stream: The file; read at places, so others may read it at the same time.
+        path: For messages.
+
+    Raises:
+        HoodieCorruptedDataException: The file does not end in a footer.
+    """
+
+    def __init__(self, stream: pa.NativeFile, path: str) -> None:
+        self._stream = stream
+        self._path = path
+        size = int(stream.size())
+        tail = stream.read_at(8, size - 8) if size > 8 else b""
+        length = int.from_bytes(tail[:4], "little")
+        if tail[4:] != _MAGIC or length + 8 > size:
+            raise HoodieCorruptedDataException(f"{path} does not end in a Parquet footer; restore the file from a copy")
+        self.footer = _read_struct(stream.read_at(length, size - 8 - length))
+        self.plans = column_plans(self.footer)
+
+    @property
+    def row_groups(self) -> list[tuple[int, int]]:
+        """Rows of each row group, and its bytes before compression."""
+        groups = self.footer[_FILE_ROW_GROUPS].value.items
+        return [(int(group[_GROUP_ROWS].value), int(group[_GROUP_BYTES].value)) for group in groups]
+
+    def chunk_without_pages(self, row_group: int, name: str) -> ColumnChunk | None:
+        """What the footer says of a top-level column; None where its pages are not in this file as plain bytes."""
+        located = self._located(row_group, name)
+        return ColumnChunk(located[1], ()) if located is not None else None
+
+    def chunk(self, row_group: int, name: str) -> ColumnChunk | None:
+        """A top-level column of a row group, with its pages; None as of `chunk_without_pages`."""
+        located = self._located(row_group, name)
+        if located is None:
+            return None
+        start, metadata = located
+        count = metadata[_STORED_BYTES].value
+        pages = pa.py_buffer(self._stream.read_at(count, start))
+        if pages.size != count:
+            raise HoodieCorruptedDataException(f"{self._path} ends within column {name}; restore it from a copy")
+        return ColumnChunk(metadata, (pages,))
+
+    def _located(self, row_group: int, name: str) -> tuple[int, Struct] | None:
+        """Place of the first page, and the metadata with offsets that count from there."""
+        group = self.footer[_FILE_ROW_GROUPS].value.items[row_group]
+        for chunk in group[_GROUP_COLUMNS].value.items:
+            if _CHUNK_METADATA not in chunk or _path_of(chunk) != (name,):
+                continue
+            metadata = chunk[_CHUNK_METADATA].value
+            if _CHUNK_FILE in chunk or any(number in chunk for number in _CHUNK_ENCRYPTION):
+                return None
+            if metadata[_VALUES].value != group[_GROUP_ROWS].value:
+                return None
+            return _relative(metadata)
+        return None
+
+
+def encoded_column(column: pa.ChunkedArray, field: pa.Field, **options: Any) -> ColumnChunk:
+    """Encode a column that is no list and no struct; without values a chunk without pages.
+
+    Args:
+        column: Its values.
+        field: Its field in the file's schema.
+        **options: Of `pyarrow.parquet.ParquetWriter`.
+    """
+    if not len(column):
+        return ColumnChunk({_VALUES: Field(I64, 0)}, ())
+    stream = pa.BufferOutputStream()
+    schema = pa.schema([field])
+    with pq.ParquetWriter(stream, schema, **options) as file:
+        file.write_table(pa.Table.from_arrays([column], schema=schema), row_group_size=len(column))
+    data = stream.getvalue()
+    length = int.from_bytes(data.slice(data.size - 8, 4).to_pybytes(), "little")
+    footer = _read_struct(memoryview(data.slice(data.size - 8 - length, length)))
+    (group,) = footer[_FILE_ROW_GROUPS].value.items
+    start, metadata = _relative(group[_GROUP_COLUMNS].value.items[0][_CHUNK_METADATA].value)
+    return ColumnChunk(metadata, (data.slice(start, metadata[_STORED_BYTES].value),))
+
+
+def write_footer(
+    stream: pa.NativeFile,
+    whole: pq.FileMetaData,
+    part: pq.FileMetaData,
+    more: Sequence[Mapping[str, Struct]],
+    entries: Mapping[str, str | bytes],
+) -> None:
+    """Finish a file whose chunks stand in its stream.
+
+    Args:
+        stream: Where the chunks were written.
+        whole: Metadata of a file without rows that has the schema of this one.
+        part: Metadata of the columns that pyarrow wrote to the stream.
+        more: For each row group the further columns: name, and what `ColumnChunk.write` gave.
+        entries: Key/value pairs.
+    """
+    footer, written = struct_of(whole), struct_of(part)
+    paths = list(_leaf_paths(footer[_FILE_SCHEMA].value.items))
+    groups = []
+    for group, others in zip(written[_FILE_ROW_GROUPS].value.items, more, strict=True):
+        chunks = {_path_of(chunk): chunk for chunk in group[_GROUP_COLUMNS].value.items}
+        chunks |= {(name,): chunk for name, chunk in others.items()}
+        ordered = [chunks[path] for path in paths]
+        metadata = [chunk[_CHUNK_METADATA].value for chunk in ordered]
+        groups.append(
+            group
+            | {
+                _GROUP_COLUMNS: Field(LIST, ListValue(STRUCT, ordered)),
+                _GROUP_BYTES: Field(I64, sum(entry[_PLAIN_BYTES].value for entry in metadata)),
+                _GROUP_OFFSET: Field(I64, min(_start(entry) for entry in metadata)),
+                _GROUP_STORED_BYTES: Field(I64, sum(entry[_STORED_BYTES].value for entry in metadata)),
+            }
+        )
+    footer[_FILE_ROWS] = Field(I64, sum(group[_GROUP_ROWS].value for group in groups))
+    footer[_FILE_ROW_GROUPS] = Field(LIST, ListValue(STRUCT, groups))
+    pairs = [{1: Field(BINARY, _encoded(key)), 2: Field(BINARY, _encoded(value))} for key, value in entries.items()]
+    footer[_FILE_ENTRIES] = Field(LIST, ListValue(STRUCT, pairs))
+    data = _write_struct(footer)
+    stream.write(data)
+    stream.write(len(data).to_bytes(4, "little") + _MAGIC)
+
+
+def struct_of(metadata: pq.FileMetaData) -> Struct:
+    """Metadata of pyarrow as a struct."""
+    stream = pa.BufferOutputStream()
+    metadata.write_metadata_file(stream)
+    data = stream.getvalue()
+    length = int.from_bytes(data.slice(data.size - 8, 4).to_pybytes(), "little")
+    return _read_struct(memoryview(data.slice(data.size - 8 - length, length)))
+
+
+def _relative(metadata: Struct) -> tuple[int, Struct]:
+    """Place of the first page; and the metadata with offsets that count from there, without indexes."""
+    start = _start(metadata)
+    dropped = (_INDEX_OFFSET, _BLOOM_OFFSET, _BLOOM_LENGTH, _DICTIONARY_OFFSET)
+    moved = {number: field for number, field in metadata.items() if number not in dropped}
+    if _STATISTICS in metadata:
+        # Readers trust old smallest and largest values by the writer that the footer names, which is another one now.
+        kept = {number: field for number, field in metadata[_STATISTICS].value.items() if number not in _OLD_RANGE}
+        moved[_STATISTICS] = Field(STRUCT, kept)
+    moved[_DATA_OFFSET] = Field(I64, metadata[_DATA_OFFSET].value - start)
+    if moved[_DATA_OFFSET].value:
+        moved[_DICTIONARY_OFFSET] = Field(I64, 0)
+    return start, moved
+
+
+def _start(metadata: Struct) -> int:
+    """Place of a chunk's first page; writers that have no dictionary may say that it is at 0."""
+    data = int(metadata[_DATA_OFFSET].value)
+    dictionary = int(metadata[_DICTIONARY_OFFSET].value) if _DICTIONARY_OFFSET in metadata else 0
+    return dictionary if 0 < dictionary < data else data
+
+
+def _path_of(chunk: Struct) -> tuple[str, ...]:
+    return tuple(part.decode() for part in chunk[_CHUNK_METADATA].value[_PATH].value.items)
+
+
+def _after(elements: Sequence[Struct], place: int) -> int:
+    """Where the subtree of an element of the schema ends."""
+    children = elements[place][_ELEMENT_CHILDREN].value if _ELEMENT_CHILDREN in elements[place] else 0
+    place += 1
+    for _ in range(children):
+        place = _after(elements, place)
+    return place
+
+
+def _leaf_paths(elements: Sequence[Struct]) -> Iterator[tuple[str, ...]]:
+    """Paths of all leaves, in the order of the schema."""
+    path: list[tuple[str, int]] = []
+    for element in elements[1:]:
+        name = element[_ELEMENT_NAME].value.decode()
+        children = element[_ELEMENT_CHILDREN].value if _ELEMENT_CHILDREN in element else 0
+        if children:
+            path.append((name, children))
+            continue
+        yield (*(parent for parent, _ in path), name)
+        while path:
+            parent, left = path.pop()
+            if left > 1:
+                path.append((parent, left - 1))
+                break
+
+
+def _added_page_counts(first: Struct, second: Struct) -> Field:
+    counts: dict[tuple[int, int], int] = {}
+    for metadata in (first, second):
+        for entry in metadata[_PAGES].value.items:
+            kind = (entry[1].value, entry[2].value)
+            counts[kind] = counts.get(kind, 0) + entry[3].value
+    entries = [
+        {1: Field(I32, page), 2: Field(I32, encoding), 3: Field(I32, count)}
+        for (page, encoding), count in counts.items()
+    ]
+    return Field(LIST, ListValue(STRUCT, entries))
+
+
+def _united_statistics(first: Struct, second: Struct) -> Struct:
+    """Of strings: compared byte by byte, as Parquet orders them; what one side lacks is left out."""
+    united: Struct = {}
+    if _NULLS in first and _NULLS in second:
+        united[_NULLS] = Field(I64, first[_NULLS].value + second[_NULLS].value)
+    for number, exact, choose in ((_MIN, _MIN_EXACT, min), (_MAX, _MAX_EXACT, max)):
+        if number not in first or number not in second:
+            return {key: field for key, field in united.items() if key == _NULLS}
+        chosen = choose((first, second), key=lambda side: side[number].value)
+        united[number] = chosen[number]
+        if exact in chosen:
+            united[exact] = chosen[exact]
+    return united
+
+
+def _joined(pages: Sequence[pa.Buffer]) -> pa.Buffer:
+    return pages[0] if len(pages) == 1 else pa.py_buffer(b"".join(memoryview(part) for part in pages))
+
+
+def _encoded(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text

@@ -1,0 +1,369 @@
+"""Read Parquet base files, whoever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Self
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.common.model.record_columns import RECORD_KEY_META
+from hoodie.exception import (
+    HoodieCorruptedDataException,
+    HoodieException,
+    HoodieIOException,
+    MissingSchemaFieldException,
+    SchemaCompatibilityException,
+)
+from hoodie.io.parquet.column_adaptation import adapt_column
+from hoodie.io.parquet.column_chunks import StoredColumns
+from hoodie.io.parquet.footer_tail import MISSING_BASE_FILE
+from hoodie.io.parquet.parquet_footer import Footer, parse_footer
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys"]
+
+_BUFFER_BYTES = 1 << 20
+"""A column of a row group is read in steps of this size instead of whole."""
+
+
+@attrs.frozen
+class RowGroupKeys:
+    """What the statistics of a row group say of its record keys.
+
+    Attributes:
+        rows: Rows of the row group.
+        min_key: UTF-8; no key has smaller bytes. None when the statistics do not tell (keys that are very long).
+        max_key: Likewise, the other end.
+    """
+
+    rows: int
+    min_key: bytes | None
+    max_key: bytes | None
+
+
+class HoodieParquetReader:
+    """One base file, open for reading; a context manager.
+
+    Memory: a buffer for each column and one batch while iterating; the columns that are read otherwise.
+
+    Args:
+        storage: Where the file is.
+        path: Full path of the file.
+        dictionaries: Top-level columns of strings that `iter_batches` gives as dictionaries.
+
+    Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetReader. Differs: gives batches.
+    """
+
+    def __init__(self, storage: HoodieStorage, path: str, dictionaries: Sequence[str] = ()) -> None:
+        self._storage = storage
+        self._dictionaries = list(dictionaries)
+        self._path = path
+        self._stream: pa.NativeFile | None = None
+        self._file: pq.ParquetFile | None = None
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open(self) -> Self:
+        """Open the file and read its footer.
+
+        Raises:
+            HoodieIOException: There is no such file, or storage failed.
+            HoodieCorruptedDataException: It is not a whole Parquet file.
+        """
+        if self._file is not None:
+            return self
+        try:
+            self._stream = self._storage.open_input_file(self._path)
+        except FileNotFoundError as error:
+            raise HoodieIOException(
+                f"base file {self._path} {MISSING_BASE_FILE}, load the table again, otherwise restore the file from a "
+                "copy"
+            ) from error
+        try:
+            with self._translated():
+                if self._stream.size() == 0:
+                    raise self._corrupted("it is empty")
+                self._file = pq.ParquetFile(
+                    self._stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us",
+                    read_dictionary=self._dictionaries,
+                )  # fmt: skip
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """Close the file; nothing when it is closed."""
+        self._file = None
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+
+    @property
+    def path(self) -> str:
+        """Full path of the file."""
+        return self._path
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file."""
+        return int(self._opened.metadata.num_rows)
+
+    @property
+    def num_row_groups(self) -> int:
+        """Row groups of the file."""
+        return int(self._opened.metadata.num_row_groups)
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        """Columns as the file has them, meta columns included."""
+        with self._translated():
+            return self._opened.schema_arrow
+
+    def dictionary_columns(self) -> frozenset[str]:
+        """Paths of the leaf columns that some row group stores as a dictionary and nothing else."""
+        metadata = self._opened.metadata
+        with self._translated():
+            chunks = [
+                metadata.row_group(group).column(number)
+                for group in range(metadata.num_row_groups)
+                for number in range(metadata.num_columns)
+            ]
+            return frozenset(
+                chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page and "PLAIN" not in chunk.encodings
+            )
+
+    def stored_columns(self) -> StoredColumns:
+        """The columns as they are stored, to be read while others are being iterated.
+
+        Raises:
+            HoodieCorruptedDataException: The footer is damaged.
+        """
+        if self._stream is None:
+            raise HoodieException(f"{self._path} is not open")
+        with self._translated():
+            return StoredColumns(self._stream, self._path)
+
+    def footer(self) -> Footer:
+        """What Hudi stored in the footer; a new value with each call, so its bloom filter belongs to the caller.
+
+        Raises:
+            HoodieCorruptedDataException: An entry is not text.
+        """
+        return parse_footer(self._path, self._opened.metadata.metadata)
+
+    def read_columns(self, columns: Sequence[str]) -> pa.Table:
+        """Whole columns, in the types of the file.
+
+        Args:
+            columns: Names, in the order wanted.
+
+        Raises:
+            MissingSchemaFieldException: The file does not have such a column.
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        names = self.file_schema.names
+        missing = [name for name in columns if name not in names]
+        if missing:
+            raise MissingSchemaFieldException(
+                f"reading {self._path}: it has no column {', '.join(missing)}; its columns are {', '.join(names)}"
+            )
+        with self._translated():
+            return self._opened.read(columns=list(columns)).select(list(columns))
+
+    def row_group_keys(self) -> list[RowGroupKeys]:
+        """What is known of the record keys of each row group.
+
+        Statistics may be cut short: the smallest key then stands lower, the largest higher, as Parquet demands.
+
+        Raises:
+            MissingSchemaFieldException: There is no column of record keys.
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        with self._translated():
+            return row_group_keys(self._path, self._opened.metadata)
+
+    def read_record_keys(self, row_groups: Sequence[int] | None = None) -> pa.ChunkedArray:
+        """The record keys (string) in the order of the rows; nulls when the table has no meta fields.
+
+        Args:
+            row_groups: Numbers of the row groups to read, growing; None for all.
+
+        Raises:
+            MissingSchemaFieldException: There is no such column: it is not a base file of a Hudi table.
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        if row_groups is None:
+            keys = self.read_columns([RECORD_KEY_META]).column(0)
+        else:
+            with self._translated():
+                keys = self._opened.read_row_groups(list(row_groups), columns=[RECORD_KEY_META]).column(0)
+        return keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
+
+    def iter_batches(
+        self,
+        columns: Sequence[str] | None,
+        schema: pa.Schema,
+        row_groups: Sequence[int] | None = None,
+        batch_rows: int = 65536,
+        row_group_filter: Callable[[pq.RowGroupMetaData], bool] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows in the types of a schema.
+
+        Columns that the file does not have are null; see `hoodie.io.parquet.column_adaptation` for the others.
+
+        Args:
+            columns: Names from ``schema``, in the order wanted; None for all.
+            schema: What the rows are wanted as. Fields of batches are nullable as they are here.
+            row_groups: Numbers of the row groups to read; None for all.
+            batch_rows: Most rows of a batch.
+            row_group_filter: Given the statistics of a row group says whether to read it.
+
+        Yields:
+            Batches in the order of the file.
+
+        Raises:
+            MissingSchemaFieldException: A column is not in ``schema``.
+            SchemaCompatibilityException: A column cannot be turned into the type of ``schema``.
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        wanted = _chosen_schema(schema, columns)
+        present = [name for name in wanted.names if name in self.file_schema.names]
+        file = self._opened
+        for number in range(self.num_row_groups) if row_groups is None else row_groups:
+            with self._translated():
+                statistics = file.metadata.row_group(number)
+            if row_group_filter is not None and not row_group_filter(statistics):
+                continue
+            if not present:
+                for start in range(0, statistics.num_rows, batch_rows):
+                    count = min(batch_rows, statistics.num_rows - start)
+                    nulls = [pa.nulls(count, field.type) for field in wanted]
+                    yield pa.RecordBatch.from_arrays(nulls, schema=wanted)
+                continue
+            with self._translated():
+                batches = file.iter_batches(batch_size=batch_rows, row_groups=[number], columns=present)
+            while True:
+                with self._translated():
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                yield self._adapted(batch, wanted)
+
+    @property
+    def _opened(self) -> pq.ParquetFile:
+        if self._file is None:
+            raise HoodieException(f"{self._path} is not open")
+        return self._file
+
+    def _adapted(self, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+        columns = []
+        for field in wanted:
+            index = batch.schema.get_field_index(field.name)
+            if index < 0:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            column = batch.column(index)
+            if field.name in self._dictionaries and column.type == pa.dictionary(pa.int32(), field.type):
+                columns.append(column)
+                continue
+            try:
+                columns.append(adapt_column(column, field.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+                raise SchemaCompatibilityException(
+                    f"reading {self._path}: column {field.name} is {column.type} in the file and cannot be read as "
+                    f"{field.type}: {error}; read it with the schema that the file was written with"
+                ) from error
+        if self._dictionaries:
+            fields = [field.with_type(column.type) for field, column in zip(wanted, columns, strict=True)]
+            wanted = pa.schema(fields)
+        return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+    def _corrupted(self, problem: object) -> HoodieCorruptedDataException:
+        return HoodieCorruptedDataException(
+            f"base file {self._path} is cut short or damaged: {problem}. If no completed commit wrote it, a rollback "
+            "of the failed write removes it; otherwise restore it from a copy, or the table to a savepoint before it"
+        )
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """What pyarrow raises for a damaged file, told apart from a failing store by the number of the error."""
+        try:
+            yield
+        except HoodieException:
+            raise
+        except OSError as error:
+            if error.errno is not None:
+                raise HoodieIOException(f"reading {self._path} failed: {error}") from error
+            raise self._corrupted(error) from error
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise self._corrupted(error) from error
+
+
+def row_group_keys(path: str, metadata: pq.FileMetaData) -> list[RowGroupKeys]:
+    """What metadata says of the record keys of each row group; see `HoodieParquetReader.row_group_keys`.
+
+    Args:
+        path: The file.
+        metadata: Of the file.
+
+    Raises:
+        MissingSchemaFieldException: There is no column of record keys.
+    """
+    groups = []
+    column = _record_key_column(path, metadata)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        statistics = group.column(column).statistics
+        known = statistics is not None and statistics.has_min_max
+        low, high = (statistics.min_raw, statistics.max_raw) if known else (None, None)
+        groups.append(RowGroupKeys(group.num_rows, low, high))
+    return groups
+
+
+def _record_key_column(path: str, metadata: pq.FileMetaData) -> int:
+    schema = metadata.schema
+    for number in range(len(schema)):
+        if schema.column(number).path == RECORD_KEY_META:
+            return number
+    raise MissingSchemaFieldException(
+        f"reading {path}: it has no column {RECORD_KEY_META}; it is not a base file of a Hudi table"
+    )
+
+
+def read_footer(storage: HoodieStorage, path: str) -> Footer:
+    """What Hudi stored in the footer of a base file; reads the end of the file only.
+
+    Args:
+        storage: Where the file is.
+        path: Full path of the file.
+
+    Raises:
+        HoodieIOException: There is no such file, or storage failed.
+        HoodieCorruptedDataException: It is not a whole Parquet file.
+    """
+    with HoodieParquetReader(storage, path) as reader:
+        return reader.footer()
+
+
+def _chosen_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    if columns is None:
+        return schema.remove_metadata()
+    missing = [name for name in columns if name not in schema.names]
+    if missing:
+        raise MissingSchemaFieldException(
+            f"the schema has no column {', '.join(missing)}; it has {', '.join(schema.names)}"
+        )
+    return pa.schema([schema.field(name) for name in columns])

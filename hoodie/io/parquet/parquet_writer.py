@@ -1,0 +1,536 @@
+"""Write Parquet base files as Hudi does.
+
+Types are plain Parquet 1.0: lists of three levels, decimals as fixed-length bytes, timestamps in microseconds; the Avro
+reader of every Hudi release takes them. The footer carries what `hoodie.io.parquet.parquet_footer` lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.bloom.key_blocks import Keys
+from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, RECORD_KEY_META
+from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
+from hoodie.io.parquet.column_chunks import ColumnChunk, encoded_column, write_footer
+from hoodie.io.parquet.compact_protocol import Struct
+from hoodie.io.parquet.footer_keys import FooterKeys
+from hoodie.io.parquet.leaf_columns import leaves
+from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
+from hoodie.io.parquet.parquet_settings import ParquetSettings
+from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial
+from hoodie.storage.output_stream import abort_stream
+
+__all__ = ["HoodieParquetWriter", "ParquetSummary"]
+
+_ROW_GROUP_ROWS = 1 << 20
+_SAMPLE_ROWS = 1 << 13
+_REPEATING = 0.25
+"""A column whose sample has at most this share of distinct values is stored as a dictionary."""
+_STILL_REPEATING = 0.9
+"""The same for a column that an older version of the file stored as a dictionary: without one it might grow by much."""
+_DOUBT = 0.25
+"""How far off such a trial may be: the share of an estimate that is added before the first row group tells."""
+_DOUBT_AFTER_ROW_GROUP = 0.08
+_CERTAIN = 0.04
+"""Doubt below this share of the wanted size does not count."""
+_FULL = 0.02
+"""A file is full when less than this share of the wanted size is left."""
+_UNIQUE_COLUMNS = frozenset({RECORD_KEY_META, COMMIT_SEQNO_META})
+
+
+@attrs.frozen
+class ParquetSummary:
+    """A finished file.
+
+    Attributes:
+        rows: Rows in it.
+        size_bytes: Its length.
+        min_record_key: As in its footer; None without rows or without a bloom filter.
+        max_record_key: Likewise.
+    """
+
+    rows: int
+    size_bytes: int
+    min_record_key: str | None
+    max_record_key: str | None
+
+
+class HoodieParquetWriter:
+    """One base file being written; a context manager, which aborts the file when it is left without `close`.
+
+    Batches are kept until they make a row group. Which columns are stored as dictionaries is decided from the first
+    rows: a dictionary of a column that hardly repeats costs time and is thrown away late.
+
+    A new version of a file can start from the old one's filter: pass that filter and the old file's range as
+    ``stored_keys``. Then only keys that are handed to `write` go into both. The range may come out wider than the keys
+    (when the row of the smallest was deleted), never narrower.
+
+    Columns that are the same bytes (the record key, and the user's column that it is made of) are encoded once. Columns
+    of a row group of an older file can be kept as they are stored, see `start_row_group`. Both kinds are written by
+    this class behind what pyarrow writes, and the footer that pyarrow ends with is followed by that of the whole file.
+
+    Memory: one row group of Arrow data, and the same encoded.
+
+    Args:
+        stream: Where to write; closed by `close` and `abort`.
+        schema: Columns of the file, Hudi's five meta columns first.
+        settings: The encoding.
+        bloom_filter: Filter that gets the record keys; None for tables without meta fields, whose footers have
+            neither filter nor range.
+        avro_schema: Avro schema for the footer, meta columns included.
+        stored_keys: The range of keys that ``bloom_filter`` holds already; None when it holds none that count.
+        dictionary_columns: Paths of the leaf columns that an older version of the file stored as dictionaries: they
+            stay so unless hardly a value repeats, so that rows do not take more room than before.
+        path: The file, for messages.
+
+    Raises:
+        HoodieSchemaException: The meta columns are missing. The stream is closed.
+
+    Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetWriter. Differs: takes batches.
+    """
+
+    def __init__(
+        self,
+        stream: pa.NativeFile,
+        schema: pa.Schema,
+        settings: ParquetSettings,
+        *,
+        bloom_filter: BloomFilter | None,
+        avro_schema: str | None,
+        stored_keys: KeyRange | None = None,
+        dictionary_columns: Collection[str] = (),
+        path: str = "a base file",
+        kept_keys: list[pa.Array | range] | None = None,
+    ) -> None:
+        self._stream = stream
+        self._path = path
+        self._dictionary_columns = frozenset(dictionary_columns)
+        self._settings = settings
+        # Field ids and other notes of the schema would be stored.
+        self._schema = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
+        self._bloom_filter = bloom_filter
+        self._avro_schema = avro_schema
+        self._footer_keys = FooterKeys(bloom_filter, stored_keys) if bloom_filter is not None else None
+        self._file: pq.ParquetWriter | None = None
+        self._file_schema = self._schema
+        self._apart: frozenset[str] = frozenset()
+        self._own_columns: frozenset[str] = frozenset()
+        self._own_chunks: list[dict[str, Struct]] = []
+        self._written_metadata: list[pq.FileMetaData] = []
+        self._kept: Mapping[str, ColumnChunk] = {}
+        self._kept_rows = 0
+        self._kept_bytes = 0
+        self._kept_keys = kept_keys
+        self._buffer: list[pa.RecordBatch] = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
+        self._sizes = SizeEstimate(self._schema, settings, self._encode_sample)
+        self._repeating: list[str] | None = None
+        self._rows_written = 0
+        self._summary: ParquetSummary | None = None
+        self._is_open = True
+        if tuple(self._schema.names[: len(META_COLUMNS)]) != META_COLUMNS:
+            self.abort()
+            raise HoodieSchemaException(
+                f"writing {path}: the first columns must be {', '.join(META_COLUMNS)}, not "
+                f"{', '.join(self._schema.names[: len(META_COLUMNS)])}"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    @property
+    def rows_written(self) -> int:
+        """Rows that `write` has taken."""
+        return self._rows_written
+
+    @property
+    def estimated_size_bytes(self) -> int:
+        """Length of the finished file if it got no more rows: known for row groups, an estimate for buffered rows."""
+        if self._summary is not None:
+            return self._summary.size_bytes
+        return int(self._stored_bytes + self._kept_bytes + self._sizes.held_bytes() + self._footer_bytes())
+
+    def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
+        """How many rows of a batch may be appended next without the finished file growing beyond a size.
+
+        Free while all rows fit even if nothing is compressed. Nearer to the limit some rows of each batch are encoded
+        to memory; where too much rests on such trials the held rows are written as a row group, so that their size is
+        known.
+
+        Args:
+            batch: Rows as `write` takes them.
+            limit_bytes: The wanted size, footer and bloom filter included.
+
+        Returns:
+            The rows to write before asking again; 0 when the file is full. A file without rows takes one at least.
+        """
+        most = self._stored_bytes + self._kept_bytes + self._sizes.most_bytes(batch)
+        if most + self._footer_bytes(more_keys=batch.num_rows) <= limit_bytes:
+            return int(batch.num_rows)
+        trial = self._sizes.trial(batch)
+        while True:
+            held = self._sizes.held_bytes(trial) + self._kept_bytes
+            doubt = _DOUBT if self._sizes.correction is None else _DOUBT_AFTER_ROW_GROUP
+            rows, row_bytes = 0, trial.row_bytes / batch.num_rows * (self._sizes.correction or 1.0)
+            # As many rows as fit with the bloom filter as it is; then as it would be with their keys.
+            for _ in range(2):
+                limit = max(limit_bytes - self._footer_bytes(trial, min(rows, batch.num_rows)), limit_bytes // 2)
+                space = limit - self._stored_bytes
+                # Held rows may take so much that the doubt about them still fits, or does not matter.
+                reach = max(space / (1 + doubt), min(space, _CERTAIN * limit / doubt))
+                rows = max(0, int((reach - held) / row_bytes))
+            if rows >= batch.num_rows:
+                return int(batch.num_rows)
+            if rows > 0 and reach - held >= _FULL * limit:
+                return rows
+            if not self._buffer or (doubt * held <= _CERTAIN * limit and space - held <= 2 * _FULL * limit):
+                return 0 if self._rows_written else max(1, rows)
+            self.flush()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Arrow bytes that are held for the next row group."""
+        return self._buffered_bytes
+
+    def flush(self) -> None:
+        """Write what is held as a row group, though it is not full.
+
+        Raises:
+            HoodieIOException: The stream failed; the file can only be aborted.
+        """
+        self._check_open()
+        self._write_row_group()
+
+    def keep_apart(self, names: Collection[str]) -> None:
+        """Say before the first row which columns `start_row_group` will name.
+
+        Args:
+            names: Of columns that are no lists and no structs.
+        """
+        self._apart = frozenset(names)
+
+    def start_row_group(self, rows: int, kept: Mapping[str, ColumnChunk]) -> None:
+        """Begin a row group whose first rows have some columns as an older file stores them.
+
+        What was held before is written. The values of these columns in the next ``rows`` rows that `write` gets are not
+        looked at; they must be dictionaries, of anything. The row group does not end before it has all of them.
+
+        Args:
+            rows: How many.
+            kept: Names of the columns that `keep_apart` was told, and their chunks of so many rows.
+
+        Raises:
+            HoodieIOException: The stream failed; the file can only be aborted.
+            HoodieException: A chunk has another number of rows, or the row group before lacks rows.
+        """
+        self._check_open()
+        self._write_row_group()
+        if any(chunk.rows != rows for chunk in kept.values()) or self._apart != kept.keys():
+            raise HoodieException(
+                f"writing {self._path}: columns {', '.join(kept)} of {rows} rows cannot be kept: they were not kept "
+                "apart, or have other rows"
+            )
+        self._kept, self._kept_rows = kept, rows
+        self._kept_bytes = sum(chunk.stored_bytes for chunk in kept.values())
+        self._buffered_bytes = sum(chunk.plain_bytes for chunk in kept.values())
+
+    def write(self, batch: pa.RecordBatch, keys: Keys | None = None) -> None:
+        """Append rows.
+
+        Args:
+            batch: Columns of the schema, in its order; strings may be dictionary-encoded and are stored as strings.
+            keys: The record keys among the batch's that are new to the bloom filter. None means all of them, or, when
+                the file starts from ``stored_keys``, none of them.
+
+        Raises:
+            HoodieSchemaException: Columns do not fit the schema, or a null is where the schema has none.
+            HoodieKeyException: A key is null or empty.
+            HoodieIOException: The stream failed; the file can only be aborted.
+        """
+        self._check_open()
+        self._check_batch(batch)
+        if not batch.num_rows:
+            return
+        if self._footer_keys is not None:
+            self._footer_keys.add(batch.column(RECORD_KEY_META), keys)
+        if self._kept_keys is not None and self._buffered_rows >= self._kept_rows:
+            self._kept_keys.append(batch.column(RECORD_KEY_META))
+        self._buffer.append(batch)
+        self._sizes.hold(batch)
+        self._buffered_rows += batch.num_rows
+        self._buffered_bytes += batch.nbytes
+        self._rows_written += batch.num_rows
+        is_full = self._buffered_bytes >= self._settings.row_group_bytes or self._buffered_rows >= _ROW_GROUP_ROWS
+        if is_full and self._buffered_rows >= self._kept_rows:
+            self._write_row_group()
+
+    def close(self) -> ParquetSummary:
+        """Finish the file and close the stream. A second call gives the same answer.
+
+        Raises:
+            HoodieIOException: The stream failed; the file is aborted.
+            HoodieException: The file was aborted before.
+        """
+        if self._summary is not None:
+            return self._summary
+        self._check_open()
+        try:
+            self._write_row_group()
+            if self._footer_keys is not None:
+                self._footer_keys.finish()
+            key_range = self._footer_keys.key_range if self._footer_keys is not None and self._rows_written else None
+            with _translated(self._path):
+                file = self._opened_file()
+                entries = footer_entries(self._bloom_filter, key_range, self._avro_schema)
+                if not self._own_columns:
+                    file.add_key_value_metadata(entries)
+                file.close()
+                if self._own_columns:
+                    whole = self._metadata_without_rows()
+                    write_footer(self._stream, whole, self._written_metadata[0], self._own_chunks, entries)
+                size_bytes = int(self._stream.tell())
+                self._stream.close()
+        except BaseException:
+            self.abort()
+            raise
+        self._is_open = False
+        self._file = None
+        self._summary = ParquetSummary(
+            rows=self._rows_written,
+            size_bytes=size_bytes,
+            min_record_key=key_range.min_key if key_range else None,
+            max_record_key=key_range.max_key if key_range else None,
+        )
+        return self._summary
+
+    def abort(self) -> None:
+        """Close the stream without finishing the file: on object stores there is none then. Nothing after `close`."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        file, self._file = self._file, None
+        self._buffer = []
+        # The stream goes first, so that nothing can write a footer; then pyarrow must not try when it is collected.
+        with suppress(Exception):
+            abort_stream(self._stream)
+        if file is not None:
+            file.is_open = False
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise HoodieException(f"{self._path} was closed or aborted; nothing can be written to it")
+
+    def _check_batch(self, batch: pa.RecordBatch) -> None:
+        if batch.schema.names != self._schema.names:
+            raise HoodieSchemaException(
+                f"writing {self._path}: a batch has the columns {', '.join(batch.schema.names)}, "
+                f"the file has {', '.join(self._schema.names)}"
+            )
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            stored_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            if stored_type != field.type:
+                raise HoodieSchemaException(
+                    f"writing {self._path}: column {field.name} is {column.type} in a batch, but {field.type} in "
+                    "the file"
+                )
+            if not field.nullable and column.null_count:
+                raise HoodieSchemaException(
+                    f"writing {self._path}: column {field.name} has {column.null_count} nulls, but the file allows none"
+                )
+
+    def _write_row_group(self) -> None:
+        if not self._buffer:
+            return
+        with _translated(self._path):
+            file = self._opened_file()
+            before = self._stream.tell() + self._kept_bytes
+            names = self._file_schema.names
+            batches = [_with_schema(batch.select(names), self._file_schema) for batch in self._buffer]
+            # Parquet has one dictionary for a column of a row group; for a second one Arrow would write values plainly.
+            rows = pa.Table.from_batches(batches, self._file_schema).unify_dictionaries()
+            file.write_table(rows, row_group_size=self._buffered_rows)
+            if self._own_columns:
+                self._own_chunks.append(self._write_own_columns())
+            written = self._stream.tell() - before
+        self._sizes.row_group_is_written(written)
+        self._buffer = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
+        self._kept, self._kept_rows, self._kept_bytes = {}, 0, 0
+
+    def _opened_file(self) -> pq.ParquetWriter:
+        """The file, started with the encoding that suits the buffered rows."""
+        if self._file is None:
+            self._choose_dictionary_columns(self._buffer)
+            self._own_columns = self._apart | frozenset(self._key_columns())
+            self._file_schema = self._suitable_schema()
+            self._file = self._start_file(self._stream, self._file_schema, self._written_metadata)
+        return self._file
+
+    def _key_columns(self) -> list[str]:
+        """The record key and columns of the user that may be the same, if there are any."""
+        if self._bloom_filter is None or not self._buffer or self._apart:
+            return []
+        same = [
+            field.name
+            for field in self._schema
+            if field.name not in META_COLUMNS
+            and field.name not in (self._repeating or ())
+            and field.type == pa.string()
+            and field.nullable == self._schema.field(RECORD_KEY_META).nullable
+            and all(_is_same(batch.column(field.name), batch.column(RECORD_KEY_META)) for batch in self._buffer)
+        ]
+        return [RECORD_KEY_META, *same] if same else []
+
+    def _write_own_columns(self) -> dict[str, Struct]:
+        """Append the columns of the row group that pyarrow does not write."""
+        batches = self._buffer
+        if self._kept_rows:
+            places = [0]
+            for batch in batches:
+                places.append(places[-1] + batch.num_rows)
+            if self._kept_rows not in places:
+                raise HoodieException(f"writing {self._path}: {self._kept_rows} rows with kept columns did not come")
+            batches = batches[places.index(self._kept_rows) :]
+        written: dict[str, Struct] = {}
+        encoded: list[tuple[pa.ChunkedArray, pa.Field, ColumnChunk]] = []
+        for field in self._schema:
+            if field.name not in self._own_columns:
+                continue
+            column = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
+            chunk = next((made for other, like, made in encoded if _may_share(field, like, column, other)), None)
+            if chunk is None:
+                chunk = encoded_column(column, field, **(self._options | {"use_dictionary": False}))
+                encoded.append((column, field, chunk))
+            kept = self._kept.get(field.name)
+            whole = chunk if kept is None else kept.followed_by(chunk)
+            written[field.name] = whole.named(field.name).write(self._stream)
+        return written
+
+    def _metadata_without_rows(self) -> pq.FileMetaData:
+        """Metadata of a file of the whole schema without row groups."""
+        collected: list[pq.FileMetaData] = []
+        self._start_file(pa.BufferOutputStream(), self._schema, collected).close()
+        return collected[0]
+
+    def _suitable_schema(self) -> pa.Schema:
+        """The schema with columns as dictionaries that come as such in all batches: they need not be expanded."""
+        fields = []
+        for index, field in enumerate(self._schema):
+            if field.name in self._own_columns:
+                continue
+            is_dictionary = bool(self._buffer) and all(
+                pa.types.is_dictionary(batch.column(index).type) for batch in self._buffer
+            )
+            dictionary_type = pa.dictionary(pa.int32(), field.type)
+            fields.append(field.with_type(dictionary_type) if is_dictionary else field)
+        return pa.schema(fields)
+
+    def _start_file(
+        self, sink: pa.NativeFile, schema: pa.Schema, collector: list[pq.FileMetaData] | None = None
+    ) -> pq.ParquetWriter:
+        return pq.ParquetWriter(sink, schema, metadata_collector=collector, **self._options)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return self._settings.writer_options(self._repeating or [])
+
+    def _choose_dictionary_columns(self, batches: list[pa.RecordBatch]) -> None:
+        """Paths of the leaf columns that repeat, judged once by the first rows."""
+        if self._repeating is not None or not batches:
+            return
+        sample = pa.concat_batches(
+            [_with_schema(batch.slice(0, _SAMPLE_ROWS), self._schema) for batch in _first_rows(batches)]
+        )
+        chosen = []
+        for field, column in zip(self._schema, sample.columns, strict=True):
+            if field.name in REPEATED_COLUMNS:
+                chosen.append(field.name)
+            elif field.name not in _UNIQUE_COLUMNS and field.name not in self._apart:
+                chosen += [path for path, leaf in leaves(field.name, column) if self._repeats(path, leaf)]
+        self._repeating = chosen
+
+    def _repeats(self, path: str, values: pa.Array) -> bool:
+        if not len(values) or pa.types.is_boolean(values.type):
+            return False
+        share = _STILL_REPEATING if path in self._dictionary_columns else _REPEATING
+        return len(values.unique()) <= share * len(values)
+
+    @property
+    def _stored_bytes(self) -> int:
+        """Bytes of the row groups that were written."""
+        return int(self._stream.tell()) if self._file is not None else 0
+
+    def _footer_bytes(self, coming: Trial | None = None, more_keys: int = 0) -> int:
+        """About what the footer will take when such rows are appended, with so many keys."""
+        bloom = self._footer_keys.filter_bytes_with(more_keys) * 4 // 3 if self._footer_keys is not None else 0
+        return self._sizes.footer_bytes(coming) + bloom + len(self._avro_schema or "")
+
+    def _encode_sample(self, sample: pa.RecordBatch, rows: Sequence[pa.RecordBatch]) -> pq.FileMetaData:
+        """Write rows to memory as the file would have them."""
+        self._choose_dictionary_columns(self._buffer or [sample])
+        table = pa.Table.from_batches([_with_schema(piece, self._schema) for piece in rows], self._schema)
+        sink = pa.BufferOutputStream()
+        with _translated(self._path), self._start_file(sink, self._schema) as file:
+            file.write_table(table, row_group_size=max(table.num_rows, 1))
+        return pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """Turn what pyarrow and the stream raise into a HoodieIOException that names the file."""
+    try:
+        yield
+    except HoodieException:
+        raise
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise HoodieIOException(
+            f"writing {path} failed: {error}; the file is not finished, and the write has to be repeated"
+        ) from error
+
+
+def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with exactly the types of a schema; only dictionary encoding may differ."""
+    columns = []
+    for field, column in zip(schema, batch.columns, strict=True):
+        if column.type != field.type:
+            column = column.cast(field.type) if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_same(column: pa.Array, keys: pa.Array) -> bool:
+    """Whether a column has the values of another one; asked of many columns, of which most differ at once."""
+    if column.type != keys.type or len(column) != len(keys) or column.null_count or keys.null_count:
+        return False
+    return not len(keys) or (column[0] == keys[0] and column[-1] == keys[-1] and bool(column.equals(keys)))
+
+
+def _may_share(field: pa.Field, like: pa.Field, column: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    """Whether two columns come out as the same pages."""
+    if field.type != like.type or field.nullable != like.nullable:
+        return False
+    return all(_is_same(mine, its) for mine, its in zip(column.chunks, other.chunks, strict=True))
+
+
+def _first_rows(batches: list[pa.RecordBatch], count: int = _SAMPLE_ROWS) -> Iterator[pa.RecordBatch]:
+    """Slices with the first rows of some batches."""
+    for batch in batches:
+        if count <= 0:
+            return
+        yield batch.slice(0, count)
+        count -= batch.num_rows

@@ -1,0 +1,176 @@
+"""What the rows that a writer holds, and the footer, will take on storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.common.model.record_columns import COMMIT_TIME_META, FILE_NAME_META, PARTITION_PATH_META
+from hoodie.io.parquet.leaf_columns import (
+    LONGEST_STATISTIC,
+    expanded_bytes,
+    is_text,
+    leaf_types,
+    longest_statistics,
+    statistics_length,
+)
+from hoodie.io.parquet.parquet_settings import ParquetSettings
+
+__all__ = ["REPEATED_COLUMNS", "SizeEstimate", "Trial"]
+
+_TRIAL_ROWS = 1 << 13
+"""Rows of a batch that are written to memory to find out what the batch takes on storage."""
+_TRIAL_SLICES = 16
+"""Places of the batch that these rows come from."""
+_FOOTER_BYTES = 2048
+_FOOTER_BYTES_PER_CHUNK = 200
+_PAGE_BYTES = 64
+"""Header of a page, without statistics."""
+_LEVELS_BYTES = 0.25
+"""Most that the levels of a value take: whether it is null, and where lists start."""
+REPEATED_COLUMNS = frozenset({COMMIT_TIME_META, PARTITION_PATH_META, FILE_NAME_META})
+"""Hudi's columns that have hardly more than one value in a file."""
+
+
+@attrs.frozen
+class Trial:
+    """What rows take on storage.
+
+    Attributes:
+        row_bytes: Bytes that more rows multiply.
+        fixed_bytes: Bytes that every row group takes once: page headers, with the smallest and largest value.
+        statistics_bytes: Smallest and largest values of the row group, which the footer holds once more.
+    """
+
+    row_bytes: float
+    fixed_bytes: float
+    statistics_bytes: int
+
+
+class SizeEstimate:
+    """Learns from rows that are encoded to memory, and from row groups that were written.
+
+    Args:
+        schema: Columns of the file.
+        settings: The encoding.
+        encode: Given a batch, and slices of it, encodes the slices as the file would have them, to memory; gives the
+            metadata.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        settings: ParquetSettings,
+        encode: Callable[[pa.RecordBatch, Sequence[pa.RecordBatch]], pq.FileMetaData],
+    ) -> None:
+        self._schema = schema
+        self._settings = settings
+        self._encode = encode
+        self._held: list[pa.RecordBatch] = []
+        self._trials: list[Trial | None] = []
+        self._held_plain_bytes = 0.0
+        self._row_groups = 0
+        self._leaf_count = sum(1 for field in schema for _ in leaf_types(field.type))
+        self._text_leaf_count = sum(is_text(leaf) for field in schema for leaf in leaf_types(field.type))
+        self._statistics_bytes = 0
+        self._correction: float | None = None
+
+    @property
+    def correction(self) -> float | None:
+        """What the last row group took, of what trials said; None where none tells."""
+        return self._correction
+
+    def hold(self, batch: pa.RecordBatch) -> None:
+        """Count rows to the next row group.
+
+        Args:
+            batch: Of the schema.
+        """
+        self._held.append(batch)
+        self._trials.append(None)
+        self._held_plain_bytes += self._plain_bytes(batch)
+
+    def row_group_is_written(self, stored_bytes: int) -> None:
+        """Compare with what the rows that are held took; from now on none are.
+
+        Args:
+            stored_bytes: What they took.
+        """
+        tried = [trial for trial in self._trials if trial is not None]
+        if tried and len(tried) == len(self._trials):
+            fixed = max(trial.fixed_bytes for trial in tried)
+            self._correction = max(stored_bytes - fixed, 1.0) / sum(trial.row_bytes for trial in tried)
+        self._row_groups += 1
+        self._statistics_bytes += longest_statistics(self._held)
+        self._held = []
+        self._trials = []
+        self._held_plain_bytes = 0.0
+
+    def footer_bytes(self, coming: Trial | None = None) -> int:
+        """About what column chunks and schema take in the footer when such rows are appended.
+
+        Args:
+            coming: What is known of the rows.
+        """
+        chunks = self._leaf_count * (self._row_groups + 1)
+        held = [trial.statistics_bytes for trial in (*self._trials, coming) if trial is not None]
+        return _FOOTER_BYTES + chunks * _FOOTER_BYTES_PER_CHUNK + self._statistics_bytes + max(held, default=0)
+
+    def most_bytes(self, batch: pa.RecordBatch) -> float:
+        """Bytes that the row group does not exceed, were the rows appended.
+
+        Args:
+            batch: The rows.
+        """
+        plain = self._held_plain_bytes + self._plain_bytes(batch)
+        # A row group has a smallest and a largest value for each page, and once more in the footer.
+        pages = plain / self._settings.page_bytes + self._leaf_count
+        texts = self._text_leaf_count and self._text_leaf_count + 1 + plain / self._settings.page_bytes
+        return plain + pages * _PAGE_BYTES + 2 * LONGEST_STATISTIC * texts
+
+    def held_bytes(self, coming: Trial | None = None) -> float:
+        """Bytes that the rows that are held will take.
+
+        Args:
+            coming: What is known of more rows, which share the row group: their fixed bytes count.
+        """
+        for number, trial in enumerate(self._trials):
+            if trial is None:
+                self._trials[number] = self.trial(self._held[number])
+        trials = [trial for trial in (*self._trials, coming) if trial is not None]
+        fixed = max((trial.fixed_bytes for trial in trials), default=0.0)
+        held = sum(trial.row_bytes for trial in self._trials if trial is not None)
+        return held * (self._correction or 1.0) + fixed
+
+    def trial(self, batch: pa.RecordBatch) -> Trial:
+        """Bytes of a batch on storage, found out by encoding some of its rows, from all over it.
+
+        Args:
+            batch: The rows.
+        """
+        count = batch.num_rows
+        slices = [batch]
+        if count > 2 * _TRIAL_ROWS:
+            length = _TRIAL_ROWS // _TRIAL_SLICES
+            slices = [batch.slice(count * number // _TRIAL_SLICES, length) for number in range(_TRIAL_SLICES)]
+        chunks = self._encode(batch, slices).row_group(0)
+        columns = [chunks.column(number) for number in range(chunks.num_columns)]
+        stored = sum(column.total_compressed_size for column in columns)
+        statistics = sum(statistics_length(column.statistics) for column in columns)
+        fixed = min(statistics + len(columns) * _PAGE_BYTES, stored)
+        encoded_rows = sum(piece.num_rows for piece in slices)
+        row_bytes = max(1.0, (stored - fixed) * count / max(encoded_rows, 1))
+        return Trial(row_bytes=row_bytes, fixed_bytes=float(fixed), statistics_bytes=statistics)
+
+    def _plain_bytes(self, batch: pa.RecordBatch) -> float:
+        """Bytes of rows that are neither compressed nor, but for Hudi's constant columns, stored as dictionaries."""
+        plain = batch.num_rows * self._leaf_count * _LEVELS_BYTES
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            plain += column.nbytes
+            repeated = self._settings.dictionary_enabled and field.name in REPEATED_COLUMNS
+            if pa.types.is_dictionary(column.type) and not repeated:
+                plain += expanded_bytes(column)
+        return float(plain)

@@ -1,0 +1,203 @@
+"""One row for each key of the input: what `hoodie.merge.merge_spec.MergeSpec.combine_duplicates` is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hoodie.common.model.record_columns import (
+    MERGE_ERROR,
+    OPERATION,
+    ORDERING_VALUE,
+    PARTITION_PATH,
+    RECORD_KEY,
+    ROW_NUMBER,
+    user_column_names,
+)
+from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.merge.ordering_values import one_array, sortable
+from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, HoodieRecordMerger, merge_pairs
+
+__all__ = ["Places", "fold", "replace_column", "rows_since_last_delete", "winners"]
+
+
+@attrs.frozen
+class Places:
+    """What decides between rows of one key: arrays with an entry for each row.
+
+    Attributes:
+        keys: A number for each key (record key, and partition path where there is one).
+        number: Row numbers: the order of the input.
+        ordering: Ordering values, as numbers that compare alike; zeros where there are none.
+        stage: 0 before the last plain delete of the row's key, 1 that delete, 2 after it.
+    """
+
+    keys: npt.NDArray[np.int64]
+    number: npt.NDArray[np.int64]
+    ordering: npt.NDArray[np.int64]
+    stage: npt.NDArray[np.int8]
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> Places:
+        """Those of rows; see `MergeSpec.combine_duplicates` for the columns.
+
+        Raises:
+            HoodieSchemaException: The ordering values have a type without order.
+        """
+        names = set(rows.column_names)
+        number = rows[ROW_NUMBER].to_numpy()
+        keys = _codes(rows[RECORD_KEY])
+        if PARTITION_PATH in names:
+            paths = _codes(rows[PARTITION_PATH])
+            keys = keys * (int(paths.max()) + 1) + paths
+        ordering = np.zeros(rows.num_rows, dtype=np.int64)
+        if ORDERING_VALUE in names:
+            (ordering,) = sortable([rows[ORDERING_VALUE]])
+        stage = np.zeros(rows.num_rows, dtype=np.int8)
+        if OPERATION in names:
+            deletes = rows[OPERATION].to_numpy() == RecordOperation.DELETE
+            if deletes.any():
+                stage, ordering = _around_last_delete(keys, number, deletes, ordering)
+        return cls(keys, number, ordering, stage)
+
+
+def winners(rows: pa.Table, places: Places, first_of_equals: bool) -> pa.Table:
+    """The row of each key that wins, in the order of the row numbers.
+
+    Args:
+        rows: The rows.
+        places: Theirs.
+        first_of_equals: Of equal ordering values the first row wins, else the last.
+    """
+    tie = -places.number if first_of_equals else places.number
+    order = np.lexsort((tie, places.ordering, places.stage, places.keys))
+    keys = places.keys[order]
+    found = order[np.append(keys[1:] != keys[:-1], True)]
+    return rows.take(pa.array(found[np.argsort(places.number[found], kind="stable")]))
+
+
+def rows_since_last_delete(
+    rows: pa.Table, places: Places
+) -> tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The rows from their key's last plain delete on, that one included, by key and then in their order.
+
+    Args:
+        rows: The rows.
+        places: Theirs.
+
+    Returns:
+        The rows, their keys, and their ordering values.
+    """
+    keys, stage = places.keys, places.stage
+    order = np.lexsort((places.number, keys))
+    last_stage = np.zeros(int(keys.max()) + 1, dtype=np.int8) if len(keys) else np.zeros(0, dtype=np.int8)
+    np.maximum.at(last_stage, keys, stage)
+    order = order[stage[order] == last_stage[keys[order]]]
+    return rows.take(pa.array(order)), keys[order], places.ordering[order]
+
+
+def fold(
+    merger: HoodieRecordMerger,
+    rows: pa.Table,
+    keys: npt.NDArray[np.int64],
+    with_operations: Callable[[pa.Table], pa.Table],
+) -> pa.Table:
+    """Merge the second row of each key into the first, then the third, and so on.
+
+    Args:
+        merger: A user's.
+        rows: All columns, sorted by key, the rows of a key in their order; ``MERGE_ERROR`` says what failed.
+        keys: The key of each row.
+        with_operations: Gives merged rows the operation that their fields ask for.
+
+    Returns:
+        One row for each key.
+    """
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    counts = np.diff(np.append(starts, len(keys)))
+    merged = rows.take(pa.array(starts)).combine_chunks()
+    for step in range(1, int(counts.max())):
+        going_on = np.flatnonzero(counts > step)
+        older = merged.take(pa.array(going_on))
+        newer = rows.take(pa.array(starts[going_on] + step))
+        result = _fold_step(merger, older, newer, with_operations)
+        indices = np.arange(merged.num_rows)
+        indices[going_on] = merged.num_rows + np.arange(len(going_on))
+        merged = pa.concat_tables([merged, result]).take(pa.array(indices))
+    return merged
+
+
+def _fold_step(
+    merger: HoodieRecordMerger, older: pa.Table, newer: pa.Table, with_operations: Callable[[pa.Table], pa.Table]
+) -> pa.Table:
+    """Merge pairs of incoming rows. What failed before stays so; after what was deleted, a record is a new one."""
+    failed = older[MERGE_ERROR].is_valid().to_numpy()
+    deleted = older[OPERATION].to_numpy() == RecordOperation.DELETE
+    asked = np.flatnonzero(~failed & ~deleted)
+    pairs = pa.array(asked)
+    old, new = older.take(pairs), newer.take(pairs)
+    names = user_column_names(newer.schema)
+    outcome = merge_pairs(
+        merger, _one_batch(old.select(names)), _one_batch(new.select(names)), one_array(new[RECORD_KEY])
+    )
+    merged = with_operations(_replace_columns(new, outcome.rows))
+    operations = merged[OPERATION].to_numpy()
+    operations = np.where(outcome.codes == DELETE_STORED, RecordOperation.DELETE, operations).astype(np.int8)
+    merged = replace_column(merged, OPERATION, pa.array(operations))
+    merged = _choose(old, merged, outcome.codes == KEEP_STORED)
+    if outcome.errors:
+        texts = [outcome.errors.get(number) for number in range(merged.num_rows)]
+        merged = replace_column(merged, MERGE_ERROR, pa.array(texts, pa.string()))
+    rest = _choose(older, newer, failed)
+    indices = np.arange(newer.num_rows)
+    indices[asked] = newer.num_rows + np.arange(len(asked))
+    return pa.concat_tables([rest, merged]).take(pa.array(indices))
+
+
+def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """A number for each distinct value, a null included."""
+    encoded = one_array(column).dictionary_encode(null_encoding="encode")
+    codes: npt.NDArray[np.int64] = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
+
+
+def _around_last_delete(
+    keys: npt.NDArray[np.int64],
+    number: npt.NDArray[np.int64],
+    deletes: npt.NDArray[np.bool_],
+    ordering: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int64]]:
+    """Stage of each row (0 before its key's last plain delete, 1 that delete, 2 after it), and the ordering to use."""
+    _, groups = np.unique(keys, return_inverse=True)
+    last = np.full(int(groups.max()) + 1, -1, dtype=np.int64)
+    np.maximum.at(last, groups[deletes], number[deletes])
+    last_delete = last[groups]
+    stage = (1 + np.sign(number - last_delete)).astype(np.int8)
+    return stage, np.where(stage == 1, 0, ordering)
+
+
+def replace_column(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    """The rows with other values in one column."""
+    index = rows.schema.get_field_index(name)
+    return rows.set_column(index, rows.schema.field(index), column)
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([one_array(column) for column in rows.columns], schema=rows.schema)
+
+
+def _replace_columns(rows: pa.Table, new: pa.RecordBatch | None) -> pa.Table:
+    columns = [
+        rows[name] if new is None or name not in new.schema.names else new.column(name) for name in rows.column_names
+    ]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _choose(first: pa.Table, second: pa.Table, takes_first: npt.NDArray[np.bool_]) -> pa.Table:
+    count = first.num_rows
+    indices = np.where(takes_first, np.arange(count), count + np.arange(count))
+    return pa.concat_tables([first, second]).take(pa.array(indices))

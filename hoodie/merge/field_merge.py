@@ -1,0 +1,219 @@
+"""Rows of one key merged field by field, on whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.field_path import name_in_any_case
+from hoodie.common.model.record_columns import IS_DELETED_FIELD, user_column_names
+from hoodie.exception import HoodieSchemaException
+from hoodie.merge.ordering_values import one_array
+from hoodie.merge.payload_rules import BINLOG_POSITION, LOG_SEQUENCE_NUMBER, TOASTED_VALUE
+
+__all__ = ["binlog_wins", "combine_fields", "fill_from_stored", "fill_toasted", "log_sequence_wins"]
+
+_NULL, _FALSE, _TRUE = -1, 0, 1
+
+
+def fill_from_stored(
+    stored: pa.RecordBatch,
+    incoming: pa.RecordBatch,
+    stored_first: npt.NDArray[np.bool_],
+    default_values: Mapping[str, object],
+) -> pa.RecordBatch:
+    """Incoming rows whose fields without a value get the stored ones, and the other way round for some.
+
+    Args:
+        stored: The user's columns.
+        incoming: The user's columns and others, which stay.
+        stored_first: Rows whose stored fields stay, and only the empty ones get incoming values.
+        default_values: By column the value that counts as empty, None for none; in other columns nulls do.
+
+    Returns:
+        Rows with the columns of ``incoming``.
+    """
+    count = incoming.num_rows
+    numbers = np.arange(count)
+    columns = list(incoming.columns)
+    for index, name in enumerate(incoming.schema.names):
+        if name not in stored.schema.names:
+            continue
+        old, new = stored.column(name), columns[index]
+        takes_old = np.where(stored_first, ~_is_empty(old, name, default_values), _is_empty(new, name, default_values))
+        if takes_old.any():
+            both = pa.concat_arrays([old if old.type == new.type else old.cast(new.type), new])
+            columns[index] = both.take(pa.array(np.where(takes_old, numbers, count + numbers)))
+    return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
+
+
+def _is_empty(column: pa.Array, name: str, default_values: Mapping[str, object]) -> npt.NDArray[np.bool_]:
+    if name in default_values:
+        if default_values[name] is None:
+            return np.zeros(len(column), dtype=np.bool_)
+        equal = pc.equal(column, pa.scalar(default_values[name], column.type))
+        empty: npt.NDArray[np.bool_] = pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
+        return empty
+    nulls: npt.NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def fill_toasted(stored: pa.RecordBatch, incoming: pa.RecordBatch) -> pa.RecordBatch:
+    """Incoming rows whose string and binary fields hold `TOASTED_VALUE` get the stored values for it."""
+    count = incoming.num_rows
+    numbers = np.arange(count)
+    columns = list(incoming.columns)
+    for index, name in enumerate(incoming.schema.names):
+        column = columns[index]
+        is_text = pa.types.is_string(column.type)
+        if name not in stored.schema.names or not (is_text or pa.types.is_binary(column.type)):
+            continue
+        value = TOASTED_VALUE if is_text else TOASTED_VALUE.encode()
+        toasted = pc.fill_null(pc.equal(column, pa.scalar(value, column.type)), False).to_numpy(zero_copy_only=False)
+        if toasted.any():
+            both = pa.concat_arrays([stored.column(name).cast(column.type), column])
+            columns[index] = both.take(pa.array(np.where(toasted, numbers, count + numbers)))
+    return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
+
+
+# --- sequences of databases ---------------------------------------------------------------------------------------
+
+
+def binlog_wins(
+    stored: pa.RecordBatch, incoming: pa.RecordBatch, competing: npt.NDArray[np.bool_], errors: dict[int, str]
+) -> npt.NDArray[np.bool_]:
+    """Where the stored row's MySQL binlog position is not smaller; positions are ``file.offset``, both numbers.
+
+    A stored row without position loses. An incoming one without, or a text that is no position, is an error.
+
+    Args:
+        stored: With the column ``_event_seq``.
+        incoming: The same.
+        competing: Rows that matter.
+        errors: Takes number of the row -> why it cannot be merged.
+    """
+    old_texts, new_texts = (one_array(rows.column(BINLOG_POSITION)).cast(pa.string()) for rows in (stored, incoming))
+    old_file, old_offset, old_bad = _positions(old_texts)
+    new_file, new_offset, new_bad = _positions(new_texts)
+    old_missing, new_missing = old_texts.is_null().to_numpy(False), new_texts.is_null().to_numpy(False)
+    for number in np.flatnonzero(competing & (new_missing | new_bad | old_bad)):
+        text = (old_texts if old_bad[number] else new_texts)[int(number)].as_py()
+        side = "stored" if old_bad[number] else "incoming"
+        problem = "is null" if text is None else f"is {text!r}, not the numbers 'file.offset'"
+        errors[int(number)] = f"{BINLOG_POSITION} of the {side} record {problem}"
+    smaller = (new_file < old_file) | ((new_file == old_file) & (new_offset <= old_offset))
+    wins: npt.NDArray[np.bool_] = smaller & ~old_missing & competing
+    return wins
+
+
+def _positions(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """File and offset of positions (0 where there is none), and where a text is none."""
+    good = pc.fill_null(pc.match_substring_regex(texts, r"^[0-9]{1,18}\.[0-9]{1,18}(\.|$)"), False)
+    parts = pc.split_pattern(pc.if_else(good, texts, "0.0"), ".")
+    numbers = [pc.list_element(parts, index).cast(pa.int64()).to_numpy(zero_copy_only=False) for index in (0, 1)]
+    bad = texts.is_valid().to_numpy(zero_copy_only=False) & ~good.to_numpy(zero_copy_only=False)
+    return numbers[0], numbers[1], bad
+
+
+def log_sequence_wins(
+    stored: pa.RecordBatch, incoming: pa.RecordBatch, competing: npt.NDArray[np.bool_], errors: dict[int, str]
+) -> npt.NDArray[np.bool_]:
+    """Where the stored row's PostgreSQL log sequence number is larger; arguments as of `binlog_wins`.
+
+    Raises:
+        HoodieSchemaException: The column holds no longs.
+    """
+    old, new = one_array(stored.column(LOG_SEQUENCE_NUMBER)), one_array(incoming.column(LOG_SEQUENCE_NUMBER))
+    if new.type != pa.int64() or old.type != pa.int64():
+        raise HoodieSchemaException(f"{LOG_SEQUENCE_NUMBER} has the type {new.type}: it must be a long")
+    for number in np.flatnonzero(competing & new.is_null().to_numpy(zero_copy_only=False)):
+        errors[int(number)] = f"{LOG_SEQUENCE_NUMBER} of the incoming record is null"
+    larger: npt.NDArray[np.bool_] = pc.fill_null(pc.greater(old, new), False).to_numpy(zero_copy_only=False)
+    return larger & competing
+
+
+# --- within the input ---------------------------------------------------------------------------------------------
+
+
+def combine_fields(
+    rows: pa.Table, keys: npt.NDArray[np.int64], ordering: npt.NDArray[np.int64], names: Sequence[str]
+) -> pa.Table:
+    """Fold the rows of each key into one, as PartialUpdateAvroPayload does.
+
+    The rows come one after the other. One that is not older than all before it puts its values over theirs, an older
+    one only fills what is still null::
+
+        (1, x, null), (3, null, 7), (2, y, 8)  ->  (3, x, 7)
+
+    A row that is marked as deleted replaces what was before it, and is replaced by an older row that comes after it.
+
+    Args:
+        rows: All rows, those of one key together and in their order.
+        keys: The key of each row.
+        ordering: The ordering value of each row.
+        names: The columns to merge; the others are taken from the row that is the last to replace or cover others.
+
+    Returns:
+        One row for each key, in the order of the keys.
+    """
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    flags = _flags(rows)
+    begins, covers = _segments(starts, len(keys), ordering, flags)
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
+    in_segment = np.arange(len(keys)) >= begins[group]
+    position = np.arange(len(keys))
+    base = np.zeros(len(starts), dtype=np.int64)
+    np.maximum.at(base, group[covers & in_segment], position[covers & in_segment])
+    result = rows.take(pa.array(base))
+    for name in names:
+        column = one_array(rows[name])
+        usable = in_segment & column.is_valid().to_numpy(zero_copy_only=False)
+        # The last value that covers, else the first that fills; else the base row's null.
+        rank = np.where(covers, len(keys) + position, len(keys) - 1 - position)
+        best = np.full(len(starts), -1, dtype=np.int64)
+        np.maximum.at(best, group[usable], rank[usable])
+        chosen = np.where(best >= len(keys), best - len(keys), len(keys) - 1 - best)
+        chosen = np.where(best < 0, base, chosen)
+        index = result.schema.get_field_index(name)
+        result = result.set_column(index, result.schema.field(index), column.take(pa.array(chosen)))
+    return result
+
+
+def _flags(rows: pa.Table) -> npt.NDArray[np.int8]:
+    """``_hoodie_is_deleted`` of each row: null, false or true."""
+    name = name_in_any_case(user_column_names(rows.schema), IS_DELETED_FIELD)
+    if name is None or not pa.types.is_boolean(rows.schema.field(name).type):
+        return np.full(rows.num_rows, _NULL, dtype=np.int8)
+    flags = pc.fill_null(one_array(rows[name]).cast(pa.int8()), _NULL)
+    values: npt.NDArray[np.int8] = flags.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _segments(
+    starts: npt.NDArray[np.int64], count: int, ordering: npt.NDArray[np.int64], flags: npt.NDArray[np.int8]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """For each key the row from which on rows matter, and for each row whether it covers those before it.
+
+    Steps through the rows of all keys side by side: the second rows, the third, ...
+    """
+    counts = np.diff(np.append(starts, count))
+    begins = starts.copy()
+    covers = np.zeros(count, dtype=np.bool_)
+    covers[starts] = True
+    largest, state = ordering[starts].copy(), flags[starts].copy()
+    for step in range(1, int(counts.max()) if len(counts) else 0):
+        going_on = np.flatnonzero(counts > step)
+        row = starts[going_on] + step
+        flag, was = flags[row], state[going_on]
+        older = ordering[row] < largest[going_on]
+        replaces = np.where(older, was == _TRUE, flag == _TRUE)
+        covers[row] = ~older | replaces
+        begins[going_on[replaces]] = row[replaces]
+        largest[going_on] = np.where(older & ~replaces, largest[going_on], ordering[row])
+        filled = np.where(older, np.where(was == _NULL, flag, was), np.where(flag == _NULL, was, flag))
+        state[going_on] = np.where(replaces, flag, filled)
+    return begins, covers

@@ -1,0 +1,170 @@
+"""What properties say about how records merge, under all the names that Hudi has for it.
+
+A table of version 6 stores a payload class. Hudi 1.x also speaks of merge modes and strategies, which mean payload
+classes; a Python record merger stands in the place of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from hoodie.merge.payload_rules import (
+    DEFAULT_PAYLOAD,
+    MERGER_PREFIX,
+    OVERWRITE_WITH_LATEST_PAYLOAD,
+    PAYLOADS,
+    MergeMode,
+    canonical_payload_class,
+    merger_payload_class,
+)
+
+__all__ = [
+    "DELETE_FIELD_KEYS",
+    "DELETE_MARKER_KEYS",
+    "MERGER_KEYS",
+    "MODE_KEYS",
+    "PAYLOAD_KEYS",
+    "STRATEGIES",
+    "STRATEGY_KEYS",
+    "MergeProperties",
+    "mode_of_payload",
+]
+
+PAYLOAD_KEYS = (
+    "hoodie.compaction.payload.class",
+    "hoodie.compaction.payload.type",
+    "hoodie.datasource.write.payload.class",
+    "hoodie.datasource.write.payload.type",
+)
+MODE_KEYS = ("hoodie.record.merge.mode", "hoodie.write.record.merge.mode")
+STRATEGY_KEYS = (
+    "hoodie.record.merge.strategy.id",
+    "hoodie.compaction.record.merger.strategy",
+    "hoodie.write.record.merge.strategy.id",
+    "hoodie.datasource.write.record.merger.strategy",
+)
+MERGER_KEYS = (
+    "hoodie.write.record.merge.custom.implementation.classes",
+    "hoodie.datasource.write.record.merger.impls",
+)
+DELETE_FIELD_KEYS = ("hoodie.payload.delete.field", "hoodie.record.merge.property.hoodie.payload.delete.field")
+DELETE_MARKER_KEYS = ("hoodie.payload.delete.marker", "hoodie.record.merge.property.hoodie.payload.delete.marker")
+
+STRATEGIES: Mapping[str, MergeMode] = {
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": MergeMode.EVENT_TIME_ORDERING,
+    "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME_ORDERING,
+    "00000000-0000-0000-0000-000000000000": MergeMode.CUSTOM,
+}
+"""Hudi's ids of merge strategies to merge modes; the last one means "as the payload class says"."""
+
+
+@attrs.frozen
+class MergeProperties:
+    """What a set of properties says about merging; None where it says nothing.
+
+    Attributes:
+        payload_class: Its canonical name.
+        mode: The merge mode, in capitals.
+        strategy: The id of the merge strategy.
+        merger: ``package.module.Class`` of a Python record merger.
+        delete_field: Column that marks deletes.
+        delete_marker: Its value for them.
+    """
+
+    payload_class: str | None = None
+    mode: str | None = None
+    strategy: str | None = None
+    merger: str | None = None
+    delete_field: str | None = None
+    delete_marker: str | None = None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> MergeProperties:
+        """Read the properties of a table.
+
+        Args:
+            properties: Names, those of tables and of writers, to values.
+        """
+        payload = _first(properties, PAYLOAD_KEYS)
+        mode = _first(properties, MODE_KEYS)
+        return cls(
+            payload_class=canonical_payload_class(payload) if payload is not None else None,
+            mode=mode.upper() if mode is not None else None,
+            strategy=_first(properties, STRATEGY_KEYS),
+            merger=_first(properties, MERGER_KEYS),
+            delete_field=_first(properties, DELETE_FIELD_KEYS),
+            delete_marker=_first(properties, DELETE_MARKER_KEYS),
+        )
+
+    def resolve_payload(self, has_ordering_field: bool) -> str:
+        """The payload class of a new table that these properties describe.
+
+        Args:
+            has_ordering_field: Whether the table has one: it decides where the properties say nothing.
+        """
+        if self.payload_class is not None:
+            return self.payload_class
+        if self.merger is not None:
+            return merger_payload_class(self.merger)
+        mode = self.mode or STRATEGIES.get(self.strategy or "")
+        if mode == MergeMode.COMMIT_TIME_ORDERING:
+            return OVERWRITE_WITH_LATEST_PAYLOAD
+        if mode == MergeMode.EVENT_TIME_ORDERING or has_ordering_field:
+            return DEFAULT_PAYLOAD
+        return OVERWRITE_WITH_LATEST_PAYLOAD
+
+    def problems(self, payload_class: str) -> list[str]:
+        """Where these properties contradict a payload class, one sentence for each.
+
+        Args:
+            payload_class: Canonical name of the class that a table has or shall have.
+        """
+        found = []
+        if self.payload_class is not None and self.payload_class != payload_class:
+            found.append(f"{PAYLOAD_KEYS[0]} = {self.payload_class}, and the table has {payload_class}")
+        wanted = mode_of_payload(payload_class)
+        known = [mode.value for mode in MergeMode]
+        if self.mode is not None and self.mode not in known:
+            found.append(f"{MODE_KEYS[0]} = {self.mode}: must be {', '.join(known[:-1])} or {known[-1]}")
+        elif self.mode is not None and self.mode != wanted:
+            found.append(f"{MODE_KEYS[0]} = {self.mode}: the payload class {payload_class} means {wanted}")
+        if self.strategy is not None:
+            meant = STRATEGIES.get(self.strategy.lower())
+            if meant is None:
+                found.append(f"{STRATEGY_KEYS[0]} = {self.strategy}: hoodie does not know this strategy")
+            elif meant != wanted:
+                found.append(
+                    f"{STRATEGY_KEYS[0]} = {self.strategy} ({meant}): the payload class {payload_class} means {wanted}"
+                )
+        if self.merger is not None and merger_payload_class(self.merger) != payload_class:
+            found.append(f"{MERGER_KEYS[0]} = {self.merger}: the table merges records by {payload_class}")
+        return found + self._marker_problems(payload_class)
+
+    def _marker_problems(self, payload_class: str) -> list[str]:
+        field, marker = self.delete_field, self.delete_marker
+        if field is None and marker is None:
+            return []
+        if field is None or marker is None:
+            missing = DELETE_FIELD_KEYS[0] if field is None else DELETE_MARKER_KEYS[0]
+            return [f"{missing} is missing: {DELETE_FIELD_KEYS[0]} and {DELETE_MARKER_KEYS[0]} go together"]
+        if payload_class in PAYLOADS and PAYLOADS[payload_class].takes_markers:
+            return []
+        takers = ", ".join(rules.short_name for rules in PAYLOADS.values() if rules.takes_markers)
+        return [f"{DELETE_FIELD_KEYS[0]} = {field}: the payload class {payload_class} does not look at it; {takers} do"]
+
+
+def mode_of_payload(payload_class: str) -> MergeMode:
+    """Hudi 1.x's merge mode of a payload class.
+
+    Args:
+        payload_class: Canonical name, of a Python record merger too.
+    """
+    if payload_class.startswith(MERGER_PREFIX) or payload_class not in PAYLOADS:
+        return MergeMode.CUSTOM
+    return PAYLOADS[payload_class].mode
+
+
+def _first(properties: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
+    return next((properties[key].strip() for key in keys if properties.get(key, "").strip()), None)

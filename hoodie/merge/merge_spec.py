@@ -1,0 +1,540 @@
+"""Which record stays when several have one key: within the input, and between the input and what is stored.
+
+`MergeSpec` is made once from a table's properties, and every step that merges asks it. It works on whole columns; the
+rules of each payload class stand in `hoodie.merge.payload_rules`, those of a user's own class in
+`hoodie.merge.record_merger`.
+
+A row with ``_hoodie_is_deleted`` (or another mark that the payload class knows) competes like any other row of its
+ordering value. A plain delete (a key without data) has no ordering value: it deletes whatever is stored, and within the
+input its place decides::
+
+    input, in order    a5, delete a         -> delete a
+                       delete a, a5         -> a5
+                       a9, delete a, a5, a3 -> a5
+
+What is written here is what Hudi 0.15.0 does on copy-on-write tables.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.field_path import column_at, name_in_any_case, top_level_name
+from hoodie.common.model.record_columns import (
+    IS_DELETED_FIELD,
+    MERGE_ERROR,
+    OPERATION,
+    ORDERING_VALUE,
+    RECORD_KEY,
+    ROW_NUMBER,
+    user_column_names,
+)
+from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.exception import HoodieException, HoodieNotSupportedException, MissingSchemaFieldException
+from hoodie.merge import field_merge
+from hoodie.merge.combining import Places, fold, replace_column, rows_since_last_delete, winners
+from hoodie.merge.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, MergeProperties
+from hoodie.merge.ordering_values import one_array, sortable
+from hoodie.merge.payload_rules import (
+    DEFAULT_PAYLOAD,
+    MERGER_PREFIX,
+    OVERWRITE_WITH_LATEST_PAYLOAD,
+    PAYLOADS,
+    FieldRule,
+    PayloadRules,
+    StoredRule,
+    canonical_payload_class,
+)
+from hoodie.merge.record_merger import (
+    DELETE_STORED,
+    KEEP_STORED,
+    TAKE_INCOMING,
+    HoodieRecordMerger,
+    MergeOutcome,
+    merge_pairs,
+    merger_class_name,
+)
+
+__all__ = [
+    "DEFAULT_PAYLOAD",
+    "DELETE_STORED",
+    "KEEP_STORED",
+    "OVERWRITE_WITH_LATEST_PAYLOAD",
+    "TAKE_INCOMING",
+    "MergeOutcome",
+    "MergeSpec",
+    "MergeTableConfig",
+]
+
+logger = logging.getLogger(__name__)
+
+PAYLOAD_PROPERTY = "hoodie.compaction.payload.class"
+
+_warned_tables: set[str] = set()
+
+
+class MergeTableConfig(Protocol):
+    """The table properties that decide how records merge."""
+
+    @property
+    def table_name(self) -> str:
+        """Name of the table, for messages."""
+
+    @property
+    def ordering_fields(self) -> tuple[str, ...]:
+        """The ordering (precombine) fields."""
+
+    @property
+    def payload_class(self) -> str | None:
+        """The payload class with its package; None when the table stores none."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """All properties of the table."""
+
+
+@attrs.frozen
+class MergeSpec:
+    """How records of one key become one.
+
+    Attributes:
+        ordering_field: Column whose value orders records of one key, a dotted path into structs; None when the table
+            has none.
+        rules: Those of the table's payload class.
+        delete_field: Column that marks deletes, for payload classes that take markers.
+        delete_marker: Its value for them, as text.
+        merger: A user's merger, which then decides instead of the rules.
+        absent_columns: Columns of the table that the input lacks: they keep their stored values.
+        default_values: Columns with a default other than null, and its text: values that do not count where the rules
+            say so.
+
+    Hudi: org.apache.hudi.common.model.{HoodieRecordPayload, HoodieAvroRecordMerger,
+    HoodiePreCombineAvroRecordMerger}. Differs: decides for columns, and holds no records.
+    """
+
+    ordering_field: str | None = None
+    rules: PayloadRules = PAYLOADS[OVERWRITE_WITH_LATEST_PAYLOAD]
+    delete_field: str | None = None
+    delete_marker: str | None = None
+    merger: HoodieRecordMerger | None = None
+    absent_columns: frozenset[str] = frozenset()
+    default_values: Mapping[str, object] = attrs.field(factory=dict)
+
+    @classmethod
+    def from_table_config(
+        cls,
+        table_config: MergeTableConfig,
+        *,
+        delete_field: str | None = None,
+        delete_marker: str | None = None,
+        merger: HoodieRecordMerger | None = None,
+    ) -> MergeSpec:
+        """The rules of a table.
+
+        A table that stores no payload class (Hudi 0.x did not for copy-on-write) is written as Hudi 0.15.0 does: the
+        incoming row wins. When it has an ordering field, Hudi 1.2 would keep the row with the larger value instead;
+        a warning says so once for each table.
+
+        Args:
+            table_config: The table's properties.
+            delete_field: ``hoodie.payload.delete.field`` of the writer, where the table does not say it.
+            delete_marker: ``hoodie.payload.delete.marker``, likewise.
+            merger: The record merger that the writer names.
+
+        Raises:
+            HoodieNotSupportedException: The payload class has rules that are not known here, or is another merger than
+                the writer names; there are several ordering fields.
+        """
+        name = table_config.table_name
+        fields = tuple(table_config.ordering_fields)
+        if len(fields) > 1:
+            raise HoodieNotSupportedException(
+                f"table '{name}' orders records by several fields ({', '.join(fields)}), "
+                "property hoodie.table.precombine.field; hoodie merges by one ordering field only"
+            )
+        ordering_field = fields[0] if fields else None
+        payload = canonical_payload_class(table_config.payload_class or OVERWRITE_WITH_LATEST_PAYLOAD)
+        if payload.startswith(MERGER_PREFIX):
+            _check_merger(name, payload, merger)
+            return cls(ordering_field, merger=merger)
+        if merger is not None:
+            raise HoodieNotSupportedException(
+                f"the writer merges records by {merger_class_name(type(merger))}, and table '{name}' by "
+                f"{PAYLOAD_PROPERTY} = {payload}: leave the merger out, or write to a table made for it"
+            )
+        if payload not in PAYLOADS:
+            raise HoodieNotSupportedException(
+                f"table '{name}' merges records by {PAYLOAD_PROPERTY} = {payload}; hoodie knows "
+                f"{', '.join(PAYLOADS)}. Write to this table with Hudi, or create one with one of these"
+            )
+        if not table_config.payload_class and ordering_field is not None:
+            _warn_about_missing_payload(name, ordering_field)
+        rules = PAYLOADS[payload]
+        stored = MergeProperties.of(table_config.properties)
+        field, marker = stored.delete_field or delete_field, stored.delete_marker or delete_marker
+        if not (rules.takes_markers and field):
+            return cls(ordering_field, rules)
+        if not marker:
+            raise HoodieNotSupportedException(
+                f"table '{name}': {DELETE_FIELD_KEYS[0]} = {field} says which column marks deletes, but not by what "
+                f"value: give {DELETE_MARKER_KEYS[0]} as well"
+            )
+        return cls(ordering_field, rules, field, marker)
+
+    # --- what the steps must bring -----------------------------------------------------------------------------------
+
+    @property
+    def combines_rows(self) -> bool:
+        """Whether `combine_duplicates` needs all columns of rows, and makes rows that were not there before."""
+        return self.merger is not None or self.rules.combines_fields
+
+    @property
+    def can_fail_for_records(self) -> bool:
+        """Whether `combine_duplicates` needs the column ``MERGE_ERROR``, to say which records could not be merged."""
+        return self.merger is not None
+
+    @property
+    def keeps_absent_columns(self) -> bool:
+        """Whether the rules alone give columns that the input lacks their stored values, as nulls do not count."""
+        return self.rules.field_rule in (FieldRule.NULLS, FieldRule.DEFAULTS) and self.merger is None
+
+    def stored_columns(self, schema: pa.Schema) -> list[str]:
+        """The columns of stored rows that `merge` wants.
+
+        Args:
+            schema: The table's columns.
+        """
+        names = user_column_names(schema)
+        if self.merger is not None or self.rules.field_rule is not None or self.absent_columns:
+            return names
+        if self.rules.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL):
+            return [top_level_name(schema, self.ordering_field)] if self.ordering_field is not None else []
+        return [name for name in (self.rules.sequence_column,) if name is not None]
+
+    def age_of_stored(self, stored: pa.RecordBatch, count: int) -> npt.NDArray[np.int64]:
+        """Numbers by which stored rows of one key are older or newer, where the rules compare ordering values.
+
+        Args:
+            stored: The columns that `stored_columns` names.
+            count: How many rows there are.
+
+        Returns:
+            Int64, larger for newer rows; all equal where ordering values decide nothing.
+        """
+        compares = self.rules.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL) and self.merger is None
+        if compares and self.ordering_field is not None:
+            values = column_at(stored, self.ordering_field)
+            if values is not None:
+                (numbers,) = sortable([values])
+                return numbers
+        return np.zeros(count, dtype=np.int64)
+
+    def for_input(
+        self, schema: pa.Schema, absent_columns: frozenset[str], default_values: Mapping[str, object]
+    ) -> MergeSpec:
+        """The rules for one write.
+
+        Args:
+            schema: The columns that are written.
+            absent_columns: Those that the input lacks, and that keep their stored values.
+            default_values: Columns with a default other than null, and it.
+
+        Raises:
+            MissingSchemaFieldException: A column is not there without which the rules mean nothing.
+        """
+        self._check_columns(schema)
+        delete_field = self._delete_field_in(schema)
+        defaults = default_values if self.rules.field_rule is FieldRule.DEFAULTS else {}
+        return attrs.evolve(
+            self, absent_columns=absent_columns, default_values=dict(defaults), delete_field=delete_field
+        )
+
+    def _delete_field_in(self, schema: pa.Schema) -> str | None:
+        """The column that marks deletes, as the schema spells it."""
+        if self.delete_field is None:
+            return None
+        found = name_in_any_case(schema.names, self.delete_field)
+        if found is None:
+            raise MissingSchemaFieldException(
+                f"{DELETE_FIELD_KEYS[0]} = {self.delete_field} names a column that is not there, so nothing would ever "
+                f"be deleted by it; nothing was written. The columns are: {', '.join(user_column_names(schema))}"
+            )
+        return found
+
+    def _check_columns(self, schema: pa.Schema) -> None:
+        """Refuse to write a table without columns that the rules need.
+
+        Args:
+            schema: The columns that are written.
+
+        Raises:
+            MissingSchemaFieldException: A column is not there; Hudi fails as well.
+        """
+        missing = [name for name in self.rules.required_columns if name not in schema.names]
+        if missing and self.merger is None:
+            raise MissingSchemaFieldException(
+                f"the table merges records by {self.rules.short_name}, which needs the column{'s'[: len(missing) - 1]} "
+                f"{', '.join(missing)}; the columns are: {', '.join(schema.names)}"
+            )
+
+    # --- deletes -----------------------------------------------------------------------------------------------------
+
+    def flagged_deletes(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
+        """Which rows of data ask for a delete.
+
+        Args:
+            rows: The table's columns.
+        """
+        flagged = _is_true(rows, IS_DELETED_FIELD)
+        if self.delete_field is not None:
+            # Where a marker is set Hudi does not look at the flag; but a new record with it fails EventTimeAvroPayload.
+            marked = self._marked(rows)
+            if not self.rules.deletes_compete:
+                marked |= flagged
+            return marked
+        column, value = self.rules.delete_column, self.rules.delete_value
+        if self.merger is None and column is not None and value is not None and column in rows.schema.names:
+            texts = one_array(rows.column(column)).cast(pa.string())
+            equal = pc.equal(pc.ascii_lower(texts), value.lower())
+            flagged |= pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
+        return flagged
+
+    def _marked(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
+        if self.delete_field not in rows.schema.names:
+            return np.zeros(rows.num_rows, dtype=np.bool_)
+        texts = _java_texts(one_array(rows.column(self.delete_field)))
+        marked = pc.fill_null(pc.equal(texts, self.delete_marker), False)
+        flags: npt.NDArray[np.bool_] = marked.to_numpy(zero_copy_only=False)
+        return flags.copy()
+
+    # --- within the input --------------------------------------------------------------------------------------------
+
+    def combine_duplicates(self, rows: pa.Table) -> pa.Table:
+        """One row for each (record key, partition path).
+
+        Among rows of one key the larger ordering value wins, and of equal ones the later row (or the first, where the
+        rules say so); a null is smaller than any value. Plain deletes go by place, as the module's text says.
+
+        Args:
+            rows: Columns ``RECORD_KEY``, ``PARTITION_PATH`` and ``ROW_NUMBER``; ``ORDERING_VALUE`` and ``OPERATION``
+                where present decide as well. All columns, with ``MERGE_ERROR``, where `combines_rows` says so.
+
+        Returns:
+            Rows of the same schema, in the order of their row numbers.
+
+        Raises:
+            HoodieSchemaException: The ordering values have a type without order.
+        """
+        if rows.num_rows < 2:
+            return rows
+        places = Places.of(rows)
+        if not self.combines_rows:
+            return winners(rows, places, self.rules.first_of_equals)
+        rows, keys, ordering = rows_since_last_delete(rows, places)
+        if self.merger is not None:
+            merged = fold(self.merger, rows, keys, self._with_operations)
+        else:
+            merged = field_merge.combine_fields(rows, keys, ordering, user_column_names(rows.schema))
+            merged = self._with_operations(merged)
+        numbers = merged[ROW_NUMBER].to_numpy()
+        return merged.take(pa.array(np.argsort(numbers, kind="stable")))
+
+    def _with_operations(self, rows: pa.Table) -> pa.Table:
+        """Rows that were merged ask for what their fields say now."""
+        operations = rows[OPERATION].to_numpy()
+        flagged = self.flagged_deletes(rows)
+        wanted = np.where(flagged, RecordOperation.DELETE_FLAGGED, RecordOperation.UPSERT)
+        wanted = np.where(operations == RecordOperation.DELETE, operations, wanted).astype(np.int8)
+        return replace_column(rows, OPERATION, pa.array(wanted))
+
+    # --- against what is stored --------------------------------------------------------------------------------------
+
+    def may_delete(self, incoming: pa.Table) -> bool:
+        """Whether `merge` may say of some of these rows that the stored row goes; True where that is not known.
+
+        Args:
+            incoming: As `merge` takes them.
+        """
+        if self.merger is not None or (incoming[OPERATION].to_numpy() != RecordOperation.UPSERT).any():
+            return True
+        return name_in_any_case(incoming.schema.names, IS_DELETED_FIELD) is not None and (
+            self.rules.field_rule in (FieldRule.NULLS, FieldRule.DEFAULTS) or self.delete_field is not None
+        )
+
+    def merge(self, stored: pa.RecordBatch, incoming: pa.RecordBatch) -> MergeOutcome:
+        """What becomes of incoming rows whose key is stored, pair by pair.
+
+        Args:
+            stored: The columns that `stored_columns` names; row ``i`` is the stored row that row ``i`` of the input
+                meets. A null ordering value: the row is older than the column, and any incoming row wins.
+            incoming: Rows in flight: the user's columns, then ``RECORD_KEY``, ``OPERATION`` and, where there is an
+                ordering field, ``ORDERING_VALUE`` of a type that compares with the stored one. User columns may be
+                absent when every row is a plain delete.
+
+        Returns:
+            What happens to each stored row. ``rows`` has the columns of ``incoming``, and for each pair that is taken
+            the row to write.
+
+        Raises:
+            HoodieException: Ordering values are needed, and absent for rows that are no plain deletes.
+            HoodieSchemaException: The ordering values have a type without order, or types that do not compare.
+        """
+        operations = incoming.column(OPERATION).to_numpy()
+        plain = operations == RecordOperation.DELETE
+        if plain.all():
+            return MergeOutcome(np.full(incoming.num_rows, DELETE_STORED, dtype=np.uint8), incoming)
+        rows = self._completed(stored, incoming)
+        if self.merger is not None:
+            outcome = self._merge_by_merger(self.merger, stored, rows)
+        else:
+            outcome = self._merge_by_rules(stored, rows, operations)
+        codes = outcome.codes.copy()
+        codes[plain] = DELETE_STORED
+        if MERGE_ERROR in incoming.schema.names and incoming.column(MERGE_ERROR).null_count < incoming.num_rows:
+            earlier = incoming.column(MERGE_ERROR)
+            errors = {int(i): earlier[int(i)].as_py() for i in np.flatnonzero(earlier.is_valid().to_numpy(False))}
+            outcome = attrs.evolve(outcome, errors={**outcome.errors, **errors})
+        errors = {number: text for number, text in outcome.errors.items() if not plain[number]}
+        codes[list(errors)] = KEEP_STORED
+        return MergeOutcome(codes, outcome.rows, errors)
+
+    def _merge_by_rules(
+        self, stored: pa.RecordBatch, rows: pa.RecordBatch, operations: npt.NDArray[np.int8]
+    ) -> MergeOutcome:
+        errors: dict[int, str] = {}
+        stored_wins = self._stored_wins(stored, rows, operations != RecordOperation.DELETE, errors)
+        deletes = self._deletes_stored(rows, operations)
+        codes = np.where(deletes, DELETE_STORED, TAKE_INCOMING).astype(np.uint8)
+        rule = self.rules.field_rule
+        if rule in (FieldRule.NULLS, FieldRule.DEFAULTS):
+            defaults = self.default_values if rule is FieldRule.DEFAULTS else {}
+            rows = field_merge.fill_from_stored(stored, rows, stored_wins, defaults)
+            # The flag is a field like others: a null does not take a stored one back.
+            codes[_is_true(rows, IS_DELETED_FIELD)] = DELETE_STORED
+            return MergeOutcome(codes, rows, errors)
+        if rule is FieldRule.TOASTED:
+            rows = field_merge.fill_toasted(stored, rows)
+        codes[stored_wins if self.rules.deletes_compete else stored_wins & ~deletes] = KEEP_STORED
+        return MergeOutcome(codes, rows, errors)
+
+    def _deletes_stored(self, rows: pa.RecordBatch, operations: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+        """Which rows delete the stored row that they meet, if they win."""
+        if self.delete_field is not None and not self.rules.deletes_compete:
+            # EventTimeAvroPayload looks at the marker of new records only, and at the flag when it meets a stored one.
+            return _is_true(rows, IS_DELETED_FIELD)
+        flagged: npt.NDArray[np.bool_] = operations == RecordOperation.DELETE_FLAGGED
+        return flagged
+
+    def _stored_wins(
+        self,
+        stored: pa.RecordBatch,
+        rows: pa.RecordBatch,
+        competing: npt.NDArray[np.bool_],
+        errors: dict[int, str],
+    ) -> npt.NDArray[np.bool_]:
+        rule = self.rules.stored_rule
+        nobody = np.zeros(rows.num_rows, dtype=np.bool_)
+        if rule is StoredRule.BINLOG:
+            return field_merge.binlog_wins(stored, rows, competing, errors)
+        if rule is StoredRule.LOG_SEQUENCE:
+            return field_merge.log_sequence_wins(stored, rows, competing, errors)
+        if rule is StoredRule.NEVER or self.ordering_field is None:
+            return nobody
+        if top_level_name(stored.schema, self.ordering_field) in self.absent_columns:
+            return nobody
+        stored_ordering = column_at(stored, self.ordering_field)
+        if stored_ordering is None or ORDERING_VALUE not in rows.schema.names:
+            side = "incoming" if stored_ordering is not None else "stored"
+            raise HoodieException(f"merging by ordering field '{self.ordering_field}': the {side} rows come without it")
+        old, new = sortable([stored_ordering, rows.column(ORDERING_VALUE)])
+        nobody |= (old > new) & competing
+        if rule is StoredRule.LARGER_OR_EQUAL:
+            nobody |= (old == new) & stored_ordering.is_valid().to_numpy(zero_copy_only=False) & competing
+        return nobody
+
+    def _merge_by_merger(
+        self, merger: HoodieRecordMerger, stored: pa.RecordBatch, rows: pa.RecordBatch
+    ) -> MergeOutcome:
+        names = user_column_names(rows.schema)
+        outcome = merge_pairs(merger, stored.select(names), rows.select(names), rows.column(RECORD_KEY))
+        merged = _replace_batch_columns(rows, outcome.rows)
+        codes = outcome.codes.copy()
+        codes[(codes == TAKE_INCOMING) & _is_true(merged, IS_DELETED_FIELD)] = DELETE_STORED
+        return MergeOutcome(codes, merged, outcome.errors)
+
+    def _completed(self, stored: pa.RecordBatch, incoming: pa.RecordBatch) -> pa.RecordBatch:
+        """Incoming rows with the stored values of columns that the input lacks."""
+        if not self.absent_columns:
+            return incoming
+        columns = [
+            stored.column(name) if name in self.absent_columns else incoming.column(name)
+            for name in incoming.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
+
+
+def _check_merger(table_name: str, payload: str, merger: HoodieRecordMerger | None) -> None:
+    wanted = payload.removeprefix(MERGER_PREFIX)
+    given = merger_class_name(type(merger)) if merger is not None else None
+    if given == wanted:
+        return
+    said = f"the writer names {given}" if given else "the writer names none"
+    raise HoodieNotSupportedException(
+        f"table '{table_name}' merges records by the Python class {wanted} ({PAYLOAD_PROPERTY} = {payload}), and "
+        f"{said}: set hoodie.write.record.merge.custom.implementation.classes={wanted}"
+    )
+
+
+def _warn_about_missing_payload(table_name: str, ordering_field: str) -> None:
+    if table_name in _warned_tables:
+        return
+    _warned_tables.add(table_name)
+    logger.warning(
+        "table '%s' has the ordering field '%s' but stores no %s: incoming records replace stored ones even when they "
+        "are older, as in Hudi 0.15.0; Hudi 1.2 would keep the record with the larger value of '%s'. To have one rule "
+        "for all writers set %s in hoodie.properties: %s (incoming wins) or %s (larger ordering value wins)",
+        table_name,
+        ordering_field,
+        PAYLOAD_PROPERTY,
+        ordering_field,
+        PAYLOAD_PROPERTY,
+        OVERWRITE_WITH_LATEST_PAYLOAD,
+        DEFAULT_PAYLOAD,
+    )
+
+
+def _is_true(rows: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[np.bool_]:
+    """Where a boolean column is true; nowhere when there is no such column (in any case), or it is not boolean."""
+    column = name_in_any_case(rows.schema.names, name)
+    index = rows.schema.get_field_index(column) if column is not None else -1
+    if index < 0 or not pa.types.is_boolean(rows.schema.field(index).type):
+        return np.zeros(rows.num_rows, dtype=np.bool_)
+    values: npt.NDArray[np.bool_] = pc.fill_null(one_array(rows.column(index)), False).to_numpy(zero_copy_only=False)
+    return values.copy()
+
+
+def _java_texts(column: pa.Array) -> pa.Array:
+    """Values as Java's toString writes them, for the types whose text it is."""
+    if pa.types.is_string(column.type):
+        return column
+    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+        return column.cast(pa.string())
+    raise HoodieNotSupportedException(
+        f"{DELETE_FIELD_KEYS[0]} names a column of type {column.type}: use a string, boolean or integer column"
+    )
+
+
+def _replace_batch_columns(rows: pa.RecordBatch, new: pa.RecordBatch | None) -> pa.RecordBatch:
+    names: Sequence[str] = new.schema.names if new is not None else ()
+    columns = [
+        new.column(name) if new is not None and name in names else rows.column(name) for name in rows.schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

@@ -1,0 +1,497 @@
+"""Data of the Spark engine: a DataFrame whose rows reach tasks as Arrow batches.
+
+Hudi: org.apache.hudi.data.HoodieJavaRDD.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel, TaskContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from hoodie import exception
+from hoodie.engine.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
+from hoodie.engine.fingerprint import fingerprint
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieException, HoodieSchemaException
+from hoodie.spark.spark_compatibility import (
+    collect_arrow,
+    partition_count,
+    prepare_worker,
+    repartition_by_number,
+    spark_context,
+)
+from hoodie.spark.spark_types import arrow_schema, conform, quoted, schema_in_jvm, spark_schema
+
+__all__ = ["SparkData", "hoodie_errors", "task_identity"]
+
+BATCH_ROWS = 1 << 16
+"""Rows that small batches are gathered to before a function sees them: Spark sends 10,000 a batch by default."""
+BATCH_BYTES = 32 << 20
+"""Gathering stops here, whatever the number of rows."""
+CLIENT_BYTES = 1 << 20
+"""Arrow bytes that a client of Spark Connect brings in rather than leaving them to Spark.
+
+It shares them with tasks inside of each plan that it sends, as there are no broadcasts; and its memory is not to grow
+with the input.
+"""
+BROADCAST_KEYS = 100_000
+"""Up to this many keys that occur twice are sent to all tasks, so that the other rows stay where they are."""
+
+FINGERPRINT = "__hoodie_fingerprint"
+_FINGERPRINT_FIELD = pa.field(FINGERPRINT, pa.int64())
+SIZES = "__hoodie_sizes"
+_SIZES_FIELD = pa.field(SIZES, pa.string())
+COMPUTED_ANEW = (
+    "hoodie.exception.HoodieWriteException: an executor was lost that kept rows of the input, and the input was "
+    "computed again with other record keys, partition paths or ordering values: it is not deterministic (keys made by "
+    "a Python function such as uuid4, say). Nothing was committed: write the input to a table or call checkpoint() on "
+    "it, and write that"
+)
+"""What is raised instead of writing rows that are not those that were looked up, counted and dealt out."""
+
+NO_BROADCAST = "merge"
+"""The join that needs no memory for a whole side. Adaptive execution goes by compressed sizes: keys that compress well
+would be broadcast by a driver that has no room for them."""
+
+_HOODIE_ERROR = re.compile(r"hoodie\.exception\.(Hoodie\w+|\w+Exception): (.*)")
+
+
+class SparkData(HoodieData):
+    """A DataFrame, and the steps in Python that its rows still go through.
+
+    Steps that follow each other without a shuffle run in one Python process, one after the other: rows cross the border
+    between JVM and Python once.
+
+    Kept rows are lost with the executor that keeps them, and Spark computes them again. With ``fixed`` columns each
+    partition is kept together with its `fingerprint`: what a task reads later must have the fingerprint that the first
+    job saw, or the task fails.
+
+    Two notes to the contract. Adaptive execution drops the tasks of a shuffle that moved no row at all: functions of
+    partitions are called for empty partitions only if some partition has a row. And since Spark computes again what is
+    not persisted, `combine_by_key` of data that is not deterministic wants it persisted first.
+
+    Args:
+        frame: The rows. It stays the caller's: it is never cached nor released.
+        schema: Of ``frame``, when it is known.
+        num_partitions: Of ``frame``, when it is known.
+
+    Hudi: org.apache.hudi.data.HoodieJavaRDD.
+    """
+
+    def __init__(self, frame: DataFrame, schema: pa.Schema | None = None, num_partitions: int | None = None) -> None:
+        self._source = frame
+        self._source_schema = schema if schema is not None else arrow_schema(frame.schema)
+        self._steps: tuple[_Step, ...] = ()
+        self._num_partitions = num_partitions
+        self._kept: DataFrame | None = None
+        self._unchecked: Column | None = None
+        self._bytes: dict[str, int] | None = None
+        self._numbered: tuple[SparkData, str] | None = None
+        self._stepped: DataFrame | None = None
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        self._check_kept()
+        if not self._steps:
+            return self._source
+        if self._stepped is None:
+            stepped = _Steps(self._source_schema, self._steps)
+            self._stepped = self._source.mapInArrow(stepped, spark_schema(self.schema))
+        return self._stepped
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._steps[-1].schema if self._steps else self._source_schema
+
+    @property
+    def num_partitions(self) -> int:
+        """As the contract says; where Spark does not tell (Spark Connect) a job counts the tasks."""
+        if self._num_partitions is None:
+            self._num_partitions = partition_count(self._source)
+        if self._num_partitions is None:
+            with hoodie_errors():
+                counted = self._source.select(sf.lit(1).alias("one")).mapInArrow(_one_row, "one int")
+                self._num_partitions = counted.count()
+        return self._num_partitions
+
+    def select(self, columns: Sequence[str]) -> SparkData:
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        data = self._derived(self.frame.select([_column(name) for name in columns]), schema)
+        if self._bytes is not None and not self._steps:
+            data._bytes = {name: self._bytes[name] for name in columns}
+        return data
+
+    def map_batches(self, function: BatchFunction, schema: pa.Schema) -> SparkData:
+        return self._then(_Step(_EachBatch(function), schema))
+
+    def map_partitions_with_index(self, function: PartitionFunction, schema: pa.Schema) -> SparkData:
+        return self._then(_Step(function, schema))
+
+    def number_rows(self, column: str) -> SparkData:
+        # The function of Spark is never null, but a nullable column is what other engines give.
+        numbered = self.frame.withColumn(column, sf.monotonically_increasing_id())
+        data = self._derived(numbered, self.schema.append(pa.field(column, pa.int64())))
+        data._numbered = self, column
+        return data
+
+    def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> SparkData:
+        """As the contract says. Whether a key repeats is asked at once: an action, over the keys alone."""
+        names = [f"__hoodie_key_{number}" for number in range(len(keys))]
+        counted = self.frame.groupBy(*map(_column, keys)).agg(sf.count(sf.lit(1)).alias("__hoodie_count"))
+        repeated = counted.where(sf.col("__hoodie_count") > 1).select(
+            [_column(key).alias(name) for key, name in zip(keys, names, strict=True)]
+        )
+        with hoodie_errors():
+            repeated_count = repeated.count()
+        if not repeated_count:
+            return self
+        repeated = sf.broadcast(repeated) if repeated_count <= BROADCAST_KEYS else repeated.hint(NO_BROADCAST)
+        same_key = reduce(
+            Column.__and__,
+            (_column(key).eqNullSafe(sf.col(name)) for key, name in zip(keys, names, strict=True)),
+        )
+        alone = self.frame.join(repeated, same_key, "left_anti")
+        together = self.frame.join(repeated, same_key, "left_semi").repartition(*map(_column, keys))
+        combined = SparkData(together, self.schema)._then(_Step(_WholePartition(function, self.schema), self.schema))
+        return SparkData(alone.union(combined.frame), self.schema)
+
+    def count_by(self, columns: Sequence[str]) -> pa.Table:
+        names = list(columns)
+        schema = pa.schema([*(self.schema.field(name) for name in names), pa.field("count", pa.int64())])
+        counted = self.frame.groupBy(*map(_column, names)).agg(sf.count(sf.lit(1)).alias("__hoodie_count"))
+        with hoodie_errors():
+            batches = collect_arrow(counted)
+        return _table((batch.rename_columns(schema.names) for batch in batches), schema)
+
+    def join(self, other: HoodieData, on: Sequence[str], how: str) -> SparkData:
+        if not isinstance(other, SparkData):
+            raise HoodieException(f"cannot join Spark data with {type(other).__name__}")
+        if how not in ("inner", "left"):
+            raise HoodieException(f"join {how!r} is not one of ['inner', 'left']")
+        added = [field for field in other.schema if field.name not in set(on)]
+        twice = sorted({field.name for field in added} & set(self.schema.names))
+        if twice:
+            raise HoodieSchemaException(f"columns {', '.join(twice)} are on both sides of a join; rename those of one")
+        # New names on the right: the sides may come from one frame, where Spark could not tell the columns apart.
+        names = {name: f"__hoodie_right_{number}" for number, name in enumerate(other.schema.names)}
+        right = other.frame.select([_column(name).alias(new) for name, new in names.items()]).hint(NO_BROADCAST)
+        same_key = reduce(Column.__and__, (_column(name) == sf.col(names[name]) for name in on))
+        joined = self.frame.join(right, same_key, how).select(
+            [_column(name) for name in self.schema.names]
+            + [sf.col(names[field.name]).alias(field.name) for field in added]
+        )
+        fields = [field.with_nullable(True) for field in added] if how == "left" else added
+        return SparkData(joined, pa.schema([*self.schema, *fields]))
+
+    def union(self, other: HoodieData) -> SparkData:
+        if not isinstance(other, SparkData):
+            raise HoodieException(f"cannot unite Spark data with {type(other).__name__}")
+        pairs = list(zip(self.schema, other.schema, strict=False))
+        if len(self.schema) != len(other.schema) or any(a.name != b.name or a.type != b.type for a, b in pairs):
+            raise HoodieSchemaException(f"cannot unite data of different schemas:\n{self.schema}\nand\n{other.schema}")
+        fields = [mine.with_nullable(mine.nullable or theirs.nullable) for mine, theirs in pairs]
+        return SparkData(self.frame.union(other.frame), pa.schema(fields))
+
+    def route(self, column: str, num_partitions: int) -> SparkData:
+        number = _column(column)
+        wrong = number.isNull() | (number < 0) | (number >= num_partitions)
+        problem = sf.concat(
+            sf.lit(f"hoodie.exception.HoodieException: {column} must be in [0, {num_partitions}), found "),
+            sf.coalesce(number.cast("string"), sf.lit("null")),
+        )
+        checked = sf.when(wrong, sf.raise_error(problem).cast("int")).otherwise(number)
+        routed = repartition_by_number(self.frame, checked, num_partitions)
+        return SparkData(routed, self.schema, num_partitions)
+
+    def coalesce(self, num_partitions: int) -> SparkData:
+        return SparkData(self.frame.coalesce(num_partitions), self.schema)
+
+    def repartition_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
+        moved = self.frame.repartition(num_partitions, *map(_column, columns))
+        return SparkData(moved, self.schema, num_partitions)
+
+    def sort_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
+        """As the contract says. Spark samples the rows first: they are computed twice unless they are persisted."""
+        names = [_column(name) for name in columns]
+        return SparkData(self.frame.repartitionByRange(num_partitions, *names), self.schema).sort_within(columns)
+
+    def sort_within(self, columns: Sequence[str]) -> SparkData:
+        names = [_column(name) for name in columns]
+        return self._derived(self.frame.sortWithinPartitions(*names), self.schema)
+
+    def persist(self, fixed: Sequence[str] = ()) -> SparkData:
+        """As the contract says. The first action that follows computes the rows, and notes their fingerprints."""
+        if self._kept is None:
+            schema, frame = self.schema, self.frame
+            if fixed:
+                frame, self._unchecked = self._with_fingerprints([name for name in fixed if name in schema.names])
+            # Spark finds cached rows by the plan: one column more makes the plan ours alone, so that releasing it never
+            # releases what the caller keeps.
+            self._kept = frame.withColumn("__hoodie_kept", sf.lit(uuid.uuid4().int >> 65))
+            self._kept.persist(StorageLevel.MEMORY_AND_DISK)
+            self._source = self._kept.select([_column(name) for name in schema.names])
+            self._source_schema, self._steps, self._stepped = schema, (), None
+        return self
+
+    def _with_fingerprints(self, columns: list[str]) -> tuple[DataFrame, Column]:
+        """The rows, where the last one of each partition has its fingerprint, and what identifies the partition.
+
+        The last one has the partition's sizes as well: `collect` need not ask for them.
+        """
+        data, number = self._numbered if self._numbered is not None and not self._steps else (self, None)
+        schema = data.schema.append(_FINGERPRINT_FIELD).append(_SIZES_FIELD)
+        marked = data._then(_Step(_Fingerprints(tuple(columns)), schema))
+        if number is None:
+            return marked.frame, sf.xxhash64(_column(FINGERPRINT))
+        # The number of the last row tells partition and count.
+        frame = marked.frame.withColumn(number, sf.monotonically_increasing_id())
+        return frame, sf.xxhash64(_column(number), _column(FINGERPRINT))
+
+    def _check_kept(self) -> None:
+        """Compute kept rows, once, and let no other ones pass from now on."""
+        if self._unchecked is None or self._kept is None:
+            return
+        identity, self._unchecked = self._unchecked, None
+        is_last = _column(FINGERPRINT).isNotNull()
+        with hoodie_errors():
+            found = (
+                self._kept.where(is_last).select(identity.alias("identity"), _column(SIZES).alias("sizes")).collect()
+            )
+        self._bytes = self._sum_of_sizes([row.sizes for row in found])
+        # One literal that Spark folds into an array: thousands of literals would cost planning time.
+        known = sf.split(sf.lit(",".join(["0", *(str(row.identity) for row in found)])), ",").cast("array<bigint>")
+        is_new = is_last & ~sf.array_contains(known, identity)
+        checked = sf.when(is_new, sf.raise_error(sf.lit(COMPUTED_ANEW)).cast("boolean")).otherwise(sf.lit(True))
+        self._source = self._kept.where(checked).select([_column(name) for name in self._source_schema.names])
+
+    def _sum_of_sizes(self, sizes: list[str]) -> dict[str, int]:
+        """Bytes of each column over all partitions; the numbers of rows, which Spark has added, take 8 each."""
+        totals = np.array([[int(number) for number in text.split(",")] for text in sizes], dtype=np.int64)
+        rows, *columns = totals.sum(axis=0).tolist() if len(totals) else [0]
+        names = self._source_schema.names
+        return dict(zip(names, [*columns, *[8 * rows] * (len(names) - len(columns))], strict=True))
+
+    def unpersist(self) -> None:
+        if self._kept is not None:
+            self._kept.unpersist()
+            self._kept = None
+
+    def collect(self, max_bytes: int | None = None) -> pa.Table | None:
+        """As the contract says; with ``max_bytes`` the size is asked first, by a job of its own: persist before.
+
+        On Spark Connect the limit is never above `CLIENT_BYTES`.
+        """
+        with hoodie_errors():
+            if max_bytes is not None and self._estimate_bytes() > min(max_bytes, self._client_bytes()):
+                return None
+            return _table(collect_arrow(self.frame), self.schema)
+
+    def count(self) -> int:
+        with hoodie_errors():
+            return int(self.frame.count())
+
+    def _derived(self, frame: DataFrame, schema: pa.Schema) -> SparkData:
+        """Data of the same partitions."""
+        return SparkData(frame, schema, self._num_partitions)
+
+    def _then(self, step: _Step) -> SparkData:
+        self._check_kept()
+        data = self._derived(self._source, self._source_schema)
+        data._steps = (*self._steps, step)
+        return data
+
+    def _client_bytes(self) -> int:
+        """What this process may hold, if it is asked for more than it must hold."""
+        return CLIENT_BYTES if spark_context(self._source.sparkSession) is None else sys.maxsize
+
+    def _estimate_bytes(self) -> int:
+        """Arrow bytes of all rows: as noted when they were kept, else by the JVM for flat columns, or by tasks."""
+        if self._bytes is not None and not self._steps:
+            return sum(self._bytes.values())
+        row_bits = 0
+        sizes = []
+        for field in self.schema:
+            if pa.types.is_nested(field.type):
+                sizes_by_task = self._then(_Step(_batch_bytes, pa.schema([pa.field("bytes", pa.int64())]))).frame
+                return int(sizes_by_task.agg(sf.sum("bytes")).collect()[0][0] or 0)
+            if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
+                row_bits += 32
+                sizes.append(sf.coalesce(sf.sum(sf.octet_length(_column(field.name))), sf.lit(0)))
+            else:
+                row_bits += field.type.bit_width
+        count, *values = self.frame.agg(sf.count(sf.lit(1)), *sizes).collect()[0]
+        return int(count) * row_bits // 8 + sum(map(int, values))
+
+
+def task_identity() -> TaskIdentity:
+    """Who this task is; called in tasks."""
+    task = TaskContext.get()
+    if task is None:
+        raise HoodieException("not inside a Spark task")
+    return TaskIdentity(task.partitionId(), task.stageId(), task.taskAttemptId())
+
+
+@contextmanager
+def hoodie_errors() -> Iterator[None]:
+    """Raise a hoodie error that ended a Spark job as itself: Spark only hands on its text.
+
+    Raises:
+        HoodieException: Of the class that the task raised.
+    """
+    try:
+        yield
+    except HoodieException:
+        raise
+    except Exception as error:
+        found = _HOODIE_ERROR.findall(str(error))
+        error_class = getattr(exception, found[-1][0], None) if found else None
+        if error_class is None:
+            raise
+        raise error_class(found[-1][1].split(" SQLSTATE: ")[0].strip()) from error
+
+
+@attrs.frozen
+class _Step:
+    """A function of a partition's batches, and the schema of what it gives."""
+
+    function: PartitionFunction
+    schema: pa.Schema
+
+
+@attrs.frozen
+class _Steps:
+    """What a task runs: the steps one after the other, between batches from the JVM and batches for it."""
+
+    source_schema: pa.Schema
+    steps: tuple[_Step, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        prepare_worker()
+        task = task_identity()
+        flow = _gathered(conform(batch, self.source_schema) for batch in batches)
+        for step in self.steps:
+            flow = _conformed(step.function(task, flow), step.schema)
+        return _conformed(flow, schema_in_jvm(self.steps[-1].schema))
+
+
+@attrs.frozen
+class _EachBatch:
+    """A function of one batch as a function of a partition."""
+
+    function: BatchFunction
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(self.function, batches)
+
+
+@attrs.frozen
+class _Fingerprints:
+    """Adds two columns that are null but for the partition's last row.
+
+    It has the fingerprint of all of them, and their number and the bytes of each column.
+    """
+
+    columns: tuple[str, ...]
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        total = 0
+        sizes: np.ndarray | None = None
+        held: pa.RecordBatch | None = None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if held is not None:
+                yield _with_notes(held, None, None)
+            total += fingerprint(batch, self.columns)
+            found = np.array([batch.num_rows, *(column.nbytes for column in batch.columns)], dtype=np.int64)
+            sizes = found if sizes is None else sizes + found
+            held = batch
+        if held is not None and sizes is not None:
+            # As a signed number of 64 bits.
+            number = (total + (1 << 63)) % (1 << 64) - (1 << 63)
+            if held.num_rows > 1:
+                yield _with_notes(held.slice(0, held.num_rows - 1), None, None)
+            yield _with_notes(held.slice(held.num_rows - 1), number, ",".join(map(str, sizes.tolist())))
+
+
+def _with_notes(batch: pa.RecordBatch, number: int | None, sizes: str | None) -> pa.RecordBatch:
+    """A batch with the columns of `_Fingerprints`; values are those of its only row."""
+    if number is None:
+        notes = [pa.nulls(batch.num_rows, pa.int64()), pa.nulls(batch.num_rows, pa.string())]
+    else:
+        notes = [pa.array([number], pa.int64()), pa.array([sizes], pa.string())]
+    return batch.append_column(_FINGERPRINT_FIELD, notes[0]).append_column(_SIZES_FIELD, notes[1])
+
+
+@attrs.frozen
+class _WholePartition:
+    """A function of a table as a function of a partition; not called for a partition without rows."""
+
+    function: TableFunction
+    schema: pa.Schema
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = pa.Table.from_batches(batches, self.schema)
+        if table.num_rows:
+            yield from self.function(table).combine_chunks().to_batches()
+
+
+def _conformed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    return (conform(batch, schema) for batch in batches)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in fewer, larger batches, none of them empty."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield from _joined(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield from _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) == 1:
+        return batches
+    joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined
+
+
+def _table(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
+
+
+def _column(name: str) -> Column:
+    return sf.col(quoted(name))
+
+
+def _one_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Task: one row, whatever there is."""
+    prepare_worker()
+    for _ in batches:
+        pass
+    yield pa.RecordBatch.from_pydict({"one": pa.array([1], pa.int32())})
+
+
+def _batch_bytes(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Task: the Arrow bytes of the partition."""
+    yield pa.RecordBatch.from_pydict({"bytes": pa.array([sum(batch.nbytes for batch in batches)], pa.int64())})

@@ -1,0 +1,340 @@
+"""The Spark engine: tasks on the executors of a session.
+
+Hudi: org.apache.hudi.client.common.HoodieSparkEngineContext.
+"""
+
+from __future__ import annotations
+
+import itertools
+import traceback
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import attrs
+import pyarrow as pa
+from pyspark import RDD, Broadcast, cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+
+from hoodie.common.data.normalise import normalise_batch
+from hoodie.common.data.record_source import RecordSource, record_batches
+from hoodie.common.data.stored_types import is_dropped, normalise_schema
+from hoodie.common.model.record_columns import RESERVED_COLUMNS, TAGS
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.exception import (
+    HoodieCorruptedDataException,
+    HoodieException,
+    HoodieIOException,
+    HoodieSchemaException,
+)
+from hoodie.metrics.progress import TaskCounter
+from hoodie.spark.spark_compatibility import prepare_worker, spark_context
+from hoodie.spark.spark_data import SparkData, hoodie_errors, task_identity
+from hoodie.spark.spark_jobs import described_job, draws_progress
+from hoodie.spark.spark_types import arrow_schema, spark_schema
+
+__all__ = ["HoodieSparkEngineContext"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TASKS_PER_CORE = 4
+"""Lists of items are cut into this many tasks for each core, so that a slow item holds up few others."""
+RECORDS_PER_BATCH = 10_000
+"""`HoodieRecord`s of an RDD that become one batch."""
+SAMPLED_RECORDS = 1_000
+"""`HoodieRecord`s whose data tells the schema when none is given."""
+
+
+class HoodieSparkEngineContext(HoodieEngineContext):
+    """Runs tasks on the executors of a session; the session's configuration is left as it is.
+
+    hoodie and what the functions use must be importable by the Python workers.
+
+    Args:
+        spark: The session.
+
+    Hudi: org.apache.hudi.client.common.HoodieSparkEngineContext.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._parallelism: int | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self._spark
+
+    @property
+    def default_parallelism(self) -> int:
+        if self._parallelism is None:
+            context = spark_context(self._spark)
+            # A range without a number of partitions gets one for each core; only Spark Connect has to ask this way.
+            self._parallelism = (
+                context.defaultParallelism if context else SparkData(self._spark.range(1 << 20)).num_partitions
+            )
+        return self._parallelism
+
+    def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> SparkData:
+        """A DataFrame, or an RDD of `HoodieRecord` (not on Spark Connect), as data.
+
+        Args:
+            records: The input.
+            schema: The user's columns: their types for records (inferred from the first records when it is None), and
+                for columns of nulls only.
+            is_tagged: Keep the meta columns that say keys and files.
+
+        Raises:
+            HoodieSchemaException: The input is something else, or a stream, or has a type that cannot be stored.
+        """
+        if isinstance(records, DataFrame) or _is_connect_frame(records):
+            return self._frame_to_data(records.withColumnsRenamed(TAGS) if is_tagged else records, schema)
+        if isinstance(records, RDD):
+            if spark_context(self._spark) is None:
+                raise HoodieSchemaException(
+                    "an RDD of HoodieRecord cannot be written with Spark Connect, which has no RDDs: make a DataFrame "
+                    "of its records, or use a classic session (SparkSession.builder.master(...))"
+                )
+            return self._rdd_to_data(records, schema)
+        raise HoodieSchemaException(
+            f"Spark writes DataFrames and RDDs of HoodieRecord, not {type(records).__name__}: "
+            "make a DataFrame of it with spark.createDataFrame, or write it with HoodieLocalWriteClient"
+        )
+
+    def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
+        """As the contract says. Tasks hand errors back as values, so that Spark does not try them again.
+
+        A failure of storage or of the system (`HoodieIOException`, `OSError`, but not a damaged file) is tried again
+        as often as Spark's ``spark.task.maxFailures`` says.
+        """
+        if not items:
+            return []
+        task_count = min(len(items), TASKS_PER_CORE * self.default_parallelism)
+        run = _RunItems([_pickled(item) for item in items], function)
+        with hoodie_errors():
+            frame = self._spark.range(0, len(items), 1, task_count).mapInArrow(
+                run, "number bigint, failed boolean, result binary"
+            )
+            answers = sorted((row.number, row.failed, bytes(row.result)) for row in frame.collect())
+        results = []
+        for _, failed, pickled in answers:
+            result = cloudpickle.loads(pickled)
+            if failed:
+                raise result
+            results.append(result)
+        return results
+
+    def generate(
+        self, items: Sequence[T], function: Callable[[TaskIdentity, T], Iterator[pa.RecordBatch]], schema: pa.Schema
+    ) -> SparkData:
+        if not items:
+            return SparkData(self._spark.createDataFrame([], spark_schema(schema)), schema)
+        numbers = SparkData(self._spark.range(0, len(items), 1, len(items)), num_partitions=len(items))
+        pickled = [_pickled(item) for item in items]
+        return numbers.map_partitions_with_index(_Generate(pickled, function), schema)
+
+    def share(self, value: T) -> Shared:
+        context = spark_context(self._spark)
+        if context is None:
+            return _EmbeddedValue(_pickled(value), uuid.uuid4().hex)
+        return _BroadcastValue(context.broadcast(value))
+
+    @property
+    def draws_progress(self) -> bool:
+        return draws_progress(self._spark)
+
+    @contextmanager
+    def job(self, description: str) -> Iterator[TaskCounter | None]:
+        with described_job(self._spark, description) as task_counter:
+            yield task_counter
+
+    def _frame_to_data(self, frame: DataFrame, schema: pa.Schema | None) -> SparkData:
+        if frame.isStreaming:
+            raise HoodieSchemaException(
+                "a streaming DataFrame cannot be written at once: write its batches with foreachBatch"
+            )
+        source = arrow_schema(frame.schema)
+        target = normalise_schema(source, schema)
+        data = SparkData(frame, source)
+        kept = [name for name in source.names if not is_dropped(name)]
+        if kept != source.names:
+            data = data.select(kept)
+        # Not by Spark's casts: they would read local timestamps in the session's time zone.
+        return data if data.schema == target else data.map_batches(_Normalise(target), target)
+
+    def _rdd_to_data(self, records: RDD[Any], schema: pa.Schema | None) -> SparkData:
+        sample = records.take(SAMPLED_RECORDS)
+        seen = record_batches(sample, schema).schema
+        # What the schema names may come later; what neither names is refused when it comes.
+        later = [field.with_nullable(True) for field in schema or [] if field.name not in seen.names]
+        columns = [field for field in seen if field.name not in RESERVED_COLUMNS]
+        reserved = [field for field in seen if field.name in RESERVED_COLUMNS]
+        target = pa.schema([*columns, *normalise_schema(pa.schema(later)), *reserved])
+        encoded = self._spark.createDataFrame(records.mapPartitions(_EncodeRecords(target)), "batches binary")
+        return SparkData(encoded).map_partitions_with_index(_decode_records, target)
+
+
+class _BroadcastValue(Shared):
+    """A value that Spark sends to each executor once."""
+
+    def __init__(self, broadcast: Broadcast[Any]) -> None:
+        self._broadcast = broadcast
+
+    @property
+    def value(self) -> Any:
+        return self._broadcast.value
+
+    def release(self) -> None:
+        self._broadcast.unpersist()
+
+
+_EMBEDDED: dict[str, Any] = {}
+"""In a worker: the embedded values that it has loaded, the latest last."""
+MAX_EMBEDDED = 8
+"""A worker that goes on to other writes forgets values of earlier ones: nobody tells it that they are released."""
+
+
+@attrs.frozen
+class _EmbeddedValue(Shared):
+    """A value that travels with each function, for Spark Connect, which has no broadcast."""
+
+    pickled: bytes = attrs.field(repr=False)
+    identifier: str
+
+    @property
+    def value(self) -> Any:
+        if self.identifier not in _EMBEDDED:
+            while len(_EMBEDDED) >= MAX_EMBEDDED:
+                _EMBEDDED.pop(next(iter(_EMBEDDED)), None)
+            _EMBEDDED[self.identifier] = cloudpickle.loads(self.pickled)
+        return _EMBEDDED[self.identifier]
+
+    def release(self) -> None:
+        _EMBEDDED.pop(self.identifier, None)
+
+
+@attrs.frozen
+class _Normalise:
+    """Task: a batch of the types in which values are stored."""
+
+    schema: pa.Schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return normalise_batch(batch, self.schema)
+
+
+@attrs.frozen
+class _RunItems:
+    """Task: a function of some of the items, by their numbers."""
+
+    pickled_items: list[bytes] = attrs.field(repr=False)
+    function: Callable[[TaskIdentity, Any], Any]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        prepare_worker()
+        task = task_identity()
+        # All of the input is read first: Spark keeps the worker for the next task only then.
+        for number in [number for batch in batches for number in batch.column(0).to_pylist()]:
+            failed, result = self._run(task, number)
+            columns = {"number": [number], "failed": [failed], "result": pa.array([result], pa.binary())}
+            yield pa.RecordBatch.from_pydict(columns)
+            if failed:
+                return
+
+    def _run(self, task: TaskIdentity, number: int) -> tuple[bool, bytes]:
+        try:
+            return False, _pickled(self.function(task, cloudpickle.loads(self.pickled_items[number])))
+        except HoodieCorruptedDataException as error:
+            return True, _pickled_error(error)
+        except (HoodieIOException, MemoryError):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and not isinstance(error, HoodieException):
+                raise
+            return True, _pickled_error(error)
+
+
+def _pickled(value: Any) -> bytes:
+    pickled: bytes = cloudpickle.dumps(value)
+    return pickled
+
+
+def _pickled_error(error: Exception) -> bytes:
+    """An error as it is, with the task's traceback as a note; one that cannot be pickled as its text."""
+    text = "".join(traceback.format_exception(error))
+    error.add_note(f"In a Spark task:\n{text}")
+    try:
+        pickled = _pickled(error)
+        cloudpickle.loads(pickled)
+        return pickled
+    except Exception:
+        return _pickled(HoodieException(f"a task failed:\n{text}"))
+
+
+@attrs.frozen
+class _Generate:
+    """Task: what a function makes of the item whose number the partition holds."""
+
+    pickled_items: list[bytes] = attrs.field(repr=False)
+    function: Callable[[TaskIdentity, Any], Iterator[pa.RecordBatch]]
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in [number for batch in batches for number in batch.column(0).to_pylist()]:
+            yield from self.function(task, cloudpickle.loads(self.pickled_items[number]))
+
+
+@attrs.frozen
+class _EncodeRecords:
+    """Task: `HoodieRecord`s as Arrow streams, one row for each `RECORDS_PER_BATCH`."""
+
+    schema: pa.Schema
+
+    def __call__(self, records: Iterable[Any]) -> Iterable[tuple[bytes]]:
+        known = pa.schema([field for field in self.schema if field.name not in RESERVED_COLUMNS])
+        rest = iter(records)
+        while chunk := list(itertools.islice(rest, RECORDS_PER_BATCH)):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, self.schema) as writer:
+                writer.write_table(self._completed(record_batches(chunk, known), len(chunk)))
+            yield (sink.getvalue().to_pybytes(),)
+
+    def _completed(self, source: RecordSource, count: int) -> pa.Table:
+        """All columns of the schema, null where these records have none."""
+        table = source.table if source.table is not None else pa.Table.from_batches(source.batches, source.schema)
+        unknown = [name for name in table.column_names if name not in self.schema.names]
+        if unknown:
+            raise HoodieSchemaException(
+                f"records of the RDD have {', '.join(unknown)}, which none of the first {SAMPLED_RECORDS} has: give "
+                "the schema of the records, or the same columns and an ordering value to each of them"
+            )
+        columns = [
+            self._cast(table[field.name], field) if field.name in table.column_names else pa.nulls(count, field.type)
+            for field in self.schema
+        ]
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    @staticmethod
+    def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+        try:
+            return values.cast(field.type)
+        except pa.ArrowException as error:
+            raise HoodieSchemaException(
+                f"records of the RDD have values of type {values.type} in '{field.name}', the first {SAMPLED_RECORDS} "
+                f"have {field.type}: {error}. Give the schema of the records, or values of one type"
+            ) from error
+
+
+def _decode_records(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Task: the batches of Arrow streams."""
+    for batch in batches:
+        for stream in batch.column(0):
+            with pa.ipc.open_stream(stream.as_buffer()) as reader:
+                yield from reader
+
+
+def _is_connect_frame(records: Any) -> bool:
+    """Whether this is a DataFrame of Spark Connect, which PySpark 3.5 does not derive from its DataFrame."""
+    return type(records).__module__.startswith("pyspark.sql.connect") and hasattr(records, "mapInArrow")

@@ -1,0 +1,110 @@
+"""The write client for PySpark.
+
+Hudi: org.apache.hudi.client.SparkRDDWriteClient.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from hoodie.client.base_write_client import BaseHoodieWriteClient
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieException, HoodieNotSupportedException
+from hoodie.metrics.progress import ProgressCallback
+from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
+from hoodie.spark.sql_query_validators import (
+    SparkPendingCommit,
+    SqlQueryEqualityPreCommitValidator,
+    SqlQueryInequalityPreCommitValidator,
+    SqlQuerySingleResultPreCommitValidator,
+)
+from hoodie.storage.storage_path import normalise_path
+
+__all__ = ["SparkRDDWriteClient"]
+
+_MISSING_MODULE = re.compile(r"No module named '(hoodie|attrs?|avro|fsspec|numpy|obstore|pandas|pyarrow)\b")
+
+
+class SparkRDDWriteClient(BaseHoodieWriteClient):
+    """Writes one table with Spark's executors.
+
+    ``records`` may be a DataFrame or an RDD of `HoodieRecord`. The input is never collected: it flows through the
+    executors as Arrow batches.
+
+    Args:
+        spark_or_context: A session, or a context that was made of one.
+        config: The writer's configuration.
+        on_progress: Called with every `ProgressEvent`; see `BaseHoodieWriteClient`.
+        validators: Asked before each commit, with a `SparkPendingCommit`; see `BaseHoodieWriteClient`.
+
+    Raises:
+        HoodieNotSupportedException: The table is in this process's memory, which executors cannot see.
+
+    Hudi: org.apache.hudi.client.SparkRDDWriteClient.
+    """
+
+    supported_indexes: ClassVar[frozenset[str]] = frozenset(
+        {"SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"}
+    )
+
+    sql_validators: ClassVar[Mapping[str, type[HoodiePreCommitValidator]]] = {
+        validator.__name__: validator
+        for validator in (
+            SqlQueryEqualityPreCommitValidator,
+            SqlQueryInequalityPreCommitValidator,
+            SqlQuerySingleResultPreCommitValidator,
+        )
+    }
+
+    def __init__(
+        self,
+        spark_or_context: SparkSession | HoodieSparkEngineContext,
+        config: HoodieWriteConfig,
+        *,
+        on_progress: ProgressCallback | None = None,
+        validators: Sequence[Validator | HoodiePreCommitValidator] = (),
+    ) -> None:
+        if normalise_path(config.base_path).startswith("memory://"):
+            raise HoodieNotSupportedException(
+                f"Spark's executors cannot see {config.base_path}, which is in this process's memory: "
+                "use HoodieLocalWriteClient, or a folder that all executors see"
+            )
+        context = (
+            spark_or_context
+            if isinstance(spark_or_context, HoodieSparkEngineContext)
+            else HoodieSparkEngineContext(spark_or_context)
+        )
+        super().__init__(context, config, on_progress, validators)
+        self._spark = context.spark
+
+    def _write(
+        self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
+    ) -> HoodieWriteResult:
+        try:
+            return super()._write(operation, records, instant_time, **options)
+        except PySparkException as error:
+            missing = _MISSING_MODULE.search(str(error))
+            if missing is None:
+                raise
+            raise HoodieException(
+                f"the Python of Spark's workers has no module {missing[1]!r}: install hoodie there as well, or let "
+                "PYSPARK_PYTHON (or spark.pyspark.python) name a Python that has it, before the session is made. "
+                "Nothing was committed"
+            ) from error
+
+    def _pending_commit(
+        self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata
+    ) -> SparkPendingCommit:
+        commit = SparkPendingCommit(meta_client, result, metadata)
+        commit.spark = self._spark
+        return commit

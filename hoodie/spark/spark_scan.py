@@ -1,0 +1,252 @@
+"""Base files of a table as a Spark DataFrame, at the speed of Spark's own Parquet scan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
+from hoodie.spark.spark_types import quoted, spark_schema
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import join, relative_to
+
+__all__ = ["scan_files"]
+
+CONNECTORS = {
+    "s3": "org.apache.hadoop:hadoop-aws",
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector",
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+}
+"""What brings Hadoop's connector of a scheme."""
+REBASE_MODE = "spark.sql.parquet.datetimeRebaseModeInRead"
+FOOTER_THREADS = 16
+WIDENS_SINCE = 4
+"""The release of Spark that reads columns of a file as wider types by itself."""
+
+Promotions = frozenset[tuple[pa.DataType, pa.DataType]]
+_WIDENED_BY_SPARK_4: Promotions = frozenset({(pa.int32(), pa.int64()), (pa.int32(), pa.float64())})
+"""Types of a file and of the table that Spark 4 reads as Hudi does."""
+
+NarrowColumns = tuple[tuple[str, pa.DataType], ...]
+"""Columns of a file whose type is narrower than the table's."""
+
+
+def scan_files(
+    spark: SparkSession,
+    meta_client: HoodieTableMetaClient,
+    base_path: str,
+    files: Sequence[HoodieBaseFile],
+    schema: pa.Schema,
+) -> DataFrame:
+    """The rows of some base files in the table's types.
+
+    Args:
+        spark: The session.
+        meta_client: The table.
+        base_path: The table's folder as the user wrote it, which names the connector that Spark takes.
+        files: The files; there may be none.
+        schema: The columns, meta columns too.
+
+    Raises:
+        HoodieIOException: Spark has no connector for the storage, or cannot read a file.
+    """
+    if not files:
+        return spark.createDataFrame([], spark_schema(schema))
+    groups = _group_by_narrow_columns(spark, meta_client, files, schema)
+    frames = [_scan(spark, meta_client, base_path, files, schema, dict(narrow)) for narrow, files in groups.items()]
+    return reduce(DataFrame.union, frames)
+
+
+def _scan(
+    spark: SparkSession,
+    meta_client: HoodieTableMetaClient,
+    base_path: str,
+    files: Iterable[HoodieBaseFile],
+    schema: pa.Schema,
+    narrow: Mapping[str, pa.DataType],
+) -> DataFrame:
+    """The rows of some files, their narrow columns widened to the table's types."""
+    relative = [relative_to(meta_client.base_path, file.path) for file in files]
+    file_schema = pa.schema([field.with_type(narrow.get(field.name, field.type)) for field in schema])
+    # Paths are taken at their word, and folders like day=1 do not become columns: the files hold all columns.
+    reader = spark.read.schema(spark_schema(file_schema)).option("__globPaths__", "false")
+    reader = reader.option("recursiveFileLookup", "true")
+    if spark.conf.get(REBASE_MODE, "EXCEPTION") == "EXCEPTION":
+        # Spark 3.5 asks which calendar days before 1582 are of: it is today's, unless the session says otherwise.
+        reader = reader.option("datetimeRebaseMode", "CORRECTED")
+    root = _spark_path(base_path, meta_client.base_path)
+    try:
+        frame = reader.parquet(*(join(root, path) for path in relative))
+    except Exception as error:  # Py4J hands out errors of connectors under several classes.
+        if not root.startswith("s3://") or not _lacks_connector(error):
+            raise _cannot_read(root, error) from error
+        # Outside of Amazon's own clusters the connector of s3:// is called s3a://.
+        root = "s3a" + root.removeprefix("s3")
+        try:
+            frame = reader.parquet(*(join(root, path) for path in relative))
+        except Exception as second_error:
+            raise _cannot_read(root, second_error) from second_error
+    if not narrow:
+        return frame
+    return frame.select([_widened(field, narrow.get(field.name)) for field in schema])
+
+
+def _widened(field: pa.Field, file_type: pa.DataType | None) -> Column:
+    """A column of a scan in the table's type. Floats go by their digits, as in Hudi: 0.1 is 0.1 as a double, too."""
+    column = sf.col(quoted(field.name))
+    if file_type is None:
+        return column
+    for data_type in (_floats_as_strings(file_type, field.type), field.type):
+        column = column.cast(spark_schema(pa.schema([field.with_type(_nullable(data_type))])).fields[0].dataType)
+    return column.alias(field.name)
+
+
+def _nullable(data_type: pa.DataType) -> pa.DataType:
+    """The type with nulls allowed inside, as Spark's scans allow them everywhere; it refuses casts to the contrary."""
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(pa.field("element", _nullable(data_type.value_type)))
+    if pa.types.is_map(data_type):
+        return pa.map_(data_type.key_type, pa.field("value", _nullable(data_type.item_type)))
+    return data_type
+
+
+def _spark_path(given_path: str, base_path: str) -> str:
+    """The table's folder as Spark takes it: local ones as a URL, others with the scheme that the user wrote."""
+    if base_path.startswith("/"):
+        return f"file://{base_path}"
+    scheme, separator, _ = given_path.partition("://")
+    if not separator:
+        return base_path
+    known = {"s3n": "s3a", "gcs": "gs"}.get(scheme.lower(), scheme.lower())
+    return f"{known}://{base_path.partition('://')[2]}"
+
+
+def _lacks_connector(error: Exception) -> bool:
+    """Whether Spark has no Hadoop connector for a scheme, or not its classes."""
+    text = str(error)
+    return "No FileSystem for scheme" in text or bool(re.search(r"Class(NotFoundException|\s+\S+ not found)", text))
+
+
+def _cannot_read(root: str, error: Exception) -> HoodieIOException:
+    scheme = root.partition("://")[0]
+    if _lacks_connector(error):
+        package = CONNECTORS.get(scheme)
+        way = (
+            f"start the session with {package} in spark.jars.packages, in the version that fits its Hadoop"
+            if package is not None
+            else "start the session with the Hadoop connector of this storage"
+        )
+        return HoodieIOException(
+            f"Spark has no connector for {scheme}://, so it cannot read {root}: {way}, and with the connector's "
+            "credentials (storage_options are hoodie's own); or read with hoodie.read_table, which needs neither"
+        )
+    reason = str(error).strip().partition("\n")[0]
+    return HoodieIOException(
+        f"Spark cannot read {root}: {reason}. Check the credentials of the session's Hadoop connector; "
+        "storage_options are hoodie's own"
+    )
+
+
+def _group_by_narrow_columns(
+    spark: SparkSession, meta_client: HoodieTableMetaClient, files: Sequence[HoodieBaseFile], schema: pa.Schema
+) -> dict[NarrowColumns, list[HoodieBaseFile]]:
+    """Files by the columns that Spark cannot read as the table's types, or would widen otherwise than Hudi does.
+
+    Spark 3.5 fails on an int32 file that it is told to read as bigint, and on other such pairs; Spark 4 knows some of
+    them. All files of an instant have one schema: that in the metadata of its commit, or, where the commit is archived,
+    that of one of its files.
+    """
+    widens = _WIDENED_BY_SPARK_4 if int(spark.version.split(".")[0]) >= WIDENS_SINCE else frozenset()
+    first = {file.instant_time: file for file in reversed(files)}
+    narrow = {
+        instant_time: _narrow_columns_of_commit(meta_client, instant_time, schema, widens) for instant_time in first
+    }
+    unknown = [first[instant_time] for instant_time, columns in narrow.items() if columns is None]
+    with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="hoodie-footer") as pool:
+        footers = pool.map(partial(_narrow_columns_of_file, meta_client.storage, schema, widens), unknown)
+        narrow |= dict(zip((file.instant_time for file in unknown), footers, strict=True))
+    groups: dict[NarrowColumns, list[HoodieBaseFile]] = {}
+    for file in files:
+        groups.setdefault(narrow[file.instant_time] or (), []).append(file)
+    return groups
+
+
+def _narrow_columns_of_commit(
+    meta_client: HoodieTableMetaClient, instant_time: str, schema: pa.Schema, widens: Promotions
+) -> NarrowColumns | None:
+    """The narrow columns of files that an instant wrote; None when its metadata does not tell."""
+    instant = meta_client.active_timeline.filter_completed_instants().find(instant_time)
+    avro_schema = meta_client.active_timeline.read_commit_metadata(instant).schema if instant is not None else None
+    return _narrow_columns(to_arrow(avro_schema), schema, widens) if avro_schema else None
+
+
+def _narrow_columns_of_file(
+    storage: HoodieStorage, schema: pa.Schema, widens: Promotions, file: HoodieBaseFile
+) -> NarrowColumns:
+    try:
+        with storage.open_input_file(file.path) as source:
+            return _narrow_columns(pq.read_schema(source), schema, widens)
+    except pa.ArrowInvalid as error:
+        raise HoodieCorruptedDataException(f"the base file {file.path} is not a whole Parquet file: {error}") from error
+
+
+def _narrow_columns(file_schema: pa.Schema, schema: pa.Schema, widens: Promotions) -> NarrowColumns:
+    found = []
+    for field in schema:
+        index = file_schema.get_field_index(field.name)
+        if index >= 0:
+            file_type = _replaced(file_schema.field(index).type, field.type, partial(_file_type, widens))
+            if file_type != field.type:
+                found.append((field.name, file_type))
+    return tuple(found)
+
+
+def _file_type(widens: Promotions, file_type: pa.DataType, table_type: pa.DataType) -> pa.DataType:
+    """A number's type as the file stores it, where Spark must be told; else the table's."""
+    is_number = pa.types.is_integer(file_type) or pa.types.is_floating(file_type) or pa.types.is_decimal(file_type)
+    return file_type if is_number and (file_type, table_type) not in widens else table_type
+
+
+def _floats_as_strings(file_type: pa.DataType, table_type: pa.DataType) -> pa.DataType:
+    """The file's type with strings for the floats that the table has as doubles."""
+    return _replaced(
+        file_type,
+        table_type,
+        lambda one, other: pa.string() if pa.types.is_float32(one) and pa.types.is_float64(other) else one,
+    )
+
+
+def _replaced(
+    file_type: pa.DataType,
+    table_type: pa.DataType,
+    choose: Callable[[pa.DataType, pa.DataType], pa.DataType],
+) -> pa.DataType:
+    """The table's type with what is chosen for each pair of types of a file and the table that is not nested."""
+    if pa.types.is_struct(table_type) and pa.types.is_struct(file_type):
+        fields = []
+        for field in table_type:
+            index = file_type.get_field_index(field.name)
+            chosen = field.type if index < 0 else _replaced(file_type.field(index).type, field.type, choose)
+            fields.append(field.with_type(chosen))
+        return pa.struct(fields)
+    if pa.types.is_list(table_type) and pa.types.is_list(file_type):
+        element = table_type.value_field
+        return pa.list_(element.with_type(_replaced(file_type.value_type, element.type, choose)))
+    if pa.types.is_map(table_type) and pa.types.is_map(file_type):
+        item = table_type.item_field
+        return pa.map_(table_type.key_type, item.with_type(_replaced(file_type.item_type, item.type, choose)))
+    return table_type if pa.types.is_nested(table_type) else choose(file_type, table_type)

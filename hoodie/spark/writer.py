@@ -1,0 +1,202 @@
+"""Write a DataFrame in the manner of Hudi's data source: options say what to do, and make the table when there is none.
+
+Hudi: org.apache.hudi.DefaultSource.createRelation and org.apache.hudi.HoodieSparkSqlWriter.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.client.new_table import (
+    check_fields_of_new_table,
+    check_types_of_new_table,
+    create_table,
+    name_of_table,
+    operation_to_do,
+)
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.data.stored_types import normalise_schema
+from hoodie.common.table.table_config import PROPERTIES_FILE_NAME
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieConfigException, HoodieException, TableExistsException, TableNotFoundException
+from hoodie.metrics.progress import ProgressCallback, check_callback
+from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
+from hoodie.spark.spark_types import arrow_schema
+from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.storage_path import join, normalise_path
+
+__all__ = ["SaveMode", "write"]
+
+logger = logging.getLogger(__name__)
+
+META_FOLDER = ".hoodie"
+
+
+class SaveMode(StrEnum):
+    """What to do where there is a table already.
+
+    Spark: org.apache.spark.sql.SaveMode.
+    """
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    ERROR_IF_EXISTS = "errorifexists"
+    IGNORE = "ignore"
+
+    @classmethod
+    def of(cls, name: str) -> SaveMode:
+        """The mode of a name that Spark takes, in any case; ``error`` and ``default`` are ``errorifexists``.
+
+        Raises:
+            HoodieConfigException: There is no such mode.
+        """
+        text = str(name).lower()
+        if text in ("error", "default"):
+            return cls.ERROR_IF_EXISTS
+        if text not in set(cls):
+            raise HoodieConfigException(
+                f"mode {name!r} is none: give append, overwrite, errorifexists (error) or ignore"
+            )
+        return cls(text)
+
+
+def write(
+    df: DataFrame,
+    base_path: str,
+    options: Mapping[str, Any] | None = None,
+    mode: str = "append",
+    *,
+    storage_options: StorageOptions | None = None,
+    on_progress: ProgressCallback | None = None,
+    validators: Sequence[Validator | HoodiePreCommitValidator] = (),
+) -> HoodieWriteResult | None:
+    """Write a DataFrame to a table, as ``df.write.format("hudi").options(**options).mode(mode).save(base_path)``.
+
+    Where there is no table, one is made of what the options say: ``hoodie.table.name``,
+    ``hoodie.datasource.write.recordkey.field``, ``.partitionpath.field``, ``.precombine.field`` and others. For a table
+    that is there they need not be given, and must not contradict it.
+
+    Args:
+        df: The rows; of a delete the keys.
+        base_path: The table's folder.
+        options: Hudi's options. ``hoodie.datasource.write.operation`` says what is done: ``upsert`` (the default),
+            ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` or ``insert_overwrite_table``.
+        mode: ``append`` writes to the table. Where there is one already, ``overwrite`` deletes it first, with its
+            history (``insert_overwrite_table`` keeps that, and replaces the rows); ``errorifexists`` refuses;
+            ``ignore`` does nothing. A delete takes ``append`` only.
+        storage_options: Options of the storage, for hoodie and its tasks.
+        on_progress: Called with every `ProgressEvent`, as of `SparkRDDWriteClient`.
+        validators: Asked before the commit, as of `SparkRDDWriteClient`.
+
+    Returns:
+        The outcome, committed; None where ``ignore`` found a table.
+
+    Raises:
+        HoodieConfigException: Options are unknown, contradict each other or the table, or do not make a table.
+        TableExistsException: There is a table, and the mode is ``errorifexists``.
+        TableNotFoundException: There is no table to delete from.
+        HoodieKeyException: A field of a new table is not a column of the DataFrame.
+        HoodieSchemaException: A new table cannot hold a column of the DataFrame; no table is made.
+        HoodieException: The DataFrame reads the table that it would overwrite; and whatever the operation raises.
+
+        >>> import hoodie.spark
+        >>> options = {
+        ...     "hoodie.table.name": "trips",
+        ...     "hoodie.datasource.write.recordkey.field": "uuid",
+        ...     "hoodie.datasource.write.partitionpath.field": "city",
+        ...     "hoodie.datasource.write.precombine.field": "ts",
+        ... }
+        >>> hoodie.spark.write(df, "/data/trips", options)  # doctest: +SKIP
+    """
+    save_mode = SaveMode.of(mode)
+    check_callback(on_progress)
+    check_validators(validators)
+    config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
+    operation = operation_to_do(None, config)
+    if operation == "delete" and save_mode is not SaveMode.APPEND:
+        raise HoodieConfigException(f"mode {save_mode.value!r} with a delete: a delete takes mode 'append' only")
+    exists = _table_exists(config)
+    if exists and save_mode is SaveMode.ERROR_IF_EXISTS:
+        raise TableExistsException(
+            f"there is a table at {base_path}: give mode 'append' to write to it, 'overwrite' to replace it"
+        )
+    if exists and save_mode is SaveMode.IGNORE:
+        logger.info("nothing is written: there is a table at %s, and the mode is ignore", base_path)
+        return None
+    # That operation replaces all rows by itself, and keeps the table's history.
+    replaces = exists and save_mode is SaveMode.OVERWRITE and operation != "insert_overwrite_table"
+    with SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress, validators=validators) as client:
+        if replaces or not exists:
+            if operation == "delete":
+                raise TableNotFoundException(f"there is no table at {base_path} to delete from")
+            _check_new_table(df, config)
+            if replaces:
+                _delete_table(df, config)
+            create_table(config)
+        result: HoodieWriteResult = getattr(client, operation)(df)
+        return result
+
+
+def _table_exists(config: HoodieWriteConfig) -> bool:
+    try:
+        HoodieTableMetaClient.load(config.base_path, config.storage_options, retry=config.retry.policy)
+    except TableNotFoundException:
+        return False
+    return True
+
+
+def _check_new_table(df: DataFrame, config: HoodieWriteConfig) -> None:
+    """Refuse what makes no table, before there is one, or before one is replaced."""
+    missing = [
+        key
+        for key, value in (
+            ("hoodie.table.name", config.table.table_name),
+            ("hoodie.datasource.write.recordkey.field", config.table.record_key_fields),
+        )
+        if not value
+    ]
+    if missing:
+        raise HoodieConfigException(
+            f"a new table at {config.base_path} needs {' and '.join(missing)}: give "
+            f"{'it' if len(missing) == 1 else 'them'} in the options"
+        )
+    declared = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
+    columns = normalise_schema(arrow_schema(df.schema), declared)
+    check_fields_of_new_table(columns.names, config)
+    check_types_of_new_table(columns, config, name_of_table(config), declared)
+
+
+def _delete_table(df: DataFrame, config: HoodieWriteConfig) -> None:
+    """Take a table away: its data first, so that no file of it can ever count as one of the new table's."""
+    base_path = normalise_path(config.base_path)
+    read = next((url for url in df.inputFiles() if normalise_path(unquote(url)).startswith(base_path + "/")), None)
+    if read is not None:
+        raise HoodieException(
+            f"the DataFrame reads the table at {base_path} ({read}), which mode 'overwrite' would delete before it is "
+            "read: write it elsewhere first, call checkpoint() on it, or upsert it in mode 'append'"
+        )
+    logger.warning("mode overwrite: deleting the table at %s with its history", base_path)
+    storage = open_storage(base_path, config.storage_options, config.retry.policy)
+    for child in sorted(storage.list_directory(base_path), key=lambda child: child.name == META_FOLDER):
+        path = join(base_path, child.name)
+        if child.name == META_FOLDER:
+            # Commits without properties would be those of a table that has lost them.
+            storage.delete_files(
+                file.path
+                for file in storage.list_directory(path)
+                if not file.is_directory and file.name != PROPERTIES_FILE_NAME
+            )
+        if child.is_directory:
+            storage.delete_directory(path)
+        else:
+            storage.delete_file(path)

@@ -1,0 +1,245 @@
+"""Find out, before an instant is completed, whether writes of others stand in its way.
+
+Hudi: org.apache.hudi.client.utils.TransactionUtils (resolveWriteConflictIfAny).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, HoodieInstant, State
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieWriteConflictException
+from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey
+from hoodie.transaction.conflict_resolution_strategy import conflict_resolution_strategy
+from hoodie.transaction.unique_keys import find_shared_key
+from hoodie.transaction.write_start import WriteStart, completed_write_times
+
+__all__ = ["ConflictResolver"]
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 3
+_REWRITES = frozenset(
+    {
+        WriteOperationType.CLUSTER,
+        WriteOperationType.COMPACT,
+        WriteOperationType.INDEX,
+        WriteOperationType.LOG_COMPACT,
+    }
+)
+"""Operations whose commits do not say what the table's schema is."""
+
+
+class ConflictResolver:
+    """Compares one writer's instants with those of others.
+
+    What was read of a completed instant is kept: the second look, under the lock, reads what has come since.
+
+    Args:
+        config: The writer's configuration.
+        is_global: Whether a key may live once in the table, by the writer's index.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, is_global: bool) -> None:
+        self._config = config
+        self._is_global = is_global
+        self._strategy = conflict_resolution_strategy(
+            config.write.conflict_resolution_strategy, str(config.index.index_type) == "BUCKET"
+        )
+        self._known: dict[HoodieInstant, tuple[ConcurrentOperation, HoodieCommitMetadata]] = {}
+        self._compared: set[tuple[str, str]] = set()
+        """The own instant and one of another writer: their keys were compared."""
+
+    def check(
+        self,
+        meta_client: HoodieTableMetaClient,
+        operation: ConcurrentOperation,
+        metadata: HoodieCommitMetadata,
+        start: WriteStart,
+        is_completed: bool = False,
+    ) -> None:
+        """Compare with all that others have done since the write began.
+
+        Args:
+            meta_client: The table; its timeline is as of now.
+            operation: What is about to be completed.
+            metadata: Its commit metadata.
+            start: What the table was when the write began.
+            is_completed: Whether it is completed already: then what others have built on it since is no conflict.
+
+        Raises:
+            HoodieWriteConflictException: Another write was first. Nothing was committed, and writing again is safe.
+        """
+        timeline = meta_client.active_timeline
+        self._check_nothing_undone(meta_client, operation, start)
+        met: dict[HoodieInstant, frozenset[FileGroupKey]] = {}
+        committed: dict[str, HoodieCommitMetadata] = {}
+        following = self._built_on(timeline, operation, start) if is_completed else frozenset()
+        for instant in self._strategy.candidates(timeline, operation.instant.requested_time, start):
+            if instant.requested_time in following:
+                continue
+            other, its_metadata = self._load(timeline, instant)
+            groups = self._strategy.conflicting(operation, other)
+            if groups:
+                met[instant] = groups
+            elif its_metadata is not None and its_metadata.operation_type not in _REWRITES:
+                self._check_schema(operation, metadata, start, other, its_metadata.schema)
+                committed[instant.requested_time] = its_metadata
+        if met:
+            raise self._conflict(operation, met)
+        if self._config.write.unique_keys:
+            self._check_keys(meta_client, operation, metadata, committed)
+
+    def forget(self) -> None:
+        """Drop what was read: the write has ended."""
+        self._known.clear()
+        self._compared.clear()
+
+    def _built_on(
+        self, timeline: HoodieActiveTimeline, operation: ConcurrentOperation, start: WriteStart
+    ) -> frozenset[str]:
+        """Times of the commits that read, of every file group that they share with this one, what this one wrote."""
+        known = {operation.instant.requested_time}
+        for instant in self._strategy.candidates(timeline, operation.instant.requested_time, start):
+            other, metadata = self._load(timeline, instant)
+            shared = operation.file_groups & other.file_groups
+            if shared and metadata is not None:
+                read = {(stat.partition_path, stat.file_id): stat.prev_commit for stat in metadata.write_stats}
+                if all(read.get(group) in known for group in shared):
+                    known.add(instant.requested_time)
+        return frozenset(known)
+
+    def _load(
+        self, timeline: HoodieActiveTimeline, instant: HoodieInstant
+    ) -> tuple[ConcurrentOperation, HoodieCommitMetadata | None]:
+        if instant.state is not State.COMPLETED:
+            return ConcurrentOperation.load(timeline, instant), None
+        known = self._known.get(instant)
+        if known is None:
+            metadata = timeline.read_commit_metadata(instant)
+            known = ConcurrentOperation.of_commit(instant, metadata), metadata
+            self._known[instant] = known
+        return known
+
+    def _check_keys(
+        self,
+        meta_client: HoodieTableMetaClient,
+        operation: ConcurrentOperation,
+        metadata: HoodieCommitMetadata,
+        committed: dict[str, HoodieCommitMetadata],
+    ) -> None:
+        """Refuse keys that others added meanwhile; those of an instant are compared once."""
+        instant_time = operation.instant.requested_time
+        new = {time: found for time, found in committed.items() if (instant_time, time) not in self._compared}
+        if not new:
+            return
+        shared = find_shared_key(
+            meta_client.storage, meta_client.base_path, instant_time, metadata, new, self._is_global
+        )
+        if shared is not None:
+            raise HoodieWriteConflictException(
+                f"{instant_time} added the key {shared.record_key!r} (one of {shared.count}) to partition "
+                f"'{shared.partition_path}' of {meta_client.base_path}, and another writer added it to "
+                f"{shared.other_path} meanwhile: it would live twice. Nothing of {instant_time} was committed. Upsert "
+                "again: that is safe, and updates it",
+                instant_time=instant_time,
+                other_instants=sorted(new),
+                is_retry_safe=True,
+            )
+        self._compared.update((instant_time, time) for time in new)
+
+    def _check_nothing_undone(
+        self, meta_client: HoodieTableMetaClient, operation: ConcurrentOperation, start: WriteStart
+    ) -> None:
+        """What the write has read must still be there, and what was pending then must be known."""
+        timeline = meta_client.active_timeline
+        completed = completed_write_times(timeline)
+        first = min(completed, default="")
+        undone = sorted(time for time in start.completed - completed if time >= first)
+        if undone:
+            raise HoodieWriteConflictException(
+                f"{_listed(undone)} of {meta_client.base_path} was rolled back, or the table restored, while "
+                f"{operation.instant.requested_time} was being written; nothing of it was committed. Write again: that "
+                "is safe",
+                instant_time=operation.instant.requested_time,
+                other_instants=undone,
+                is_retry_safe=True,
+            )
+        present = {instant.requested_time for instant in timeline.commits_timeline()}
+        gone = start.pending - present - {operation.instant.requested_time}
+        # Archived after it had been completed, or rolled back: the archive tells.
+        archived = sorted(
+            time
+            for time in gone
+            if time < first
+            and (found := meta_client.archived_timeline.find(time)) is not None
+            and found.is_completed
+            and found.action.completed_action in COMMIT_ACTIONS
+        )
+        if archived:
+            raise HoodieWriteConflictException(
+                f"{_listed(archived)} of {meta_client.base_path} was completed and archived while "
+                f"{operation.instant.requested_time} was being written, so what it changed is not compared; nothing of "
+                f"{operation.instant.requested_time} was committed. Write again: that is safe",
+                instant_time=operation.instant.requested_time,
+                other_instants=archived,
+                is_retry_safe=True,
+            )
+
+    def _check_schema(
+        self,
+        operation: ConcurrentOperation,
+        metadata: HoodieCommitMetadata,
+        start: WriteStart,
+        other: ConcurrentOperation,
+        schema: str | None,
+    ) -> None:
+        """The newest instant's schema is the table's: of two writers that differ one column set would be lost."""
+        own = metadata.schema
+        if not own or not schema or schema == own or to_arrow(schema).equals(to_arrow(own)):
+            return
+        is_older = other.instant.requested_time < operation.instant.requested_time
+        if is_older and start.avro_schema is not None and to_arrow(schema).equals(to_arrow(start.avro_schema)):
+            return
+        raise HoodieWriteConflictException(
+            f"{other.instant.requested_time} of {self._config.base_path} was committed with other columns than "
+            f"{operation.instant.requested_time} has, while that was being written; nothing of "
+            f"{operation.instant.requested_time} was committed. Write again: that is safe, and adds to the columns "
+            "that the table has now",
+            instant_time=operation.instant.requested_time,
+            other_instants=[other.instant.requested_time],
+            is_retry_safe=True,
+        )
+
+    def _conflict(
+        self, operation: ConcurrentOperation, met: dict[HoodieInstant, frozenset[FileGroupKey]]
+    ) -> HoodieWriteConflictException:
+        groups = sorted({group for found in met.values() for group in found})
+        others = [f"{instant.requested_time} ({_what(instant)})" for instant in met]
+        shown = [f"{file_id} of partition '{path}'" if path else file_id for path, file_id in groups]
+        return HoodieWriteConflictException(
+            f"{operation.instant.requested_time} changed {len(groups)} file groups of {self._config.base_path} that "
+            f"{_listed(others)} changed as well: {_listed(shown)}. Nothing of {operation.instant.requested_time} was "
+            "committed. Write again: that is safe; hoodie.write.lock.wait.retry=true does so by itself",
+            instant_time=operation.instant.requested_time,
+            other_instants=[instant.requested_time for instant in met],
+            file_groups=groups,
+            is_retry_safe=True,
+        )
+
+
+def _what(instant: HoodieInstant) -> str:
+    return f"{instant.action}, committed" if instant.is_completed else f"{instant.action}, pending"
+
+
+def _listed(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more

@@ -1,0 +1,171 @@
+"""A lock that is a file: who makes it holds the lock.
+
+Hudi: org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+
+from hoodie.exception import HoodieConfigException, HoodieIOException
+from hoodie.storage import storage_path
+from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage import FileStatus
+from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
+
+__all__ = ["FileSystemBasedLockProvider"]
+
+logger = logging.getLogger(__name__)
+
+_FILE_NAME = "lock"
+_BREAK_INFIX = ".breaking-"
+_DEFAULT_FOLDER = ".hoodie"
+_SCHEMES = ("file", "memory")
+_MAX_BREAKERS = 100
+
+
+class FileSystemBasedLockProvider(LeaseLockProvider):
+    """The file ``lock`` in a folder of a file system: made if absent, deleted to give it back.
+
+    The file tells who holds the lock. Its age is its lease: with ``hoodie.write.lock.filesystem.expire`` a lock of that
+    age counts as left by a dead writer, and a live one of hoodie touches it three times in that span. Several
+    writers that find such a lock at once must not delete each other's new one: the first to make a file that
+    is named after the old lock deletes that, and only if it is unchanged.
+
+    Works beside Hudi's class of this name, given the same folder and span. That one never touches its lock, and deletes
+    whatever has its name when it is done: that is why the content is read back before an instant is completed.
+
+    Hudi: org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider. Differs: owner, renewal, fencing.
+    """
+
+    def __init__(self, configuration: LockConfiguration) -> None:
+        super().__init__(configuration)
+        options = configuration.options
+        folder = options.filesystem_path or storage_path.join(configuration.base_path, _DEFAULT_FOLDER)
+        folder = storage_path.normalise_path(folder)
+        if storage_path.scheme(folder) not in _SCHEMES:
+            raise HoodieConfigException(
+                f"hoodie.write.lock.provider = FileSystemBasedLockProvider with its lock in {folder}: a store of "
+                "objects does not tell the age of a lock safely. Give StorageBasedLockProvider, or a folder of a file "
+                "system that all writers share as hoodie.write.lock.filesystem.path"
+            )
+        self._storage = open_storage(folder)
+        self._path = storage_path.join(folder, _FILE_NAME)
+        self._content = b""
+
+    @property
+    def name(self) -> str:
+        """See `LockProvider.name`."""
+        return f"the lock {self._path}"
+
+    @property
+    def lease_ms(self) -> int:
+        """See `LeaseLockProvider.lease_ms`."""
+        return self.configuration.options.filesystem_expire_minutes * 60_000
+
+    @property
+    def renew_interval_ms(self) -> int:
+        """See `LeaseLockProvider.renew_interval_ms`."""
+        return self.lease_ms // 3
+
+    def acquire_once(self) -> bool:
+        """See `LeaseLockProvider.acquire_once`."""
+        content = json.dumps({**self.describe_self(), "lockCreateTime": self.clock.wall_ms()}).encode()
+        if self._storage.create_if_absent(self._path, content):
+            self._content = content
+            return True
+        return self._is_expired() and self._break(content)
+
+    def renew_once(self) -> bool:
+        """See `LeaseLockProvider.renew_once`."""
+        # Touching does no harm to a lock that another writer made in this moment; writing the content again would.
+        return self.read_ownership() and self._storage.touch(self._path)
+
+    def release_once(self) -> None:
+        """See `LeaseLockProvider.release_once`."""
+        if not self._is_over() and self.read_ownership():
+            self._storage.delete_file(self._path)
+
+    def read_ownership(self) -> bool:
+        """See `LeaseLockProvider.read_ownership`."""
+        return self._read() == self._content
+
+    def owner_information(self) -> str:
+        """See `LockProvider.owner_information`."""
+        try:
+            status, content = self._storage.file_status(self._path), self._read()
+        except HoodieIOException as error:
+            return f"unknown ({error})"
+        if status is None or content is None:
+            return "nobody"
+        try:
+            known = json.loads(content)
+            who = f"process {known['process']} on {known['host']}, thread {known['thread']}"
+        except (ValueError, KeyError, TypeError, RecursionError):
+            who = "a writer that is not hoodie"
+        return f"{who}; {self._path} is {(self.clock.wall_ms() - status.modification_time_ms) / 1000:.0f} s old"
+
+    def way_out(self) -> str:
+        """See `LockProvider.way_out`."""
+        if self.lease_ms:
+            return (
+                f"A lock of a dead writer is broken after {self.lease_ms // 60_000} minutes "
+                "(hoodie.write.lock.filesystem.expire)."
+            )
+        return (
+            f"When that writer is dead, delete {self._path}; hoodie.write.lock.filesystem.expire has that done after "
+            "so many minutes."
+        )
+
+    def _read(self) -> bytes | None:
+        try:
+            return self._storage.read(self._path)
+        except FileNotFoundError:
+            return None
+
+    def _is_expired(self) -> bool:
+        return bool(self.lease_ms) and self._is_old(self._storage.file_status(self._path))
+
+    def _is_old(self, status: FileStatus | None) -> bool:
+        return status is not None and self.clock.wall_ms() - status.modification_time_ms > self.lease_ms
+
+    def _break(self, content: bytes) -> bool:
+        """Take the lock of a dead writer."""
+        old = self._storage.file_status(self._path)
+        old_content = self._read()
+        if not self._is_old(old) or old_content is None or old is None:
+            return False
+        identity = hashlib.sha256(old_content + str(old.modification_time_ms).encode()).hexdigest()[:16]
+        breaker = self._claim_breaking(f"{self._path}{_BREAK_INFIX}{identity}")
+        if breaker is None:
+            return False
+        try:
+            if self._storage.file_status(self._path) != old or self._read() != old_content:
+                return False
+            logger.warning("breaking %s: its holder died (%s)", self.name, self.owner_information())
+            self._storage.delete_file(self._path)
+            created = self._storage.create_if_absent(self._path, content)
+            if created:
+                self._content = content
+            return created
+        finally:
+            self._storage.delete_file(breaker)
+            self._delete_old_claims()
+
+    def _delete_old_claims(self) -> None:
+        """Delete what writers left that died while they broke a lock; a claim is of no use once its lock is gone."""
+        for status in self._storage.list_directory(storage_path.parent(self._path)):
+            if status.name.startswith(_FILE_NAME + _BREAK_INFIX) and self._is_old(status):
+                self._storage.delete_file(status.path)
+
+    def _claim_breaking(self, stem: str) -> str | None:
+        """The right to delete one old lock; that of a writer that died over it is passed on."""
+        for number in range(_MAX_BREAKERS):
+            path = f"{stem}-{number}"
+            if self._storage.create_if_absent(path, self.owner.encode()):
+                return path
+            if not self._is_old(self._storage.file_status(path)):
+                return None
+        return None

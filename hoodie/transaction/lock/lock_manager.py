@@ -1,0 +1,157 @@
+"""Takes the lock of a table, with patience, and gives it back.
+
+Hudi: org.apache.hudi.client.transaction.lock.LockManager.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from hoodie.common.util.class_loading import load_class
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieLockException
+from hoodie.transaction.lock.dynamo_db_based_lock_provider import DynamoDBBasedLockProvider
+from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
+from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
+from hoodie.transaction.lock.lock_provider import LockConfiguration, LockProvider
+from hoodie.transaction.lock.storage_based_lock_provider import StorageBasedLockProvider
+from hoodie.transaction.lock.zookeeper_based_lock_provider import ZookeeperBasedLockProvider
+
+__all__ = ["LockManager", "lock_provider_class"]
+
+logger = logging.getLogger(__name__)
+
+_KEY = "hoodie.write.lock.provider"
+_PROVIDERS: dict[str, type[LockProvider]] = {
+    provider.__name__: provider
+    for provider in (
+        FileSystemBasedLockProvider,
+        StorageBasedLockProvider,
+        ZookeeperBasedLockProvider,
+        DynamoDBBasedLockProvider,
+        InProcessLockProvider,
+    )
+}
+_UNSUPPORTED = (
+    "HiveMetastoreBasedLockProvider",
+    "NoopLockProvider",
+    "DynamoDBBasedImplicitPartitionKeyLockProvider",
+    "ZookeeperBasedImplicitBasePathLockProvider",
+)
+_OF_HUDI = "org.apache.hudi."
+
+
+def lock_provider_class(name: str | None) -> type[LockProvider]:
+    """The class of a lock provider.
+
+    Args:
+        name: One of ours, Hudi's full name of it, or ``package.module.Class`` of a user; None is refused.
+
+    Raises:
+        HoodieConfigException: There is no such class, or it is no `LockProvider`.
+    """
+    choices = ", ".join(_PROVIDERS)
+    if name is None:
+        raise HoodieConfigException(
+            f"hoodie.write.concurrency.mode = OPTIMISTIC_CONCURRENCY_CONTROL needs a lock: give {_KEY}, the same to "
+            f"all writers of the table. There are {choices}; or name a LockProvider of your own as package.module.Class"
+        )
+    simple_name = name.rpartition(".")[2]
+    if simple_name == name or name.startswith(_OF_HUDI):
+        known = _PROVIDERS.get(simple_name)
+        if known is not None:
+            return known
+        what = "is not supported" if simple_name in _UNSUPPORTED else "is not known"
+        raise HoodieConfigException(f"{_KEY} = {name} {what}: give one of {choices}")
+    found = load_class(name, _KEY)
+    if not issubclass(found, LockProvider):
+        raise HoodieConfigException(
+            f"{_KEY} = {name} is no lock provider: derive it from hoodie.transaction.lock.lock_provider.LockProvider"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+class LockManager:
+    """The lock of one table for one client. The provider is made when the lock is first asked for.
+
+    Args:
+        configuration: Which table, and the properties.
+
+    Hudi: org.apache.hudi.client.transaction.lock.LockManager. Differs: giving a lock back does not close the provider.
+    """
+
+    def __init__(self, configuration: LockConfiguration) -> None:
+        self._configuration = configuration
+        self._provider: LockProvider | None = None
+
+    @property
+    def provider(self) -> LockProvider:
+        """The provider."""
+        if self._provider is None:
+            self._provider = lock_provider_class(self._configuration.options.provider)(self._configuration)
+        return self._provider
+
+    def lock(self) -> None:
+        """Take the lock; waits as ``hoodie.write.lock.wait_time_ms`` and ``hoodie.write.lock.client.*`` say.
+
+        Raises:
+            HoodieLockException: Others held it all the time, or its service failed each time.
+        """
+        options, clock = self._configuration.options, self._configuration.clock
+        began_ms = clock.monotonic_ms()
+        failure: HoodieException | None = None
+        for attempt in range(options.client_num_retries + 1):
+            if attempt:
+                clock.sleep_ms(options.client_wait_time_ms_between_retry)
+            try:
+                if self.provider.try_lock(options.wait_time_ms):
+                    return
+                failure = None
+            except HoodieConfigException:
+                raise
+            except HoodieException as error:
+                failure = error
+                logger.warning("taking %s failed, attempt %d: %s", self.provider.name, attempt + 1, error)
+        waited = (clock.monotonic_ms() - began_ms) / 1000
+        message = f"{self.provider.name} could not be taken in {waited:.0f} s: "
+        if failure is not None:
+            raise HoodieLockException(f"{message}{failure}. Nothing was committed") from failure
+        raise HoodieLockException(
+            f"{message}held by {self.provider.owner_information()}. {self.provider.way_out()} Nothing was committed"
+        )
+
+    def check_held(self) -> None:
+        """Make sure that the lock was not lost.
+
+        Raises:
+            HoodieLockException: It was: its lease ended, or somebody removed it.
+        """
+        if not self.provider.is_held():
+            raise HoodieLockException(
+                f"{self.provider.name} was lost while it was held (now by {self.provider.owner_information()}): this "
+                "process may have been suspended, or somebody removed the lock. Nothing was committed; write again",
+                was_lost=True,
+            )
+
+    def is_held(self) -> bool:
+        """Whether the lock was not lost until now; False also where its service does not tell."""
+        try:
+            return self.provider.is_held()
+        except Exception as error:  # The commit is completed: no provider, of users' own perhaps, makes it look failed.
+            logger.warning("whether %s is held could not be found out: %s", self.provider.name, error)
+            return False
+
+    def unlock(self) -> None:
+        """Give the lock back; a failure is logged, for the lock expires and what was done under it stands."""
+        try:
+            self.provider.unlock()
+        except Exception as error:  # As in is_held.
+            logger.warning("giving back %s failed, it expires by itself: %s", self.provider.name, error)
+
+    def close(self) -> None:
+        """Give the lock back, close connections; a failure is logged, as by `unlock`."""
+        provider, self._provider = self._provider, None
+        if provider is not None:
+            try:
+                provider.close()
+            except Exception as error:  # As in is_held.
+                logger.warning("closing %s failed, it expires by itself: %s", provider.name, error)

@@ -1,0 +1,155 @@
+"""A lock in a file of the table that is replaced only if nobody else has replaced it meanwhile.
+
+Hudi: org.apache.hudi.client.transaction.lock.StorageBasedLockProvider.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import attrs
+
+from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
+from hoodie.storage import storage_path
+from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
+
+__all__ = ["StorageBasedLockProvider", "StorageLockData"]
+
+logger = logging.getLogger(__name__)
+
+_PATH = (".hoodie", ".locks", "table_lock.json")
+_DRIFT_MS = 500
+"""How far the clocks of two writers may be apart."""
+
+
+@attrs.frozen
+class StorageLockData:
+    """What the file says.
+
+    Attributes:
+        expired: Whether it was given back.
+        valid_until: When the lease ends, in milliseconds since the epoch.
+        owner: Who holds it.
+
+    Hudi: org.apache.hudi.client.transaction.lock.StorageLockData.
+    """
+
+    expired: bool
+    valid_until: int
+    owner: str
+
+    def to_json(self) -> bytes:
+        """As Hudi writes it."""
+        value = {"expired": self.expired, "validUntil": self.valid_until, "owner": self.owner}
+        return json.dumps(value, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes, path: str) -> StorageLockData:
+        """Read it; more fields than these are passed over.
+
+        Raises:
+            HoodieCorruptedDataException: It is not such a file.
+        """
+        try:
+            value = json.loads(content)
+            found = cls(value["expired"], value["validUntil"], value["owner"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise HoodieCorruptedDataException(
+                f"the lock {path} cannot be read ({error}); when no writer is alive, delete it"
+            ) from error
+        if not isinstance(found.expired, bool) or type(found.valid_until) is not int:
+            raise HoodieCorruptedDataException(f"the lock {path} cannot be read; when no writer is alive, delete it")
+        return found
+
+
+class StorageBasedLockProvider(LeaseLockProvider):
+    """The file ``.hoodie/.locks/table_lock.json``, taken, renewed and given back by conditional puts.
+
+    Needs no service beside the store. On S3, Google Cloud Storage and Azure it works beside Hudi 1.1 and later, on
+    local files among writers of hoodie. The clocks of the writers may be half a second apart.
+
+    Hudi: org.apache.hudi.client.transaction.lock.StorageBasedLockProvider. Differs: also for local files; no audit
+    files; a lease that is over is not begun again.
+    """
+
+    def __init__(self, configuration: LockConfiguration) -> None:
+        super().__init__(configuration)
+        self._storage = configuration.storage
+        self._path = storage_path.join(configuration.base_path, *_PATH)
+        self._version: str | None = None
+        self._data = StorageLockData(True, 0, "")
+
+    @property
+    def name(self) -> str:
+        """See `LockProvider.name`."""
+        return f"the lock {self._path}"
+
+    @property
+    def lease_ms(self) -> int:
+        """See `LeaseLockProvider.lease_ms`."""
+        return self.configuration.options.storage_validity_seconds * 1000
+
+    @property
+    def renew_interval_ms(self) -> int:
+        """See `LeaseLockProvider.renew_interval_ms`."""
+        return min(self.configuration.options.storage_renew_interval_seconds * 1000, self.lease_ms // 10)
+
+    def acquire_once(self) -> bool:
+        """See `LeaseLockProvider.acquire_once`."""
+        found = self._read()
+        if found is not None and not found[0].expired and self.clock.wall_ms() <= found[0].valid_until + _DRIFT_MS:
+            return False
+        if found is not None and not found[0].expired:
+            logger.warning("breaking %s: %s let its lease end", self.name, found[0].owner)
+        return self._put(False, None if found is None else found[1])
+
+    def renew_once(self) -> bool:
+        """See `LeaseLockProvider.renew_once`."""
+        return self._put(False, self._version)
+
+    def release_once(self) -> None:
+        """See `LeaseLockProvider.release_once`."""
+        if not self._put(True, self._version):
+            logger.warning("%s was taken by another writer before it was given back", self.name)
+
+    def read_ownership(self) -> bool:
+        """See `LeaseLockProvider.read_ownership`."""
+        found = self._read()
+        return found is not None and found[0] == self._data and not found[0].expired
+
+    def owner_information(self) -> str:
+        """See `LockProvider.owner_information`."""
+        try:
+            found = self._read()
+        except HoodieIOException as error:
+            return f"unknown ({error})"
+        if found is None or found[0].expired:
+            return "nobody"
+        left = (found[0].valid_until - self.clock.wall_ms()) / 1000
+        return f"{found[0].owner}, for {left:.0f} s unless it is renewed"
+
+    def way_out(self) -> str:
+        """See `LockProvider.way_out`."""
+        return f"A lock of a dead writer is broken when its lease of {self.lease_ms // 1000} s is over."
+
+    def _read(self) -> tuple[StorageLockData, str] | None:
+        try:
+            content, version = self._storage.read_versioned(self._path)
+        except FileNotFoundError:
+            return None
+        return StorageLockData.from_json(content, self._path), version
+
+    def _put(self, expired: bool, version: str | None) -> bool:
+        # No two contents are the same, so that a lost answer can be found out.
+        valid_until = max(self.clock.wall_ms() + self.lease_ms, self._data.valid_until + 1)
+        data = StorageLockData(expired, valid_until, self._owner_text())
+        made = self._storage.replace_version(self._path, data.to_json(), version)
+        if made is None:
+            return False
+        self._version, self._data = made, data
+        return True
+
+    def _owner_text(self) -> str:
+        known = self.describe_self()
+        return f"{self.owner} (process {known['process']} on {known['host']}, thread {known['thread']})"
