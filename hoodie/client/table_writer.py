@@ -27,7 +27,7 @@ from hoodie.common.config.property import check_properties
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
@@ -114,7 +114,7 @@ def write_table(
         HoodieLocalWriteClient(config, on_progress=on_progress, validators=validators) as client,
     ):
         try:
-            table = HoodieTableMetaClient.load(base_path, storage_options, retry=config.retry.policy)
+            table = TableSnapshot.load(base_path, storage_options, retry=config.retry.policy)
             config.check_against_table(table.table_config)
         except TableNotFoundException:
             if name == "delete":

@@ -19,7 +19,7 @@ from hoodie.common.config.property import check_properties
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.spark.spark_compatibility import check_running
 from hoodie.spark.spark_data import SparkData
@@ -111,16 +111,16 @@ def read(
         raise HoodieConfigException(f"{QUERY_TYPE} = {given!r}, and the argument says {query_type!r}: give one of them")
     wanted = checked_columns(columns)
     expression = to_expression(filters)
-    meta_client, schema, row_filter, files = plan_read(
-        lambda: HoodieTableMetaClient.load(base_path, storage_options),
-        lambda meta_client: _files_to_read(meta_client, expression),
+    snapshot, schema, row_filter, files = plan_read(
+        lambda: TableSnapshot.load(base_path, storage_options),
+        lambda snapshot: _files_to_read(snapshot, expression),
     )
-    if wanted is not None and meta_client.load_avro_schema() is None:
+    if wanted is not None and snapshot.load_avro_schema() is None:
         # Nothing was ever written: no rows, and no types to give them.
         fields = [st.StructField(name, st.StringType() if name in META_COLUMNS else st.NullType()) for name in wanted]
         return spark.createDataFrame([], st.StructType(fields))
-    check_columns(meta_client.base_path, schema, wanted or ())
-    frame = scan_files(spark, meta_client, base_path, files, schema)
+    check_columns(snapshot.base_path, schema, wanted or ())
+    frame = scan_files(spark, snapshot, base_path, files, schema)
     if row_filter is not None and files:
         frame = _filtered(frame, schema, wanted, row_filter)
     return frame if wanted is None else frame.select([quoted(name) for name in wanted])
@@ -146,22 +146,22 @@ class _RowsOf:
 
 
 def _files_to_read(
-    meta_client: HoodieTableMetaClient, expression: pc.Expression | None
-) -> tuple[HoodieTableMetaClient, pa.Schema, RowFilter | None, list[HoodieBaseFile]]:
-    meta_client.table_config.check_readable()
-    _check_storage(meta_client.base_path)
-    schema = _schema(meta_client)
-    view = meta_client.view()
-    wanted, row_filter = known_partitions(meta_client, view), None
-    if expression is not None and meta_client.load_avro_schema() is not None:
-        row_filter = to_row_filter(expression, schema, meta_client.base_path)
+    snapshot: TableSnapshot, expression: pc.Expression | None
+) -> tuple[TableSnapshot, pa.Schema, RowFilter | None, list[HoodieBaseFile]]:
+    snapshot.table_config.check_readable()
+    _check_storage(snapshot.base_path)
+    schema = _schema(snapshot)
+    view = snapshot.view()
+    wanted, row_filter = known_partitions(snapshot, view), None
+    if expression is not None and snapshot.load_avro_schema() is not None:
+        row_filter = to_row_filter(expression, schema, snapshot.base_path)
         assert row_filter is not None
-        wanted = prune_partitions(wanted, meta_client, schema, row_filter)
+        wanted = prune_partitions(wanted, snapshot, schema, row_filter)
     partitions = sorted(set(view.list_partitions()).intersection(wanted))
     view.load_partitions(partitions)
-    check_base_files(meta_client, view, wanted)
+    check_base_files(snapshot, view, wanted)
     files = [file for partition in partitions for file in view.latest_base_files(partition)]
-    return meta_client, schema, row_filter, files
+    return snapshot, schema, row_filter, files
 
 
 def _check_options(options: Mapping[str, str]) -> None:
@@ -188,8 +188,8 @@ def _check_storage(base_path: str) -> None:
         )
 
 
-def _schema(meta_client: HoodieTableMetaClient) -> pa.Schema:
+def _schema(snapshot: TableSnapshot) -> pa.Schema:
     """Meta columns and the user's; the former only when nothing tells the latter yet."""
-    avro_schema = meta_client.load_avro_schema()
+    avro_schema = snapshot.load_avro_schema()
     columns = [] if avro_schema is None else list(to_arrow(avro_schema))
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *columns])

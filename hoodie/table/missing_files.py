@@ -19,7 +19,7 @@ from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
@@ -51,23 +51,21 @@ class _NamedFile:
     commit: HoodieInstant
 
 
-def known_partitions(meta_client: HoodieTableMetaClient, view: HoodieTableFileSystemView) -> list[str]:
+def known_partitions(snapshot: TableSnapshot, view: HoodieTableFileSystemView) -> list[str]:
     """The partitions of a table, sorted, those of which the folder is gone too, as far as the newest commit names them.
 
     Raises:
         HoodieIOException: Storage failed.
     """
-    commits = meta_client.commits_at_hand.values()
+    commits = snapshot.commits_at_hand.values()
     return sorted({*view.list_partitions(), *(path for commit in commits for path in commit.partition_to_write_stats)})
 
 
-def check_base_files(
-    meta_client: HoodieTableMetaClient, view: HoodieTableFileSystemView, partitions: Sequence[str]
-) -> None:
+def check_base_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView, partitions: Sequence[str]) -> None:
     """Refuse to read partitions that lack a newest base file of a file group.
 
     Args:
-        meta_client: The table, whose schema was loaded.
+        snapshot: The table, whose schema was loaded.
         view: Of the same timeline; it has listed the partitions that are there.
         partitions: Those that are read, of `known_partitions`.
 
@@ -85,8 +83,8 @@ def check_base_files(
             empty.add(partition)
     replaced = view.replaced_file_groups()
     empty -= {group.partition_path for group in replaced}
-    known = dict(meta_client.commits_at_hand)
-    timeline = meta_client.active_timeline
+    known = dict(snapshot.commits_at_hand)
+    timeline = snapshot.active_timeline
     if empty:
         for instant in timeline.commits_timeline().filter_completed_instants():
             if instant not in known:
@@ -106,8 +104,8 @@ def check_base_files(
     if lost:
         file = max(lost, key=lambda found: found.instant_time)
         raise HoodieIOException(
-            f"reading {meta_client.base_path}: {len(lost)} base files that commits name are not there, and rows would "
-            f"be missing, such as {join(meta_client.base_path, file.path)} of {file.commit.action} "
+            f"reading {snapshot.base_path}: {len(lost)} base files that commits name are not there, and rows would "
+            f"be missing, such as {join(snapshot.base_path, file.path)} of {file.commit.action} "
             f"{file.commit.requested_time}. No write, clean, rollback or restore of the timeline took them away. "
             "Restore them from a copy, or the table to a savepoint before that commit; where the rows are lost for "
             "good, insert_overwrite or delete_partitions of the partition says so. Filters that leave it out read the "

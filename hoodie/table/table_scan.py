@@ -21,7 +21,7 @@ from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.util.shown_value import shown_value
@@ -128,12 +128,12 @@ def scan_table(
     check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
     columns = checked_columns(columns)
     return plan_read(
-        lambda: HoodieTableMetaClient.load(base_path, storage_options),
-        lambda meta_client: _scan(meta_client, columns, filters),
+        lambda: TableSnapshot.load(base_path, storage_options),
+        lambda snapshot: _scan(snapshot, columns, filters),
     )
 
 
-def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieTableMetaClient], T]) -> T:
+def plan_read(load: Callable[[], TableSnapshot], plan: Callable[[TableSnapshot], T]) -> T:
     """What a plan says of a table whose files nobody deleted while it was made.
 
     Partitions are listed some time after the timeline. When a clean has deleted the slices of that timeline in between,
@@ -153,19 +153,19 @@ def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieT
         HoodieException: What opening and planning raise.
     """
     for _ in range(_MAX_PLANS):
-        meta_client = load()
-        before = meta_client.active_timeline
+        snapshot = load()
+        before = snapshot.active_timeline
         try:
-            result = plan(meta_client)
+            result = plan(snapshot)
         except HoodieIOException:
             if not _has_changed(before) and not _may_lack_files(before):
                 raise
         else:
             if not _may_lack_files(before):
                 return result
-        logger.info("files of %s were deleted while it was listed; listing it again", meta_client.base_path)
+        logger.info("files of %s were deleted while it was listed; listing it again", snapshot.base_path)
     raise HoodieIOException(
-        f"reading {meta_client.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times it was "
+        f"reading {snapshot.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times it was "
         "listed, so rows would be missing. Read it again, and let cleans retain more (hoodie.cleaner.commits.retained)"
     )
 
@@ -224,9 +224,9 @@ def _retains(timeline: HoodieActiveTimeline, clean_time: str, instant_time: str)
     return plan.policy in _POLICIES_OF_COMMITS and earliest is not None and "" < earliest.timestamp <= instant_time
 
 
-def _scan(meta_client: HoodieTableMetaClient, columns: Sequence[str] | None, filters: Filters) -> pa.RecordBatchReader:
-    meta_client.table_config.check_readable()
-    if meta_client.load_avro_schema() is None:
+def _scan(snapshot: TableSnapshot, columns: Sequence[str] | None, filters: Filters) -> pa.RecordBatchReader:
+    snapshot.table_config.check_readable()
+    if snapshot.load_avro_schema() is None:
         # Nothing was ever written: no rows, and no types to give them.
         names = columns if columns is not None else META_COLUMNS
         return (
@@ -235,16 +235,16 @@ def _scan(meta_client: HoodieTableMetaClient, columns: Sequence[str] | None, fil
             .to_reader()
         )
     return scan_slices(
-        meta_client,
-        meta_client.load_schema(),
+        snapshot,
+        snapshot.load_schema(),
         columns,
         filters,
-        lambda schema, row_filter: file_slices(meta_client, schema, row_filter),
+        lambda schema, row_filter: file_slices(snapshot, schema, row_filter),
     )
 
 
 def scan_slices(
-    meta_client: HoodieTableMetaClient,
+    snapshot: TableSnapshot,
     user_schema: pa.Schema,
     columns: str | Sequence[str] | None,
     filters: Filters,
@@ -253,7 +253,7 @@ def scan_slices(
     """The rows of some slices as a stream.
 
     Args:
-        meta_client: The table.
+        snapshot: The table.
         user_schema: The user's columns.
         columns: As of `scan_table`.
         filters: As of `scan_table`.
@@ -266,14 +266,14 @@ def scan_slices(
         columns = [columns]
     schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *user_schema])
     wanted = list(columns) if columns is not None else schema.names
-    check_columns(meta_client.base_path, schema, wanted)
-    row_filter = to_row_filter(filters, schema, meta_client.base_path)
+    check_columns(snapshot.base_path, schema, wanted)
+    row_filter = to_row_filter(filters, schema, snapshot.base_path)
     slices = slices_of(schema, row_filter)
     result_schema = pa.schema([schema.field(name) for name in wanted])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file_slice in slices:
-            reader = HoodieFileGroupReader(meta_client.storage, file_slice, schema)
+            reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema)
             for batch in reader.iter_batches(wanted, row_filter):
                 yield batch.cast(result_schema) if batch.schema != result_schema else batch
 
@@ -333,29 +333,29 @@ def to_row_filter(filters: Filters, schema: pa.Schema, base_path: str) -> RowFil
     return None if expression is None else RowFilter.of(expression, schema, base_path)
 
 
-def file_slices(meta_client: HoodieTableMetaClient, schema: pa.Schema, row_filter: RowFilter | None) -> list[FileSlice]:
+def file_slices(snapshot: TableSnapshot, schema: pa.Schema, row_filter: RowFilter | None) -> list[FileSlice]:
     """Latest slices of the partitions that can hold rows of the filter.
 
     Raises:
         HoodieIOException: A base file that commits name is not there; see `check_base_files`.
     """
-    view = meta_client.view()
-    wanted = known_partitions(meta_client, view)
+    view = snapshot.view()
+    wanted = known_partitions(snapshot, view)
     if row_filter is not None:
-        wanted = prune_partitions(wanted, meta_client, schema, row_filter)
+        wanted = prune_partitions(wanted, snapshot, schema, row_filter)
     partitions = sorted(set(view.list_partitions()).intersection(wanted))
     view.load_partitions(partitions)
-    check_base_files(meta_client, view, wanted)
+    check_base_files(snapshot, view, wanted)
     return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
 
 
 def prune_partitions(
-    partitions: list[str], meta_client: HoodieTableMetaClient, schema: pa.Schema, row_filter: RowFilter
+    partitions: list[str], snapshot: TableSnapshot, schema: pa.Schema, row_filter: RowFilter
 ) -> list[str]:
     """The partitions that can hold rows of a filter, as their paths tell."""
     if row_filter.pushed is None:
         return partitions
-    guarantees = [partition_expression(partition, meta_client.table_config, schema) for partition in partitions]
+    guarantees = [partition_expression(partition, snapshot.table_config, schema) for partition in partitions]
     # A dataset of names only: pyarrow decides by the guarantees which of them the filter can meet.
     names = [str(number) for number in range(len(partitions))]
     dataset = ds.FileSystemDataset.from_paths(

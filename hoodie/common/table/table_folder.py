@@ -9,14 +9,13 @@ import attrs
 from hoodie.common.table.table_config import PROPERTIES_FILE_NAME
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage import HoodieStorage
-from hoodie.storage.storage_path import join, relative_to
+from hoodie.storage.storage_path import METAFOLDER_NAME, join, relative_to
 
 __all__ = ["ALLOW_OTHER_FILES_KEY", "NewTable", "other_files_in", "refuse_other_files"]
 
 logger = logging.getLogger(__name__)
 
 ALLOW_OTHER_FILES_KEY = "hoodie.table.create.allow.other.files"
-_META_FOLDER_NAME = ".hoodie"
 _LOCK_FILES = (".locks", "single_writer.lock")
 """Folder and beginning of the names of files that the operating system locks for processes; nothing is in them."""
 _SAMPLED_FILES = 1000
@@ -110,7 +109,7 @@ class NewTable:
         Raises:
             HoodieIOException: Storage failed; the table may be there or not.
         """
-        meta_path = join(self.base_path, _META_FOLDER_NAME)
+        meta_path = join(self.base_path, METAFOLDER_NAME)
         properties_path = _properties_path(self.base_path)
         if self._files(meta_path) != [properties_path] or self.storage.read(properties_path) != self.content:
             return False
@@ -146,4 +145,4 @@ class NewTable:
 
 
 def _properties_path(base_path: str) -> str:
-    return join(base_path, _META_FOLDER_NAME, PROPERTIES_FILE_NAME)
+    return join(base_path, METAFOLDER_NAME, PROPERTIES_FILE_NAME)

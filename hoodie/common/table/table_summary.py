@@ -91,7 +91,7 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
 
         for instant in meta_client.history():
             print(instant.instant_time, instant.rows_inserted)
-        meta_client.files().to_pandas().groupby("partition_path")["size_bytes"].sum()
+        snapshot.files().to_pandas().groupby("partition_path")["size_bytes"].sum()
     """
 
     def __init__(self, row_class: type[_RowT], rows: Iterable[_RowT]) -> None:

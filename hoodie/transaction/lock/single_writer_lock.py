@@ -14,6 +14,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieLockException
 from hoodie.storage import storage_path
 from hoodie.storage.process_lock import LocksNotSupportedError, ProcessLock, read_note, try_process_lock
+from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.transaction.lock.lock_waiting import LockClock, LockWaiting
 
 __all__ = ["SEVERAL_WRITERS", "SingleWriterLock"]
@@ -26,7 +27,7 @@ SEVERAL_WRITERS = (
     "them"
 )
 """What messages say to those whose table has more than one writer."""
-_PATH = (".hoodie", ".locks", "single_writer.lock")
+_PATH = (METAFOLDER_NAME, ".locks", "single_writer.lock")
 _QUEUE_SUFFIX = ".queue"
 _FIRST_PAUSE_MS = 5
 _LONGEST_PAUSE_MS = 100
