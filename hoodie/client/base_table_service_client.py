@@ -15,7 +15,7 @@ from hoodie.client.open_table import load_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
@@ -299,8 +299,8 @@ class BaseHoodieTableServiceClient:
     def _savepoints(self) -> SavepointService:
         return SavepointService(self._config, self._metrics, self._transactions)
 
-    def _rollback_service(self, meta_client: HoodieTableMetaClient) -> RollbackService:
-        return RollbackService(meta_client, self._config, self._metrics, self._transactions)
+    def _rollback_service(self, snapshot: TableSnapshot) -> RollbackService:
+        return RollbackService(snapshot, self._config, self._metrics, self._transactions)
 
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
         """Roll back a pending instant after an error, which matters more than one of the rollback itself."""

@@ -32,7 +32,7 @@ from hoodie.common.model.commit_metadata import (
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
@@ -179,9 +179,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._metrics.operation("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"):
-                meta_client = self._prepare_table(operation)
+                snapshot = self._prepare_table(operation)
                 with self._metrics.step("create the instant"):
-                    instant_time = self._create_instant(meta_client, self._action_of(operation))
+                    instant_time = self._create_instant(snapshot, self._action_of(operation))
         self._open_instants[instant_time] = self._action_of(operation)
         self._measured_instant = instant_time
         return instant_time
@@ -200,60 +200,58 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._metrics.operation("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"):
-                meta_client = self._prepare_table(operation)
+                snapshot = self._prepare_table(operation)
                 with self._metrics.step("create the instant"):
                     created = False
                     try:
                         created = self._announce(
-                            meta_client, instant_time
-                        ) and meta_client.active_timeline.create_requested_at(
+                            snapshot, instant_time
+                        ) and snapshot.active_timeline.create_requested_at(
                             instant_time, action, _requested_content(action)
                         )
                     finally:
                         if not created:
                             self._heartbeats.stop(instant_time)
         if not created:
-            raise HoodieCommitException(
-                f"instant {instant_time} of {meta_client.base_path} is taken; use start_commit()"
-            )
+            raise HoodieCommitException(f"instant {instant_time} of {snapshot.base_path} is taken; use start_commit()")
         self._open_instants[instant_time] = action
         self._measured_instant = instant_time
 
-    def _create_instant(self, meta_client: HoodieTableMetaClient, action: Action) -> str:
+    def _create_instant(self, snapshot: TableSnapshot, action: Action) -> str:
         """Take an instant time; its heartbeat begins before others can see it, so that nobody rolls it back."""
         tried: list[str] = []
 
         def announce(instant_time: str) -> bool:
             tried.append(instant_time)
-            return self._announce(meta_client, instant_time)
+            return self._announce(snapshot, instant_time)
 
         created: str | None = None
         try:
-            created = meta_client.active_timeline.create_new_instant_time(action, _requested_content(action), announce)
+            created = snapshot.active_timeline.create_new_instant_time(action, _requested_content(action), announce)
             return created
         finally:
             for instant_time in tried:
                 if instant_time != created:
                     self._heartbeats.stop(instant_time)
 
-    def _announce(self, meta_client: HoodieTableMetaClient, instant_time: str) -> bool:
+    def _announce(self, snapshot: TableSnapshot, instant_time: str) -> bool:
         """Start the heartbeat of an instant time, if it is to have one; False when another writer's is there."""
         if self._config.write.failed_writes is not FailedWritesPolicy.LAZY:
             return True
-        return self._heartbeats.start(meta_client, instant_time)
+        return self._heartbeats.start(snapshot, instant_time)
 
-    def _prepare_table(self, operation: WriteOperationType | str | None = None) -> HoodieTableMetaClient:
+    def _prepare_table(self, operation: WriteOperationType | str | None = None) -> TableSnapshot:
         """The table, checked and cleared of failed writes."""
-        meta_client = load_table(self._config)
-        keys = meta_client.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
-        check_layout(self._index, meta_client, keys, _replaces_all(operation))
-        self._transactions.check(meta_client)
+        snapshot = load_table(self._config)
+        keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
+        check_layout(self._index, snapshot, keys, _replaces_all(operation))
+        self._transactions.check(snapshot)
         with self._metrics.step("roll back failed writes"):
-            rolled_back = self._rollback_service(meta_client).prepare_write()
+            rolled_back = self._rollback_service(snapshot).prepare_write()
             for instant_time in rolled_back:
                 self._index.rollback_commit(instant_time)
-        switch_off_metadata_table(self._config, meta_client)
-        return meta_client
+        switch_off_metadata_table(self._config, snapshot)
+        return snapshot
 
     def _action_of(self, operation: WriteOperationType | str | None) -> Action:
         if operation is not None and str(operation).upper() not in _EXECUTORS:
@@ -438,9 +436,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._metrics.operation("explain_upsert") as call:
             self._measure(None)
             with self._metrics.step("load the table"):
-                meta_client = load_table(self._config)
-                table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
-                check_layout(self._index, meta_client, table.record_key_fields)
+                snapshot = load_table(self._config)
+                table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
+                check_layout(self._index, snapshot, table.record_key_fields)
             operation = WriteOperationType.UPSERT
             with self._metrics.step("prepare the input"):
                 given = WriteInput(table).prepare(operation, records)
@@ -494,12 +492,12 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         table: HoodieTable | None = None
         try:
             with self._metrics.step("load the table"):
-                meta_client = load_table(self._config)
-                self._committer.begin_write(meta_client, instant_time, _EXECUTORS[operation].action)
-                table = HoodieTable(self._context, self._config, meta_client, self._index, self._metrics)
+                snapshot = load_table(self._config)
+                self._committer.begin_write(snapshot, instant_time, _EXECUTORS[operation].action)
+                table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
                 if not started_here:
                     # A client with another index may have started it, or another writer committed since.
-                    check_layout(self._index, meta_client, table.record_key_fields, _replaces_all(operation))
+                    check_layout(self._index, snapshot, table.record_key_fields, _replaces_all(operation))
             if operation is WriteOperationType.DELETE_PARTITION:
                 schemas = WriteInput(table).table_schemas()
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
@@ -630,19 +628,17 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self._open_instants.pop(instant_time, None)
         return is_committed
 
-    def _validate(
-        self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata
-    ) -> None:
+    def _validate(self, snapshot: TableSnapshot, result: HoodieWriteResult, metadata: HoodieCommitMetadata) -> None:
         """Ask the validators, if there are any."""
         if self._validators:
             with self._metrics.step("validate"):
-                self._validators.check(self._pending_commit(meta_client, result, metadata))
+                self._validators.check(self._pending_commit(snapshot, result, metadata))
 
     def _pending_commit(
-        self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata
+        self, snapshot: TableSnapshot, result: HoodieWriteResult, metadata: HoodieCommitMetadata
     ) -> PendingCommit:
         """What validators are given."""
-        return PendingCommit(meta_client, result, metadata)
+        return PendingCommit(snapshot, result, metadata)
 
     def _forget(self, instant_time: str) -> None:
         super()._forget(instant_time)

@@ -18,7 +18,7 @@ from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.write_config import HoodieWriteConfig
@@ -76,7 +76,7 @@ class Committer:
         transactions: TransactionManager,
         heartbeats: HoodieHeartbeatClient,
         callbacks: CommitCallbacks,
-        validate: Callable[[HoodieTableMetaClient, HoodieWriteResult, HoodieCommitMetadata], None],
+        validate: Callable[[TableSnapshot, HoodieWriteResult, HoodieCommitMetadata], None],
         publisher: MetricsPublisher,
     ) -> None:
         self._config = config
@@ -92,27 +92,27 @@ class Committer:
         self._written_to: dict[str, WriteStart] = {}
         """Instant that is being written -> the writes of the table as its write found them."""
 
-    def begin_write(self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action) -> None:
+    def begin_write(self, snapshot: TableSnapshot, instant_time: str, action: Action) -> None:
         """Note what the table is as the write of an instant begins.
 
         Args:
-            meta_client: The table, just loaded.
+            snapshot: The table, just loaded.
             instant_time: The instant.
             action: Its action.
 
         Raises:
             HoodieCommitException: The instant does not wait to be written.
         """
-        instant = meta_client.active_timeline.find(instant_time, action)
+        instant = snapshot.active_timeline.find(instant_time, action)
         if instant is None or instant.state is not State.REQUESTED:
-            raise HoodieCommitException(self._why_not(meta_client, instant_time, action, "be written to"))
-        if self._config.write.unique_keys and not meta_client.table_config.populate_meta_fields:
+            raise HoodieCommitException(self._why_not(snapshot, instant_time, action, "be written to"))
+        if self._config.write.unique_keys and not snapshot.table_config.populate_meta_fields:
             raise HoodieNotSupportedException(
-                f"{meta_client.base_path} stores no record keys (hoodie.populate.meta.fields=false), so those of two "
+                f"{snapshot.base_path} stores no record keys (hoodie.populate.meta.fields=false), so those of two "
                 "writers cannot be compared: leave hoodie.write.concurrency.unique.keys out"
             )
-        schema = meta_client.load_avro_schema() if self._config.write.has_several_writers else None
-        self._written_to[instant_time] = WriteStart.of(meta_client.active_timeline, schema)
+        schema = snapshot.load_avro_schema() if self._config.write.has_several_writers else None
+        self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema)
 
     def forget(self, instant_time: str) -> None:
         """An instant has ended, completed or rolled back."""
@@ -139,34 +139,34 @@ class Committer:
             HoodieWriteConflictException: Another writer committed meanwhile.
             HoodieValidationException: A validator does not agree.
         """
-        meta_client = load_table(self._config)
-        self._check_inflight(meta_client, meta_client.active_timeline, instant_time, action)
+        snapshot = load_table(self._config)
+        self._check_inflight(snapshot, snapshot.active_timeline, instant_time, action)
         with self._metrics.step("reconcile with markers") as step:
-            step.count(files=self._reconcile_with_markers(meta_client, instant_time, result))
+            step.count(files=self._reconcile_with_markers(snapshot, instant_time, result))
         if not (result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit):
-            RollbackService(meta_client, self._config, self._metrics, self._transactions).rollback(instant_time)
+            RollbackService(snapshot, self._config, self._metrics, self._transactions).rollback(instant_time)
             self.forget(instant_time)
             return False
         metadata = attrs.evolve(
             result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
         )
-        self._validate(meta_client, result, metadata)
+        self._validate(snapshot, result, metadata)
         operation = ConcurrentOperation.of_commit(
             HoodieInstant(instant_time, action, State.INFLIGHT), metadata, result.partition_to_replace_file_ids
         )
         if self._config.write.has_several_writers:
             # Most conflicts are found without the lock, which is then not asked for.
             with self._metrics.step("look for conflicts"):
-                self._resolver.check(meta_client, operation, metadata, self._start_of(instant_time))
-        self._update_index(meta_client, instant_time, result)
+                self._resolver.check(snapshot, operation, metadata, self._start_of(instant_time))
+        self._update_index(snapshot, instant_time, result)
         with ExitStack() as stack:
             if self._config.write.has_several_writers:
                 with self._metrics.step("take the lock"):
-                    transaction = stack.enter_context(self._transactions.transaction(meta_client, instant_time))
+                    transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
             else:
-                transaction = stack.enter_context(self._transactions.transaction(meta_client, instant_time))
+                transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
             with self._metrics.step("check the table again"):
-                timeline = self._check_again(meta_client, operation, metadata)
+                timeline = self._check_again(snapshot, operation, metadata)
             with self._metrics.step("complete the instant"):
                 is_complete = timeline.save_as_complete(
                     instant_time, action, metadata.to_json(), transaction.check_held
@@ -174,46 +174,46 @@ class Committer:
                 was_held = transaction.is_held()
         if not is_complete:
             raise HoodieCommitException(
-                f"instant {instant_time} of {meta_client.base_path} was completed by somebody else just now"
+                f"instant {instant_time} of {snapshot.base_path} was completed by somebody else just now"
             )
         if not was_held:
-            self._look_again(meta_client, operation, metadata)
+            self._look_again(snapshot, operation, metadata)
         self._heartbeats.stop(instant_time)
         logger.info(
             "committed %s %s to %s: %r",
             result.operation.value,
             instant_time,
-            meta_client.base_path,
+            snapshot.base_path,
             attrs.evolve(result, is_committed=True),
         )
         others: list[str] = []
         is_undone = False
         try:
             with self._metrics.step("delete markers"):
-                WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time).delete_all()
+                WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).delete_all()
                 if not self._config.write.has_several_writers:
-                    others = self._writes_of_others(meta_client.reload_active_timeline(), instant_time)
-                    is_undone = self._was_undone(meta_client, operation.instant)
+                    others = self._writes_of_others(snapshot.reload_active_timeline(), instant_time)
+                    is_undone = self._was_undone(snapshot, operation.instant)
         except HoodieIOException as error:
             # The instant is completed: the caller must not hear of a failed write.
             logger.warning("after instant %s was completed: %s", instant_time, error)
         self.forget(instant_time)
         if is_undone:
             raise HoodieCommitException(
-                f"instant {instant_time} of {meta_client.base_path} was rolled back by another writer in the moment in "
+                f"instant {instant_time} of {snapshot.base_path} was rolled back by another writer in the moment in "
                 "which it was being completed; nothing was committed. Make sure that one writer is at work at a time, "
                 "and write again"
             )
-        self._publisher.note_commit(meta_client.table_config.table_name, action, metadata)
+        self._publisher.note_commit(snapshot.table_config.table_name, action, metadata)
         if self._callbacks.is_on:
             with self._metrics.step("call the callback"):
-                name = meta_client.table_config.table_name
-                self._callbacks.tell(instant_time, name, meta_client.base_path, action, metadata)
+                name = snapshot.table_config.table_name
+                self._callbacks.tell(instant_time, name, snapshot.base_path, action, metadata)
         if others:
             # Without a lock nothing prevents that. Each of two writers looks after it has completed its own instant, so
             # at least one of them sees the other.
             raise HoodieWriteConflictException(
-                f"{instant_time} was completed on {meta_client.base_path}, and another writer's "
+                f"{instant_time} was completed on {snapshot.base_path}, and another writer's "
                 f"{', '.join(others[:SHOWN_ERRORS])} at the same moment: rows of one may hide rows of the other. Make "
                 "sure that one writer is at work at a time, and upsert the records of both again",
                 instant_time=instant_time,
@@ -221,14 +221,14 @@ class Committer:
             )
         return True
 
-    def _was_undone(self, meta_client: HoodieTableMetaClient, instant: HoodieInstant) -> bool:
+    def _was_undone(self, snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
         """Whether another writer that takes itself for the only one rolled an instant back while it was completed."""
-        timeline = meta_client.active_timeline
+        timeline = snapshot.active_timeline
         ways_back = timeline.filter_actions(Action.ROLLBACK, Action.RESTORE)
         if not len(ways_back.after(instant.requested_time)):
             return False
         found = timeline.find(instant.requested_time, instant.action)
-        if found is not None and found.is_completed and meta_client.storage.exists(timeline.path_of(instant)):
+        if found is not None and found.is_completed and snapshot.storage.exists(timeline.path_of(instant)):
             # Rollbacks of others are left to whoever makes them: what becomes of them is no failure of this commit.
             try:
                 undone = being_rolled_back(timeline)
@@ -237,10 +237,10 @@ class Committer:
                 return False
             if instant.requested_time not in undone:
                 return False
-        return RollbackService(meta_client, self._config, self._metrics, self._transactions).was_undone(instant)
+        return RollbackService(snapshot, self._config, self._metrics, self._transactions).was_undone(instant)
 
     def _look_again(
-        self, meta_client: HoodieTableMetaClient, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
+        self, snapshot: TableSnapshot, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
     ) -> None:
         """Find out whether an instant did harm that was completed when the lock was lost, perhaps.
 
@@ -253,16 +253,16 @@ class Committer:
                 cannot be had, it is, and must be compared with what others wrote.
         """
         instant_time, action = operation.instant.requested_time, operation.instant.action
-        where = f"{instant_time} of {meta_client.base_path}"
+        where = f"{instant_time} of {snapshot.base_path}"
         lost = "the lock was lost while it was being completed: this process may have been suspended"
         logger.warning("looking at %s again: %s", where, lost)
         try:
             with (
                 self._metrics.step("look at the commit again"),
-                self._transactions.transaction(meta_client, f"looking again at {instant_time}"),
+                self._transactions.transaction(snapshot, f"looking again at {instant_time}"),
             ):
-                rollbacks = RollbackService(meta_client, self._config, self._metrics, self._transactions)
-                rollbacks.check_no_restore(meta_client.reload_active_timeline())
+                rollbacks = RollbackService(snapshot, self._config, self._metrics, self._transactions)
+                rollbacks.check_no_restore(snapshot.reload_active_timeline())
                 if rollbacks.was_undone(operation.instant):
                     raise HoodieLockException(
                         f"{where} was rolled back by another writer, which took this one for dead; {lost}. Nothing was "
@@ -271,7 +271,7 @@ class Committer:
                     )
                 try:
                     start = self._start_of(instant_time)
-                    self._resolver.check(meta_client, operation, metadata, start, is_completed=True)
+                    self._resolver.check(snapshot, operation, metadata, start, is_completed=True)
                 except HoodieWriteConflictException as conflict:
                     rollbacks.take_back(HoodieInstant(instant_time, action, State.COMPLETED))
                     conflict.add_note(f"{where} was completed for a moment, and taken back; {lost}")
@@ -288,40 +288,40 @@ class Committer:
                 instant_time=instant_time,
             ) from error
 
-    def _update_index(self, meta_client: HoodieTableMetaClient, instant_time: str, result: HoodieWriteResult) -> None:
+    def _update_index(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> None:
         """Tell the index what was written: from now on it may be completed at any moment."""
         with self._metrics.step("update index") as step:
             step.count(files=len(result.statuses))
-            table = IndexedTable(meta_client.storage, {}, base_path=meta_client.base_path, instant_time=instant_time)
+            table = IndexedTable(snapshot.storage, {}, base_path=snapshot.base_path, instant_time=instant_time)
             self._index.update_location(result.statuses, self._context, table)
 
     def _check_again(
-        self, meta_client: HoodieTableMetaClient, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
+        self, snapshot: TableSnapshot, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
     ) -> HoodieActiveTimeline:
         """All that must still be so when the instant is completed; under the lock where there is one."""
         instant_time = operation.instant.requested_time
-        self._check_table_unchanged(meta_client)
-        timeline = meta_client.reload_active_timeline()
-        self._check_inflight(meta_client, timeline, instant_time, operation.instant.action)
+        self._check_table_unchanged(snapshot)
+        timeline = snapshot.reload_active_timeline()
+        self._check_inflight(snapshot, timeline, instant_time, operation.instant.action)
         if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
-            self._heartbeats.check_alive(instant_time, meta_client.base_path)
+            self._heartbeats.check_alive(instant_time, snapshot.base_path)
         if self._config.write.has_several_writers:
-            self._resolver.check(meta_client, operation, metadata, self._start_of(instant_time))
-            self._check_layout(meta_client, timeline, instant_time)
+            self._resolver.check(snapshot, operation, metadata, self._start_of(instant_time))
+            self._check_layout(snapshot, timeline, instant_time)
         else:
             self._check_nobody_committed(timeline, instant_time)
-        RollbackService(meta_client, self._config).check_no_restore(timeline)
+        RollbackService(snapshot, self._config).check_no_restore(timeline)
         undone = being_rolled_back(timeline)
         if instant_time in undone:
             raise HoodieCommitException(
-                f"instant {instant_time} of {meta_client.base_path} is being rolled back by another writer; "
+                f"instant {instant_time} of {snapshot.base_path} is being rolled back by another writer; "
                 "nothing was committed. Start a new one with start_commit() and write again"
             )
         known = self._written_to.get(instant_time)
         undone &= known.completed if known is not None else frozenset()
         if undone:
             raise HoodieWriteConflictException(
-                f"{', '.join(sorted(undone))} of {meta_client.base_path}, which {instant_time} is built on, is being "
+                f"{', '.join(sorted(undone))} of {snapshot.base_path}, which {instant_time} is built on, is being "
                 f"rolled back by another writer; nothing of {instant_time} was committed. Write again: that is safe",
                 instant_time=instant_time,
                 other_instants=sorted(undone),
@@ -329,19 +329,17 @@ class Committer:
             )
         return timeline
 
-    def _check_layout(
-        self, meta_client: HoodieTableMetaClient, timeline: HoodieActiveTimeline, instant_time: str
-    ) -> None:
+    def _check_layout(self, snapshot: TableSnapshot, timeline: HoodieActiveTimeline, instant_time: str) -> None:
         """Refuse files beside those that another writer committed meanwhile by a contradicting index."""
         others = completed_write_times(timeline) - self._start_of(instant_time).completed
         if not others:
             return
-        keys = meta_client.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
+        keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
         try:
-            check_layout(self._index, meta_client, keys)
+            check_layout(self._index, snapshot, keys)
         except HoodieIndexException as error:
             raise HoodieWriteConflictException(
-                f"{', '.join(sorted(others)[:SHOWN_ERRORS])} was committed to {meta_client.base_path} while "
+                f"{', '.join(sorted(others)[:SHOWN_ERRORS])} was committed to {snapshot.base_path} while "
                 f"{instant_time} was being written, with an index that contradicts this writer's; nothing of "
                 f"{instant_time} was committed: {error}",
                 instant_time=instant_time,
@@ -417,15 +415,13 @@ class Committer:
             others |= {time for time in known.completed - completed if time >= oldest}
         return sorted(others)
 
-    def _reconcile_with_markers(
-        self, meta_client: HoodieTableMetaClient, instant_time: str, result: HoodieWriteResult
-    ) -> int:
+    def _reconcile_with_markers(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> int:
         """Delete files of task attempts that lost; make sure that every file that counts was announced.
 
         Returns:
             How many files were deleted.
         """
-        markers = WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time)
+        markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
         # Attempts may live on that the engine gave up: what they announce after the list was made they delete.
         markers.close()
         announced = {(marker.partition_path, marker.file_name): marker for marker in markers.list_markers()}
@@ -443,26 +439,26 @@ class Committer:
             partition_path, file_name = key
             # The file goes first: while there is a marker, a rollback would still find it. A task that is still writing
             # this file finds at its end that the instant takes no files any more, and deletes it.
-            path = join(meta_client.base_path, partition_path, file_name)
-            if meta_client.storage.delete_file(path):
+            path = join(snapshot.base_path, partition_path, file_name)
+            if snapshot.storage.delete_file(path):
                 deleted += 1
                 logger.info("deleted %s: left by a task attempt that lost", path)
             markers.delete(partition_path, file_name, announced[key].io_type)
         return deleted
 
-    def _check_table_unchanged(self, meta_client: HoodieTableMetaClient) -> None:
+    def _check_table_unchanged(self, snapshot: TableSnapshot) -> None:
         """Version, layout and metadata table as they were when the write began; else nothing is completed."""
-        before = meta_client.table_config
-        after = meta_client.reload_table_config()
+        before = snapshot.table_config
+        after = snapshot.reload_table_config()
         try:
             after.check_writable()
         except HoodieNotSupportedException as error:
             raise HoodieNotSupportedException(
-                f"the table {meta_client.base_path} changed while it was being written; nothing was committed: {error}"
+                f"the table {snapshot.base_path} changed while it was being written; nothing was committed: {error}"
             ) from error
         if after.metadata_partitions or after.metadata_partitions_inflight:
             raise HoodieCommitException(
-                f"a metadata table was built on {meta_client.base_path} while it was being written; committing would "
+                f"a metadata table was built on {snapshot.base_path} while it was being written; committing would "
                 "make "
                 "it wrong. Nothing was committed: write again"
             )
@@ -470,22 +466,22 @@ class Committer:
             after.table_version,
             after.timeline_layout_version,
         ):
-            raise HoodieCommitException(f"the version of {meta_client.base_path} changed while it was being written")
+            raise HoodieCommitException(f"the version of {snapshot.base_path} changed while it was being written")
 
     def _check_inflight(
-        self, meta_client: HoodieTableMetaClient, timeline: HoodieActiveTimeline, instant_time: str, action: Action
+        self, snapshot: TableSnapshot, timeline: HoodieActiveTimeline, instant_time: str, action: Action
     ) -> None:
         instant = timeline.find(instant_time, action)
         if instant is None or instant.state is not State.INFLIGHT:
-            raise HoodieCommitException(self._why_not(meta_client, instant_time, action, "be committed"))
+            raise HoodieCommitException(self._why_not(snapshot, instant_time, action, "be committed"))
 
-    def _why_not(self, meta_client: HoodieTableMetaClient, instant_time: str, action: Action, wish: str) -> str:
-        timeline = meta_client.active_timeline
+    def _why_not(self, snapshot: TableSnapshot, instant_time: str, action: Action, wish: str) -> str:
+        timeline = snapshot.active_timeline
         instant = timeline.find(instant_time)
-        subject = f"instant {instant_time} of {meta_client.base_path} cannot {wish}: "
+        subject = f"instant {instant_time} of {snapshot.base_path} cannot {wish}: "
         if instant is None:
             rolled_back = any(
-                instant_time in RollbackService(meta_client, self._config).rolled_back_by(rollback)
+                instant_time in RollbackService(snapshot, self._config).rolled_back_by(rollback)
                 for rollback in timeline.filter_actions(Action.ROLLBACK).filter_completed_instants()
             )
             if rolled_back:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieNotSupportedException
@@ -15,7 +15,7 @@ __all__ = ["load_table", "switch_off_metadata_table"]
 logger = logging.getLogger(__name__)
 
 
-def load_table(config: HoodieWriteConfig) -> HoodieTableMetaClient:
+def load_table(config: HoodieWriteConfig) -> TableSnapshot:
     """The table of a writer's configuration, as it is now.
 
     Raises:
@@ -23,42 +23,42 @@ def load_table(config: HoodieWriteConfig) -> HoodieTableMetaClient:
         HoodieNotSupportedException: It needs a feature that hoodie does not have.
         HoodieConfigException: The configuration contradicts the table.
     """
-    meta_client = HoodieTableMetaClient.load(config.base_path, config.storage_options, retry=config.retry.policy)
-    meta_client.table_config.check_writable()
-    config.check_against_table(meta_client.table_config)
-    return meta_client
+    snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+    snapshot.table_config.check_writable()
+    config.check_against_table(snapshot.table_config)
+    return snapshot
 
 
-def switch_off_metadata_table(config: HoodieWriteConfig, meta_client: HoodieTableMetaClient) -> None:
+def switch_off_metadata_table(config: HoodieWriteConfig, snapshot: TableSnapshot) -> None:
     """Stop a metadata table that this write would leave behind: properties first, then its folder.
 
     Raises:
         HoodieNotSupportedException: It holds indexes, and ``hoodie.metadata.enable`` does not say to drop them.
         HoodieCommitException: Instants are pending.
     """
-    table_config = meta_client.table_config
+    table_config = snapshot.table_config
     partitions = sorted({*table_config.metadata_partitions, *table_config.metadata_partitions_inflight})
     if not partitions:
         return
     if partitions != ["files"] and config.write.metadata_enable is not False:
         raise HoodieNotSupportedException(
-            f"{meta_client.base_path} has a metadata table with "
+            f"{snapshot.base_path} has a metadata table with "
             f"hoodie.table.metadata.partitions={','.join(partitions)}, "
             "which hoodie does not keep up to date yet. Writing would switch it off and drop those indexes: set "
             "hoodie.metadata.enable=false to do so"
         )
     # A pending clean is no obstacle: it only deletes, and what it leaves needs no entry.
-    pending = meta_client.active_timeline.filter_pending().filter(lambda instant: instant.action is not Action.CLEAN)
+    pending = snapshot.active_timeline.filter_pending().filter(lambda instant: instant.action is not Action.CLEAN)
     if len(pending):
         raise HoodieCommitException(
-            f"the metadata table of {meta_client.base_path} must be switched off before writing, but "
+            f"the metadata table of {snapshot.base_path} must be switched off before writing, but "
             f"{pending.instants[0].action} {pending.instants[0].requested_time} is pending: finish it first"
         )
     logger.warning(
         "switching off the metadata table of %s (partitions %s): hoodie does not keep it up to date; Hudi builds "
         "it "
-        "again at its next write", meta_client.base_path, ",".join(partitions),
+        "again at its next write", snapshot.base_path, ",".join(partitions),
     )  # fmt: skip
-    table_config.update(meta_client.storage, meta_client.base_path, table_config.without_metadata_table())
-    meta_client.storage.delete_directory(join(meta_client.meta_path, "metadata"))
-    meta_client.reload_table_config()
+    table_config.update(snapshot.storage, snapshot.base_path, table_config.without_metadata_table())
+    snapshot.storage.delete_directory(join(snapshot.meta_path, "metadata"))
+    snapshot.reload_table_config()

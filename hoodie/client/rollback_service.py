@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata, decode
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_instant_time
@@ -43,7 +43,7 @@ class RollbackService:
     """Decides what may be rolled back, and has it done.
 
     Args:
-        meta_client: The table.
+        snapshot: The table.
         config: Policy and heartbeat of the writer.
         metrics: Times the steps; None where nobody asks.
         transactions: The table's lock, held while instants are rolled back where several writers are at work; None for
@@ -52,12 +52,12 @@ class RollbackService:
 
     def __init__(
         self,
-        meta_client: HoodieTableMetaClient,
+        snapshot: TableSnapshot,
         config: HoodieWriteConfig,
         metrics: HoodieMetrics | None = None,
         transactions: TransactionManager | None = None,
     ) -> None:
-        self._meta_client = meta_client
+        self._snapshot = snapshot
         self._config = config
         self._metrics = metrics or HoodieMetrics()
         self._transactions = transactions or TransactionManager(config)
@@ -76,7 +76,7 @@ class RollbackService:
         """
         if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
             return self._roll_back_all()
-        self.check_no_restore(self._meta_client.reload_active_timeline())
+        self.check_no_restore(self._snapshot.reload_active_timeline())
         return []
 
     def rollback_failed_writes(self) -> list[str]:
@@ -123,8 +123,8 @@ class RollbackService:
         pending_rollbacks = timeline.filter_actions(Action.ROLLBACK).filter_pending()
         if not self._expired_writes() and not len(pending_rollbacks):
             return []
-        with self._transactions.transaction(self._meta_client, "rollback of failed writes") as transaction:
-            self._meta_client.reload_active_timeline()
+        with self._transactions.transaction(self._snapshot, "rollback of failed writes") as transaction:
+            self._snapshot.reload_active_timeline()
             rolled_back = self.finish_pending_rollbacks()
             expired = self._expired_writes()
             for instant in expired:
@@ -134,7 +134,7 @@ class RollbackService:
                     "rolling back %s %s of %s: the heartbeat of its writer has expired",
                     instant.action,
                     instant.requested_time,
-                    self._meta_client.base_path,
+                    self._snapshot.base_path,
                 )
                 self._roll_back(instant, transaction)
                 rolled_back.append(instant.requested_time)
@@ -144,7 +144,7 @@ class RollbackService:
         return [
             instant
             for instant in self.failed_writes()
-            if is_heartbeat_expired(self._meta_client, instant.requested_time, self._config.write)
+            if is_heartbeat_expired(self._snapshot, instant.requested_time, self._config.write)
         ]
 
     def _roll_back_all(self) -> list[str]:
@@ -158,7 +158,7 @@ class RollbackService:
             self._check_not_lost(instant)
         for instant in reversed(failed):
             logger.warning(
-                "rolling back failed %s %s of %s", instant.action, instant.requested_time, self._meta_client.base_path
+                "rolling back failed %s %s of %s", instant.action, instant.requested_time, self._snapshot.base_path
             )
             self._roll_back(instant)
             rolled_back.append(instant.requested_time)
@@ -169,19 +169,19 @@ class RollbackService:
         marked = self._marked_instants()
         beating = self._instants_with_heartbeat()
         for folder in (
-            self._meta_client.meta_path,
-            parent(self._meta_client.heartbeat_path("0")),
-            join(self._meta_client.meta_path, TEMP_FOLDER_NAME),
-            join(self._meta_client.meta_path, self._meta_client.table_config.archive_folder),
+            self._snapshot.meta_path,
+            parent(self._snapshot.heartbeat_path("0")),
+            join(self._snapshot.meta_path, TEMP_FOLDER_NAME),
+            join(self._snapshot.meta_path, self._snapshot.table_config.archive_folder),
         ):
-            self._meta_client.storage.delete_leftovers(folder, LEFTOVER_AGE_MS)
-        timeline = self._meta_client.reload_active_timeline()
+            self._snapshot.storage.delete_leftovers(folder, LEFTOVER_AGE_MS)
+        timeline = self._snapshot.reload_active_timeline()
         pending = {instant.requested_time for instant in timeline.filter_pending()}
         self._delete_markers(set(marked) - pending)
         for instant_time in sorted(set(beating) - pending):
             # A heartbeat begins before its instant can be seen.
-            if is_heartbeat_expired(self._meta_client, instant_time, self._config.write):
-                self._meta_client.storage.delete_file(self._meta_client.heartbeat_path(instant_time))
+            if is_heartbeat_expired(self._snapshot, instant_time, self._config.write):
+                self._snapshot.storage.delete_file(self._snapshot.heartbeat_path(instant_time))
         return timeline
 
     def check_no_restore(self, timeline: HoodieActiveTimeline) -> None:
@@ -193,13 +193,13 @@ class RollbackService:
         restoring = timeline.filter_actions(Action.RESTORE).filter_pending()
         if len(restoring):
             raise HoodieCommitException(
-                f"restore {restoring.instants[0].requested_time} of {self._meta_client.base_path} is pending: "
+                f"restore {restoring.instants[0].requested_time} of {self._snapshot.base_path} is pending: "
                 "the table takes no writes until it is finished"
             )
 
     def failed_writes(self) -> list[HoodieInstant]:
         """Pending ingestion instants, the oldest first."""
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         pending = timeline.filter_actions(*INGESTION_ACTIONS).filter_pending()
         return [instant for instant in pending if not is_clustering(timeline, instant)]
 
@@ -213,10 +213,10 @@ class RollbackService:
         Returns:
             False when there is no such instant.
         """
-        with self._transactions.transaction(self._meta_client, f"rollback of {instant_time}") as transaction:
-            self._meta_client.reload_active_timeline()
+        with self._transactions.transaction(self._snapshot, f"rollback of {instant_time}") as transaction:
+            self._snapshot.reload_active_timeline()
             self.finish_pending_rollbacks()
-            timeline = self._meta_client.active_timeline
+            timeline = self._snapshot.active_timeline
             instant = next(
                 (i for i in timeline if i.requested_time == instant_time and i.action in INGESTION_ACTIONS), None
             )
@@ -233,18 +233,18 @@ class RollbackService:
         Args:
             instant: The instant, in any state.
         """
-        self._meta_client.reload_active_timeline()
+        self._snapshot.reload_active_timeline()
         self.finish_pending_rollbacks(of_completed=instant.requested_time)
-        timeline = self._meta_client.reload_active_timeline()
+        timeline = self._snapshot.reload_active_timeline()
         found = timeline.find(instant.requested_time, instant.action)
-        archived = self._meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        archived = self._snapshot.archived_timeline.commits_timeline().filter_completed_instants()
         if (found is None or found.is_completed) and archived.contains(instant.requested_time):
             # Archived since, or by half.
             return False
         if found is None or not found.is_completed:
             return True
         inflight = HoodieInstant(instant.requested_time, instant.action, State.INFLIGHT)
-        if self._meta_client.storage.exists(timeline.path_of(inflight)):
+        if self._snapshot.storage.exists(timeline.path_of(inflight)):
             return False
         # The inflight file is the last but one that a rollback deletes.
         self.take_back(found, is_empty=True)
@@ -260,33 +260,33 @@ class RollbackService:
         Raises:
             HoodieRollbackException: Another commit is built on it, or nothing is left of what it replaced.
         """
-        executor = RollbackActionExecutor(self._meta_client, self._config.write.rollback_using_markers)
+        executor = RollbackActionExecutor(self._snapshot, self._config.write.rollback_using_markers)
         with self._metrics.step("roll back", instant.requested_time):
             executor.execute(executor.schedule_late(instant, is_empty))
 
     def rolled_back_by(self, rollback: HoodieInstant) -> tuple[str, ...]:
         """The instant times that a completed rollback undid."""
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         content = timeline.read_details(rollback)
         metadata: HoodieRollbackMetadata = decode(content, HoodieRollbackMetadata, timeline.path_of(rollback))
         return metadata.commits_rollback
 
     def _marked_instants(self) -> list[str]:
         """Instants that have markers or are open; to be listed before the timeline: what is not in it has ended."""
-        entries = self._meta_client.storage.list_directory(join(self._meta_client.meta_path, TEMP_FOLDER_NAME))
+        entries = self._snapshot.storage.list_directory(join(self._snapshot.meta_path, TEMP_FOLDER_NAME))
         names = [entry.name if entry.is_directory else entry.name.removesuffix(OPEN_SUFFIX) for entry in entries]
         return [name for name in names if is_instant_time(name)]
 
     def _instants_with_heartbeat(self) -> list[str]:
         """As `_marked_instants`."""
-        folder = parent(self._meta_client.heartbeat_path("0"))
-        names = [entry.name for entry in self._meta_client.storage.list_directory(folder)]
+        folder = parent(self._snapshot.heartbeat_path("0"))
+        names = [entry.name for entry in self._snapshot.storage.list_directory(folder)]
         return [name for name in names if is_instant_time(name)]
 
     def _delete_markers(self, instant_times: Iterable[str]) -> None:
         for instant_time in sorted(instant_times):
             try:
-                WriteMarkers(self._meta_client.storage, self._meta_client.meta_path, instant_time).delete_all()
+                WriteMarkers(self._snapshot.storage, self._snapshot.meta_path, instant_time).delete_all()
             except HoodieIOException as error:
                 logger.warning("left-over markers of finished instant %s were not deleted: %s", instant_time, error)
             else:
@@ -301,27 +301,27 @@ class RollbackService:
             of_completed: An instant that is undone all the same, by its own writer, who tells so.
         """
         finished = []
-        for rollback in self._meta_client.active_timeline.filter_actions(Action.ROLLBACK).filter_pending():
-            plan = pending_rollback_plan(self._meta_client.active_timeline, rollback)
+        for rollback in self._snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending():
+            plan = pending_rollback_plan(self._snapshot.active_timeline, rollback)
             if plan is None:
                 logger.warning(
                     "rollback %s of %s is given up: whoever planned it died over its plan, and nothing of it was done",
                     rollback.requested_time,
-                    self._meta_client.base_path,
+                    self._snapshot.base_path,
                 )
-                self._meta_client.active_timeline.delete_pending(rollback.requested_time, Action.ROLLBACK)
+                self._snapshot.active_timeline.delete_pending(rollback.requested_time, Action.ROLLBACK)
                 continue
             info = plan.instant_to_rollback
             if info is not None and Action(info.action) not in INGESTION_ACTIONS:
                 continue
-            logger.warning("finishing rollback %s of %s", rollback.requested_time, self._meta_client.base_path)
+            logger.warning("finishing rollback %s of %s", rollback.requested_time, self._snapshot.base_path)
             with self._metrics.step("finish a rollback", rollback.requested_time) as step:
-                executor = RollbackActionExecutor(self._meta_client, self._config.write.rollback_using_markers)
+                executor = RollbackActionExecutor(self._snapshot, self._config.write.rollback_using_markers)
                 is_own = info is not None and info.commit_time == of_completed
                 try:
                     metadata = executor.execute(rollback.requested_time, is_left_behind=not is_own)
                 except HoodieRollbackException as error:
-                    if self._meta_client.reload_active_timeline().find(rollback.requested_time, Action.ROLLBACK):
+                    if self._snapshot.reload_active_timeline().find(rollback.requested_time, Action.ROLLBACK):
                         raise
                     logger.warning("%s", error)
                     continue
@@ -331,7 +331,7 @@ class RollbackService:
         return finished
 
     def _roll_back(self, instant: HoodieInstant, transaction: Transaction | None = None) -> None:
-        executor = RollbackActionExecutor(self._meta_client, self._config.write.rollback_using_markers)
+        executor = RollbackActionExecutor(self._snapshot, self._config.write.rollback_using_markers)
         with self._metrics.step("roll back", instant.requested_time):
             with self._metrics.step("plan the rollback"):
                 # A plan that was made while others could commit is none; from now on nobody commits what it undoes.
@@ -341,9 +341,7 @@ class RollbackService:
                 metadata = executor.execute(rollback_time, was_pending=instant.state is not State.COMPLETED)
                 step.count(files=metadata.total_files_deleted)
         for partition_path in metadata.partition_metadata:
-            self._meta_client.storage.delete_leftovers(
-                join(self._meta_client.base_path, partition_path), LEFTOVER_AGE_MS
-            )
+            self._snapshot.storage.delete_leftovers(join(self._snapshot.base_path, partition_path), LEFTOVER_AGE_MS)
 
     def refuse_living_writers(self, before: str | None = None) -> None:
         """Fail when a pending write's heartbeat is fresh.
@@ -354,7 +352,7 @@ class RollbackService:
         Raises:
             HoodieHeartbeatException: Its writer is alive.
         """
-        for instant in self._meta_client.active_timeline.filter_pending():
+        for instant in self._snapshot.active_timeline.filter_pending():
             if instant.action in INGESTION_ACTIONS and (before is None or instant.requested_time < before):
                 self._check_heartbeat(instant)
 
@@ -363,34 +361,34 @@ class RollbackService:
 
         One with a heartbeat is of several writers at once, who did not clear each other's.
         """
-        completed = self._meta_client.active_timeline.commits_timeline().filter_completed_instants()
+        completed = self._snapshot.active_timeline.commits_timeline().filter_completed_instants()
         later = [i.requested_time for i in completed if i.requested_time > instant.requested_time]
-        heartbeat_path = self._meta_client.heartbeat_path(instant.requested_time)
-        if later and not self._meta_client.storage.exists(heartbeat_path):
+        heartbeat_path = self._snapshot.heartbeat_path(instant.requested_time)
+        if later and not self._snapshot.storage.exists(heartbeat_path):
             raise self._perhaps_lost(instant, f"{later[0]} and others after it are completed")
 
     def _check_not_lost(self, instant: HoodieInstant) -> None:
         """A write that failed left markers beside its files; without them it was completed."""
-        files = RollbackActionExecutor(self._meta_client).files_without_markers(instant)
+        files = RollbackActionExecutor(self._snapshot).files_without_markers(instant)
         if files:
             raise self._perhaps_lost(instant, f"its files have no markers, such as {files[0]}")
 
     def _perhaps_lost(self, instant: HoodieInstant, reason: str) -> HoodieRollbackException:
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         completed = HoodieInstant(instant.requested_time, instant.action, State.COMPLETED)
         return HoodieRollbackException(
-            f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is pending "
+            f"{instant.action} {instant.requested_time} of {self._snapshot.base_path} is pending "
             f"({timeline.path_of(instant)}), but {reason}: its completed file may have been lost, and rolling it back "
             f"would delete its rows. Restore {timeline.path_of(completed)}; or, if the write did fail, call "
             f"rollback({instant.requested_time!r})"
         )
 
     def _check_heartbeat(self, instant: HoodieInstant) -> None:
-        age_ms = heartbeat_age_ms(self._meta_client, instant.requested_time)
+        age_ms = heartbeat_age_ms(self._snapshot, instant.requested_time)
         if age_ms <= self._config.write.heartbeat_tolerance_ms:
-            path = self._meta_client.heartbeat_path(instant.requested_time)
+            path = self._snapshot.heartbeat_path(instant.requested_time)
             raise HoodieHeartbeatException(
-                f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is being written: its "
+                f"{instant.action} {instant.requested_time} of {self._snapshot.base_path} is being written: its "
                 f"heartbeat {path} is {age_ms / 1000:.0f} s old. Let its writer finish, or wait until the heartbeat "
                 "expires. Several writers at once need hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL"
             )

@@ -10,7 +10,7 @@ import logging
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.timeline_archiver import HoodieTimelineArchiver
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.view.file_system_view import VisibleInstants
@@ -50,51 +50,51 @@ class SavepointService:
 
     def savepoint(self, instant_time: str | None, user: str, comment: str) -> HoodieSavepoint:
         """Make a savepoint; see `SavepointActionExecutor.execute`. None is the newest completed commit."""
-        meta_client = load_table(self._config)
+        snapshot = load_table(self._config)
         with (
-            self._transactions.transaction(meta_client, "savepoint") as transaction,
+            self._transactions.transaction(snapshot, "savepoint") as transaction,
             self._metrics.step("savepoint"),
         ):
             # Others may have cleaned, or begun a restore, while the lock was waited for.
-            timeline = meta_client.reload_active_timeline()
-            self._refuse_pending_restore(meta_client)
+            timeline = snapshot.reload_active_timeline()
+            self._refuse_pending_restore(snapshot)
             if instant_time is None:
                 newest = timeline.commits_timeline().filter_completed_instants().last_instant
                 if newest is None:
                     raise HoodieSavepointException(
-                        f"{meta_client.base_path} cannot be savepointed: it has no completed commit"
+                        f"{snapshot.base_path} cannot be savepointed: it has no completed commit"
                     )
                 instant_time = newest.requested_time
-            return SavepointActionExecutor(meta_client, transaction.check_held).execute(instant_time, user, comment)
+            return SavepointActionExecutor(snapshot, transaction.check_held).execute(instant_time, user, comment)
 
     def delete_savepoint(self, instant_time: str) -> bool:
         """Take a savepoint away; see `delete_savepoint`."""
-        meta_client = load_table(self._config)
-        with self._transactions.transaction(meta_client, "delete savepoint") as transaction:
-            meta_client.reload_active_timeline()
-            if self._is_beginning(meta_client, instant_time):
-                HoodieTimelineArchiver(self._config, meta_client, transaction.check_held).archive_commit(instant_time)
+        snapshot = load_table(self._config)
+        with self._transactions.transaction(snapshot, "delete savepoint") as transaction:
+            snapshot.reload_active_timeline()
+            if self._is_beginning(snapshot, instant_time):
+                HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_commit(instant_time)
             transaction.check_held()
             # A pending one counts. Whoever archives past it looks for it once what is archived can be seen.
-            meta_client.active_timeline.revert_completed_to_inflight(instant_time, Action.SAVEPOINT)
-            meta_client.reload_active_timeline()
-            if self._is_beginning(meta_client, instant_time):
-                HoodieTimelineArchiver(self._config, meta_client, transaction.check_held).archive_commit(instant_time)
-            return delete_savepoint(meta_client, instant_time)
+            snapshot.active_timeline.revert_completed_to_inflight(instant_time, Action.SAVEPOINT)
+            snapshot.reload_active_timeline()
+            if self._is_beginning(snapshot, instant_time):
+                HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_commit(instant_time)
+            return delete_savepoint(snapshot, instant_time)
 
     @staticmethod
-    def _is_beginning(meta_client: HoodieTableMetaClient, instant_time: str) -> bool:
+    def _is_beginning(snapshot: TableSnapshot, instant_time: str) -> bool:
         """Whether readers would take a commit without its savepoint for the beginning of the timeline, so that younger
         ones that were archived past it would not count for them.
         """
-        timeline = meta_client.active_timeline
+        timeline = snapshot.active_timeline
         left = timeline.filter(lambda i: (i.action, i.requested_time) != (Action.SAVEPOINT, instant_time))
         before, after = VisibleInstants.of(timeline).start, VisibleInstants.of(left).start
         if before is None or after is None or after >= before:
             return False
         if (timeline.newest_archived_time() or "") <= after:
             return False
-        archived = meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        archived = snapshot.archived_timeline.commits_timeline().filter_completed_instants()
         return any(instant.requested_time < before for instant in archived.after(after))
 
     def restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
@@ -107,50 +107,50 @@ class SavepointService:
         Returns:
             The instant times that were undone.
         """
-        meta_client = load_table(self._config)
-        with self._transactions.transaction(meta_client, "restore") as transaction:
+        snapshot = load_table(self._config)
+        with self._transactions.transaction(snapshot, "restore") as transaction:
             if self._transactions.is_lock_required:
-                meta_client.reload_active_timeline()
-            return self._restore(meta_client, transaction, instant_time, needs_savepoint)
+                snapshot.reload_active_timeline()
+            return self._restore(snapshot, transaction, instant_time, needs_savepoint)
 
     def _restore(
-        self, meta_client: HoodieTableMetaClient, transaction: Transaction, instant_time: str, needs_savepoint: bool
+        self, snapshot: TableSnapshot, transaction: Transaction, instant_time: str, needs_savepoint: bool
     ) -> tuple[str, ...]:
-        timeline = meta_client.active_timeline
+        timeline = snapshot.active_timeline
         pending = pending_restore(timeline)
         if pending is not None:
             plan = HoodieRestorePlan.read(timeline, pending.requested_time)
             if plan.restored_to != instant_time:
                 raise HoodieRestoreException(
-                    f"a restore of {meta_client.base_path} to {plan.restored_to} was begun ({pending.requested_time}) "
+                    f"a restore of {snapshot.base_path} to {plan.restored_to} was begun ({pending.requested_time}) "
                     f"and is not finished: restore_to_instant({plan.restored_to!r}) finishes it, then restore to "
                     f"{instant_time}"
                 )
-            logger.warning("finishing restore %s of %s", pending.requested_time, meta_client.base_path)
+            logger.warning("finishing restore %s of %s", pending.requested_time, snapshot.base_path)
             if pending.is_requested:
                 # Whoever planned it has not looked again, perhaps; nothing was undone yet.
-                self._check_plan(meta_client, transaction, pending.requested_time)
-            return self._execute(meta_client, pending.requested_time)
+                self._check_plan(snapshot, transaction, pending.requested_time)
+            return self._execute(snapshot, pending.requested_time)
         savepoints = timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants()
         if needs_savepoint and not savepoints.contains(instant_time):
             known = ", ".join(savepoint.requested_time for savepoint in savepoints) or "none"
             raise HoodieRestoreException(
-                f"{meta_client.base_path} has no savepoint {instant_time} (it has {known}); "
+                f"{snapshot.base_path} has no savepoint {instant_time} (it has {known}); "
                 "restore_to_instant restores to a commit without one"
             )
-        service = RollbackService(meta_client, self._config, self._metrics, self._transactions)
+        service = RollbackService(snapshot, self._config, self._metrics, self._transactions)
         service.finish_pending_rollbacks()
         service.refuse_living_writers()
-        switch_off_metadata_table(self._config, meta_client)
-        cleans = {i.requested_time for i in meta_client.reload_active_timeline().filter_actions(Action.CLEAN)}
+        switch_off_metadata_table(self._config, snapshot)
+        cleans = {i.requested_time for i in snapshot.reload_active_timeline().filter_actions(Action.CLEAN)}
         with self._metrics.step("plan the restore"):
-            restore_time = RestoreActionExecutor(meta_client).schedule(instant_time)
-            self._check_plan(meta_client, transaction, restore_time, cleans)
-        return self._execute(meta_client, restore_time)
+            restore_time = RestoreActionExecutor(snapshot).schedule(instant_time)
+            self._check_plan(snapshot, transaction, restore_time, cleans)
+        return self._execute(snapshot, restore_time)
 
     def _check_plan(
         self,
-        meta_client: HoodieTableMetaClient,
+        snapshot: TableSnapshot,
         transaction: Transaction,
         restore_time: str,
         cleans: set[str] | None = None,
@@ -158,7 +158,7 @@ class SavepointService:
         """Look again once others can see the plan, and withdraw it where it is none any more.
 
         Args:
-            meta_client: The table.
+            snapshot: The table.
             transaction: The lock.
             restore_time: The restore, requested.
             cleans: Those that were there before it was planned; None where that is not known.
@@ -166,17 +166,15 @@ class SavepointService:
         try:
             # From here on nobody begins or completes a write; until here somebody might have, without the lock.
             transaction.check_held()
-            timeline = meta_client.reload_active_timeline()
+            timeline = snapshot.reload_active_timeline()
             if cleans is not None:
-                self._refuse_new_cleans(timeline, cleans, meta_client.base_path)
-            self._refuse_unplanned(timeline, restore_time, meta_client.base_path)
-            service = RollbackService(meta_client, self._config, self._metrics, self._transactions)
+                self._refuse_new_cleans(timeline, cleans, snapshot.base_path)
+            self._refuse_unplanned(timeline, restore_time, snapshot.base_path)
+            service = RollbackService(snapshot, self._config, self._metrics, self._transactions)
             service.refuse_living_writers(before=restore_time)
-            RestoreActionExecutor(meta_client).check_possible(
-                HoodieRestorePlan.read(timeline, restore_time).restored_to
-            )
+            RestoreActionExecutor(snapshot).check_possible(HoodieRestorePlan.read(timeline, restore_time).restored_to)
         except HoodieException:
-            meta_client.active_timeline.withdraw_requested(restore_time, Action.RESTORE)
+            snapshot.active_timeline.withdraw_requested(restore_time, Action.RESTORE)
             raise
 
     @staticmethod
@@ -208,14 +206,14 @@ class SavepointService:
                 "being planned. Nothing was undone; let its writer finish, and restore again"
             )
 
-    def _execute(self, meta_client: HoodieTableMetaClient, restore_time: str) -> tuple[str, ...]:
+    def _execute(self, snapshot: TableSnapshot, restore_time: str) -> tuple[str, ...]:
         with self._metrics.step("restore"):
-            return RestoreActionExecutor(meta_client).execute(restore_time)
+            return RestoreActionExecutor(snapshot).execute(restore_time)
 
     @staticmethod
-    def _refuse_pending_restore(meta_client: HoodieTableMetaClient) -> None:
-        pending = pending_restore(meta_client.active_timeline)
+    def _refuse_pending_restore(snapshot: TableSnapshot) -> None:
+        pending = pending_restore(snapshot.active_timeline)
         if pending is not None:
             raise HoodieRestoreException(
-                f"restore {pending.requested_time} of {meta_client.base_path} is pending: finish it first"
+                f"restore {pending.requested_time} of {snapshot.base_path} is pending: finish it first"
             )

@@ -39,9 +39,9 @@ def check_stored_key_form(table: HoodieTable, key_generator: KeyGenerator) -> No
     Raises:
         HoodieKeyException: The stored keys have timestamps in the other form.
     """
-    if table.meta_client.load_avro_schema() is None or isinstance(key_generator, KeyGeneratorOfUser):
+    if table.snapshot.load_avro_schema() is None or isinstance(key_generator, KeyGeneratorOfUser):
         return
-    schema = table.meta_client.load_schema()
+    schema = table.snapshot.load_schema()
     fields = (*key_generator.record_key_fields, *key_generator.partition_fields)
     types = [type_at(schema, field) for field in fields]
     if not any(data_type is not None and pa.types.is_timestamp(data_type) for data_type in types):
@@ -72,7 +72,7 @@ def _first_row(table: HoodieTable, schema: pa.Schema) -> pa.RecordBatch | None:
     """Any stored row; None when there is none."""
     for partition_path in _partitions_newest_first(table):
         for base_file in table.view.latest_base_files(partition_path):
-            with HoodieParquetReader(table.meta_client.storage, base_file.path) as reader:
+            with HoodieParquetReader(table.snapshot.storage, base_file.path) as reader:
                 for batch in reader.iter_batches(schema.names, schema, batch_rows=1):
                     if batch.num_rows:
                         return batch.slice(0, 1)
@@ -84,7 +84,7 @@ def _partitions_newest_first(table: HoodieTable) -> Iterator[str]:
 
     Listing a table's partitions can cost more than the write that wants to know.
     """
-    timeline = table.meta_client.active_timeline
+    timeline = table.snapshot.active_timeline
     for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):
         stats = timeline.read_commit_metadata(instant).write_stats
         if newest := dict.fromkeys(str(stat.partition_path) for stat in stats if stat.num_writes):

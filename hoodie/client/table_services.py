@@ -13,7 +13,7 @@ from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.timeline_archiver import HoodieTimelineArchiver
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, WriteConcurrencyMode
@@ -81,27 +81,25 @@ class TableServices:
         self, metrics: HoodieMetrics, is_forced: bool, may_delete_partitions: bool
     ) -> HoodieCleanMetadata | None:
         with metrics.step("clean") as step:
-            meta_client = self._prepare_table()
+            snapshot = self._prepare_table()
             if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
                 with metrics.step("roll back failed writes"):
-                    RollbackService(meta_client, self._config, metrics, self._transactions).rollback_expired_writes()
-            finished = self._finish_pending_cleans(meta_client, metrics, may_delete_partitions)
+                    RollbackService(snapshot, self._config, metrics, self._transactions).rollback_expired_writes()
+            finished = self._finish_pending_cleans(snapshot, metrics, may_delete_partitions)
             with metrics.step("plan the clean") as planning:
-                with self._transactions.transaction(meta_client, "planning of a clean"):
-                    self._look_again(meta_client)
+                with self._transactions.transaction(snapshot, "planning of a clean"):
+                    self._look_again(snapshot)
                     planner = CleanPlanActionExecutor(
-                        self._context, self._config.clean, meta_client, may_delete_partitions
+                        self._context, self._config.clean, snapshot, may_delete_partitions
                     )
                     instant_time = planner.execute(self._empty_plan, is_forced)
                     if instant_time is not None:
-                        self._withdraw_beside_a_restore(meta_client, instant_time)
+                        self._withdraw_beside_a_restore(snapshot, instant_time)
                 self._empty_plan = planner.empty_plan or self._empty_plan
                 planning.count(files=0 if instant_time is None else None)
             if instant_time is not None:
                 with metrics.step("delete old files", instant_time) as deleting:
-                    executor = CleanActionExecutor(
-                        self._context, self._config.clean, meta_client, may_delete_partitions
-                    )
+                    executor = CleanActionExecutor(self._context, self._config.clean, snapshot, may_delete_partitions)
                     metadata = executor.execute(instant_time)
                     if metadata is not None:
                         finished.append(metadata)
@@ -110,11 +108,11 @@ class TableServices:
         return finished[-1] if finished else None
 
     def _finish_pending_cleans(
-        self, meta_client: HoodieTableMetaClient, metrics: HoodieMetrics, may_delete_partitions: bool
+        self, snapshot: TableSnapshot, metrics: HoodieMetrics, may_delete_partitions: bool
     ) -> list[HoodieCleanMetadata]:
-        if not len(meta_client.active_timeline.filter_actions(Action.CLEAN).filter_pending()):
+        if not len(snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()):
             return []
-        executor = CleanActionExecutor(self._context, self._config.clean, meta_client, may_delete_partitions)
+        executor = CleanActionExecutor(self._context, self._config.clean, snapshot, may_delete_partitions)
         with metrics.step("finish cleans") as step:
             try:
                 finished = executor.finish_pending()
@@ -122,34 +120,34 @@ class TableServices:
                 if not self._config.clean.allow_multiple:
                     raise
                 logger.warning("a pending clean could not be finished, going on with the next: %s", error)
-                meta_client.reload_active_timeline()
+                snapshot.reload_active_timeline()
                 return []
             step.count(files=sum(metadata.total_files_deleted for metadata in finished))
         return finished
 
-    def _prepare_table(self) -> HoodieTableMetaClient:
+    def _prepare_table(self) -> TableSnapshot:
         """The table, checked, without a metadata table."""
-        meta_client = load_table(self._config)
-        _refuse_pending_restore(meta_client)
-        switch_off_metadata_table(self._config, meta_client)
-        return meta_client
+        snapshot = load_table(self._config)
+        _refuse_pending_restore(snapshot)
+        switch_off_metadata_table(self._config, snapshot)
+        return snapshot
 
-    def _withdraw_beside_a_restore(self, meta_client: HoodieTableMetaClient, instant_time: str) -> None:
+    def _withdraw_beside_a_restore(self, snapshot: TableSnapshot, instant_time: str) -> None:
         """Whoever has no lock, or lost it, may have begun a restore since; of both at least one sees the other.
 
         The timeline was listed after the plan was written.
         """
         try:
-            _refuse_pending_restore(meta_client)
+            _refuse_pending_restore(snapshot)
         except HoodieCommitException:
-            meta_client.active_timeline.withdraw_requested(instant_time, Action.CLEAN)
+            snapshot.active_timeline.withdraw_requested(instant_time, Action.CLEAN)
             raise
 
-    def _look_again(self, meta_client: HoodieTableMetaClient) -> None:
+    def _look_again(self, snapshot: TableSnapshot) -> None:
         """Others may have changed the table, or have died over a restore of it, while the lock was waited for."""
         if self._transactions.is_lock_required:
-            meta_client.reload_active_timeline()
-            _refuse_pending_restore(meta_client)
+            snapshot.reload_active_timeline()
+            _refuse_pending_restore(snapshot)
 
     # --- archiving ----------------------------------------------------------------------------------------------
 
@@ -169,10 +167,10 @@ class TableServices:
 
     def _archive(self, metrics: HoodieMetrics) -> int:
         with metrics.step("archive") as step:
-            meta_client = self._prepare_table()
-            with self._transactions.transaction(meta_client, "archiving") as transaction:
-                self._look_again(meta_client)
-                count = HoodieTimelineArchiver(self._config, meta_client, transaction.check_held).archive_if_required()
+            snapshot = self._prepare_table()
+            with self._transactions.transaction(snapshot, "archiving") as transaction:
+                self._look_again(snapshot)
+                count = HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_if_required()
             step.count(records=count)
         return count
 
@@ -231,10 +229,10 @@ class TableServices:
         return alone and not self._config.clean.run_async
 
 
-def _refuse_pending_restore(meta_client: HoodieTableMetaClient) -> None:
-    restoring = meta_client.active_timeline.filter_actions(Action.RESTORE).filter_pending()
+def _refuse_pending_restore(snapshot: TableSnapshot) -> None:
+    restoring = snapshot.active_timeline.filter_actions(Action.RESTORE).filter_pending()
     if len(restoring):
         raise HoodieCommitException(
-            f"restore {restoring.instants[0].requested_time} of {meta_client.base_path} is pending: nothing is "
+            f"restore {restoring.instants[0].requested_time} of {snapshot.base_path} is pending: nothing is "
             "cleaned or archived until it is finished"
         )

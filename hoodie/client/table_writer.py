@@ -24,7 +24,7 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
     HoodieConfigException,
@@ -100,7 +100,7 @@ def write_table(
     config = HoodieWriteConfig.from_properties(base_path, {**(properties or {}), **named}, storage_options)
     name = operation_to_do(operation, config)
     try:
-        HoodieTableMetaClient.load(base_path, storage_options, retry=config.retry.policy)
+        TableSnapshot.load(base_path, storage_options, retry=config.retry.policy)
     except TableNotFoundException:
         if not config.table.record_key_fields:
             raise HoodieConfigException(

@@ -19,8 +19,8 @@ from hoodie.client.archive_files import ArchiveFiles
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
@@ -60,7 +60,7 @@ class HoodieTimelineArchiver:
 
     Args:
         config: How many instants are kept.
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
         check: Called right before what one archiver at a time may do; raises where the lock for it was lost.
 
     Hudi: org.apache.hudi.client.HoodieTimelineArchiver. Differs: a replace commit is archived when the files that it
@@ -69,15 +69,15 @@ class HoodieTimelineArchiver:
     """
 
     def __init__(
-        self, config: HoodieWriteConfig, meta_client: HoodieTableMetaClient, check: Callable[[], None] = _no_check
+        self, config: HoodieWriteConfig, snapshot: TableSnapshot, check: Callable[[], None] = _no_check
     ) -> None:
         self._config = config
         self._check = check
-        self._meta_client = meta_client
-        self._timeline = meta_client.active_timeline
+        self._snapshot = snapshot
+        self._timeline = snapshot.active_timeline
         self._archive = ArchiveFiles(
-            meta_client.storage,
-            join(meta_client.meta_path, meta_client.table_config.archive_folder),
+            snapshot.storage,
+            join(snapshot.meta_path, snapshot.table_config.archive_folder),
             config.archival,
             check,
         )
@@ -115,7 +115,7 @@ class HoodieTimelineArchiver:
             return
         if instant.action is Action.REPLACE_COMMIT and self._has_replaced_files(instant):
             raise HoodieSavepointException(
-                f"savepoint {instant_time} of {self._meta_client.base_path} cannot be deleted yet: younger commits "
+                f"savepoint {instant_time} of {self._snapshot.base_path} cannot be deleted yet: younger commits "
                 "were archived past it (hoodie.archive.beyond.savepoint), so its commit must be archived with it, and "
                 "files that it replaced are there still. Let clean() delete them first"
             )
@@ -157,7 +157,7 @@ class HoodieTimelineArchiver:
             "hoodie.keep.min.commits=%d is less than the cleaner of %s needs, which keeps what is readable from %s on: "
             "archiving as if it were %d",
             minimum,
-            self._meta_client.base_path,
+            self._snapshot.base_path,
             "the beginning" if earliest is None else earliest.requested_time,
             needed,
         )
@@ -182,7 +182,7 @@ class HoodieTimelineArchiver:
             if instant.action is Action.REPLACE_COMMIT and self._has_replaced_files(instant):
                 logger.info(
                     "archiving of %s stops at %s: files that it replaced are there",
-                    self._meta_client.base_path,
+                    self._snapshot.base_path,
                     instant,
                 )
                 break
@@ -211,7 +211,7 @@ class HoodieTimelineArchiver:
         if not isinstance(metadata, HoodieReplaceCommitMetadata):
             return False
         replaced = {path: set(ids) for path, ids in metadata.partition_to_replace_file_ids.items() if ids}
-        files = FileSystemBackedTableMetadata(self._meta_client.storage, self._meta_client.base_path)
+        files = FileSystemBackedTableMetadata(self._snapshot.storage, self._snapshot.base_path)
         listed = files.list_files_of(sorted(replaced))
         return any(
             _file_id(status.name) in replaced[partition_path]
@@ -235,7 +235,7 @@ class HoodieTimelineArchiver:
             except HoodieCorruptedDataException as error:
                 if not done and not part:
                     raise
-                logger.warning("archiving of %s stops before %s: %s", self._meta_client.base_path, instant, error)
+                logger.warning("archiving of %s stops before %s: %s", self._snapshot.base_path, instant, error)
                 break
             part.append(instant)
             datums += entries
@@ -245,7 +245,7 @@ class HoodieTimelineArchiver:
                 done += part
                 part, datums, size_bytes = [], [], 0
         self._move(part, files, datums)
-        self._timeline = self._meta_client.reload_active_timeline()
+        self._timeline = self._snapshot.reload_active_timeline()
         return [*done, *part]
 
     def _move(
@@ -256,7 +256,7 @@ class HoodieTimelineArchiver:
             # What is undone by now would be in the archive for ever.
             self._refuse_changes(instants)
             path = self._archive.append(datums)
-            logger.info("archived %d instants of %s to %s", len(instants), self._meta_client.base_path, path)
+            logger.info("archived %d instants of %s to %s", len(instants), self._snapshot.base_path, path)
         self._check()
         self._refuse_changes(instants)
         self._delete_markers({instant.requested_time for instant in instants})
@@ -266,7 +266,7 @@ class HoodieTimelineArchiver:
         """Stop where somebody went back in time, or took away a savepoint that is archived past, since the timeline was
         listed. Who does that looks at the archive once it can be seen, and this looks once the archive can be seen.
         """
-        before, now = self._timeline, self._meta_client.reload_active_timeline()
+        before, now = self._timeline, self._snapshot.reload_active_timeline()
         going = {instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS}
         completed = {i.requested_time for i in now.commits_timeline().filter_completed_instants()}
         known = {i.requested_time for i in before.filter_actions(Action.RESTORE)}
@@ -283,14 +283,14 @@ class HoodieTimelineArchiver:
             reason = "the commits after it were rolled back meanwhile"
         if reason is not None:
             raise HoodieCommitException(
-                f"archiving of {self._meta_client.base_path} stops, and leaves the active timeline as it is: {reason}"
+                f"archiving of {self._snapshot.base_path} stops, and leaves the active timeline as it is: {reason}"
             )
 
     def _files_of(self, instants: Iterable[HoodieInstant]) -> dict[_Key, dict[HoodieInstant, FileStatus]]:
         """Every state of the instants, the first one first, and its file."""
         files: dict[_Key, list[tuple[HoodieInstant, FileStatus]]] = {_key(instant): [] for instant in instants}
         layout = self._timeline.layout
-        for status in self._meta_client.storage.list_directory(layout.active_path(self._meta_client.meta_path)):
+        for status in self._snapshot.storage.list_directory(layout.active_path(self._snapshot.meta_path)):
             state = None if status.is_directory else layout.parse_file_name(status.name)
             if state is not None and _key(state) in files:
                 files[_key(state)].append((state, status))
@@ -302,7 +302,7 @@ class HoodieTimelineArchiver:
         return encode_archived_entry(state, content, format_instant_time(moment, self._timeline.timezone), status.path)
 
     def _delete_markers(self, instant_times: set[str]) -> None:
-        storage, meta_path = self._meta_client.storage, self._meta_client.meta_path
+        storage, meta_path = self._snapshot.storage, self._snapshot.meta_path
         for entry in storage.list_directory(join(meta_path, TEMP_FOLDER_NAME)):
             if entry.name in instant_times:
                 WriteMarkers(storage, meta_path, entry.name).delete_all()

@@ -168,7 +168,7 @@ class WriteInput:
         self._table = table
         self._context = table.context
         self._config = table.config
-        self._meta_client = table.meta_client
+        self._snapshot = table.snapshot
 
     def prepare(self, operation: WriteOperationType, records: Any) -> PreparedInput:
         """The input of an operation.
@@ -183,7 +183,7 @@ class WriteInput:
         """
         self._check_virtual_keys(operation)
         key_generator = create_key_generator(
-            self._meta_client.table_config, self._single_field_prefix(), self._config.properties
+            self._snapshot.table_config, self._single_field_prefix(), self._config.properties
         )
         check_stored_key_form(self._table, key_generator)
         try:
@@ -196,7 +196,7 @@ class WriteInput:
                 )
             return self._prepare_records(operation, records, key_generator)
         except NullColumnException as error:
-            if error.column not in self._meta_client.table_config.record_key_fields:
+            if error.column not in self._snapshot.table_config.record_key_fields:
                 raise
             raise HoodieKeyException(
                 f"column '{error.column}', a record key field of the table, is null in all records; nothing was written"
@@ -204,10 +204,10 @@ class WriteInput:
 
     def _check_virtual_keys(self, operation: WriteOperationType) -> None:
         """Refuse what needs stored keys where the table has none."""
-        if self._meta_client.table_config.populate_meta_fields:
+        if self._snapshot.table_config.populate_meta_fields:
             return
         property_name = "hoodie.populate.meta.fields=false"
-        path = self._meta_client.base_path
+        path = self._snapshot.base_path
         if operation not in _OPERATIONS_WITHOUT_STORED_KEYS:
             raise HoodieNotSupportedException(
                 f"{operation.value.lower()}: {path} stores no record keys ({property_name}), so stored records cannot "
@@ -229,7 +229,7 @@ class WriteInput:
         schemas = self.table_schemas()
         data = self._keys_to_data(keys, key_generator)
         has_keys = RECORD_KEY in data.schema.names
-        given = {name.partition(".")[0] for name in self._meta_client.table_config.partition_fields}
+        given = {name.partition(".")[0] for name in self._snapshot.table_config.partition_fields}
         if self._table.index.is_global and not given <= set(data.schema.names):
             key_generator = RecordKeysAlone(
                 key_generator=key_generator, record_key_fields=key_generator.record_key_fields
@@ -303,7 +303,7 @@ class WriteInput:
         flag = find_field(columns, IS_DELETED_FIELD)
         if flag is None or pa.types.is_boolean(flag.type):
             return
-        if self._has_schema and find_field(self._meta_client.load_schema(), IS_DELETED_FIELD) is not None:
+        if self._has_schema and find_field(self._snapshot.load_schema(), IS_DELETED_FIELD) is not None:
             return
         raise SchemaCompatibilityException(
             f"column '{flag.name}' has type {flag.type}: rows are deleted where {IS_DELETED_FIELD} is true, and a "
@@ -324,10 +324,10 @@ class WriteInput:
                     "give a DataFrame"
                 )
             check_same_columns(records)
-        if self._meta_client.load_avro_schema() is None:
+        if self._snapshot.load_avro_schema() is None:
             return frozenset()
         given = {name.lower() for name in schema.names}
-        return frozenset(name for name in self._meta_client.load_schema().names if name.lower() not in given)
+        return frozenset(name for name in self._snapshot.load_schema().names if name.lower() not in given)
 
     @staticmethod
     def _prepared(data: HoodieData, preparer: RecordPreparer, schemas: WriteSchemas) -> PreparedInput:
@@ -341,11 +341,11 @@ class WriteInput:
 
     @property
     def _has_schema(self) -> bool:
-        return self._meta_client.load_avro_schema() is not None
+        return self._snapshot.load_avro_schema() is not None
 
     def _known_schema(self) -> pa.Schema | None:
         """Types for input that has none of its own: ``hoodie.avro.schema``, else the table's; names are the table's."""
-        declared, stored = self._config.write.avro_schema, self._meta_client.load_avro_schema()
+        declared, stored = self._config.write.avro_schema, self._snapshot.load_avro_schema()
         if not declared or not stored:
             either = declared or stored
             return to_arrow(either) if either else None
@@ -359,7 +359,7 @@ class WriteInput:
         As the table's stored keys do; without any, as ``hoodie.write.complex.keygen.new.encoding`` says.
         """
         table = self._table
-        table_config = self._meta_client.table_config
+        table_config = self._snapshot.table_config
         if not key_form_depends_on_table(table_config):
             return None
         for partition_path in table.view.list_partitions():
@@ -372,7 +372,7 @@ class WriteInput:
 
     def _a_record_key(self, path: str) -> str | None:
         """Any stored key of a base file; None when it has no rows, or its table no meta fields."""
-        storage = self._meta_client.storage
+        storage = self._snapshot.storage
         key = read_footer(storage, path).min_record_key
         if key is not None:
             return key
@@ -393,7 +393,7 @@ class WriteInput:
             schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
             batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
             return self._context.generate([batch], _as_it_is, schema)
-        table_avro = self._meta_client.load_avro_schema()
+        table_avro = self._snapshot.load_avro_schema()
         data = self._context.to_data(keys, to_arrow(table_avro) if table_avro else None)
         if key_generator.reads_all_columns:
             return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
@@ -403,31 +403,31 @@ class WriteInput:
 
     def _keys_where(self, where: Where) -> HoodieData:
         """Keys of the stored rows that a filter finds, read by tasks."""
-        meta_client = self._meta_client
+        snapshot = self._snapshot
         names = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
-        if meta_client.load_avro_schema() is None:
+        if snapshot.load_avro_schema() is None:
             return self._context.generate([], _as_it_is, names)
-        schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *meta_client.load_schema()])
+        schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *snapshot.load_schema()])
         expression = to_expression(where.filters)
-        slices = file_slices(meta_client, schema, expression)
-        return self._context.generate(slices, _KeysWhere(meta_client.storage, schema, expression), names)
+        slices = file_slices(snapshot, schema, expression)
+        return self._context.generate(slices, _KeysWhere(snapshot.storage, schema, expression), names)
 
     def table_schemas(self) -> WriteSchemas:
         """The schemas of a write that brings no columns: the table's."""
-        meta_client = self._meta_client
-        avro = meta_client.load_avro_schema()
+        snapshot = self._snapshot
+        avro = snapshot.load_avro_schema()
         if avro is None:
             return WriteSchemas(pa.schema([]), "", "")
-        return WriteSchemas(meta_client.load_schema(), avro, add_meta_columns(avro))
+        return WriteSchemas(snapshot.load_schema(), avro, add_meta_columns(avro))
 
     def _write_schemas(self, input_schema: pa.Schema, absent: frozenset[str] = frozenset()) -> WriteSchemas:
         """The table's columns and the input's new ones; the first write of a table takes the input's.
 
         On the first write the columns of ``hoodie.avro.schema`` stand in for those of a table, and may be left out.
         """
-        meta_client = self._meta_client
-        config = meta_client.table_config
-        table_avro = meta_client.load_avro_schema()
+        snapshot = self._snapshot
+        config = snapshot.table_config
+        table_avro = snapshot.load_avro_schema()
         if table_avro is not None:
             table_schema = to_arrow(table_avro)
         else:

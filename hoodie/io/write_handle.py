@@ -29,7 +29,7 @@ from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 from hoodie.io.write_context import WriteContext
-from hoodie.storage.storage_path import join
+from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
 __all__ = ["HoodieWriteHandle", "RowCounter", "constant_column"]
 
@@ -239,7 +239,9 @@ class HoodieWriteHandle:
         return NULL_COMMIT
 
     def _markers(self) -> WriteMarkers:
-        return WriteMarkers(self.context.storage, join(self.context.base_path, ".hoodie"), self.context.instant_time)
+        return WriteMarkers(
+            self.context.storage, join(self.context.base_path, METAFOLDER_NAME), self.context.instant_time
+        )
 
     def _without_bad_records(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that fit the schema and could be merged; the others are counted and reported as record errors."""

@@ -11,6 +11,8 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.storage.storage_path import METAFOLDER_NAME
+
 __all__ = [
     "DEFAULT_PARTITION",
     "MAX_LEVEL_BYTES",
@@ -29,7 +31,6 @@ _ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _ESCAPED_RE2 = r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")
 _SUSPICIOUS_RE2 = r"[\x00-\x1f\x7f:]|^/|/$|//|(^|/)\."
-_METADATA_FOLDER = ".hoodie"
 _PARTITION_METADATA = ".hoodie_partition_metadata"
 
 
@@ -62,7 +63,7 @@ def reason_against_level(level: str, field_prefix: str = "") -> str | None:
     if "." in names or ".." in names:
         return "contains '.' or '..', which would lead to another folder"
     full = [field_prefix + names[0], *names[1:]]
-    if full[0] == _METADATA_FOLDER or any(name.startswith(_PARTITION_METADATA) for name in full):
+    if full[0] == METAFOLDER_NAME or any(name.startswith(_PARTITION_METADATA) for name in full):
         return "is a name that Hudi uses for its own files"
     longest = max(full, key=lambda name: len(name.encode()))
     if len(longest.encode()) > MAX_LEVEL_BYTES:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.spark.spark_scan import scan_files
 from hoodie.storage.storage_options import StorageOptions
@@ -65,22 +65,20 @@ def read(
         >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
     """
     _check_options(options or {})
-    meta_client, schema, files = plan_read(
-        lambda: HoodieTableMetaClient.load(base_path, storage_options), _files_to_read
-    )
-    return scan_files(spark, meta_client, base_path, files, schema)
+    snapshot, schema, files = plan_read(lambda: TableSnapshot.load(base_path, storage_options), _files_to_read)
+    return scan_files(spark, snapshot, base_path, files, schema)
 
 
 def _files_to_read(
-    meta_client: HoodieTableMetaClient,
-) -> tuple[HoodieTableMetaClient, pa.Schema, list[HoodieBaseFile]]:
-    meta_client.table_config.check_readable()
-    _check_storage(meta_client.base_path)
-    schema = _schema(meta_client)
-    view = meta_client.view()
+    snapshot: TableSnapshot,
+) -> tuple[TableSnapshot, pa.Schema, list[HoodieBaseFile]]:
+    snapshot.table_config.check_readable()
+    _check_storage(snapshot.base_path)
+    schema = _schema(snapshot)
+    view = snapshot.view()
     partitions = view.list_partitions()
     view.load_partitions(partitions)
-    return meta_client, schema, [file for partition in partitions for file in view.latest_base_files(partition)]
+    return snapshot, schema, [file for partition in partitions for file in view.latest_base_files(partition)]
 
 
 def _check_options(options: Mapping[str, str]) -> None:
@@ -107,8 +105,8 @@ def _check_storage(base_path: str) -> None:
         )
 
 
-def _schema(meta_client: HoodieTableMetaClient) -> pa.Schema:
+def _schema(snapshot: TableSnapshot) -> pa.Schema:
     """Meta columns and the user's; the former only when nothing tells the latter yet."""
-    avro_schema = meta_client.load_avro_schema()
+    avro_schema = snapshot.load_avro_schema()
     columns = [] if avro_schema is None else list(to_arrow(avro_schema))
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *columns])

@@ -17,7 +17,7 @@ from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidat
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieException, HoodieNotSupportedException
 from hoodie.metrics.progress import ProgressCallback
@@ -103,8 +103,8 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
             ) from error
 
     def _pending_commit(
-        self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata
+        self, snapshot: TableSnapshot, result: HoodieWriteResult, metadata: HoodieCommitMetadata
     ) -> SparkPendingCommit:
-        commit = SparkPendingCommit(meta_client, result, metadata)
+        commit = SparkPendingCommit(snapshot, result, metadata)
         commit.spark = self._spark
         return commit

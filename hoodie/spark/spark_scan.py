@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.file_slice import HoodieBaseFile
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.spark.spark_types import quoted, spark_schema
 from hoodie.storage.storage import HoodieStorage
@@ -45,7 +45,7 @@ NarrowColumns = tuple[tuple[str, pa.DataType], ...]
 
 def scan_files(
     spark: SparkSession,
-    meta_client: HoodieTableMetaClient,
+    snapshot: TableSnapshot,
     base_path: str,
     files: Sequence[HoodieBaseFile],
     schema: pa.Schema,
@@ -54,7 +54,7 @@ def scan_files(
 
     Args:
         spark: The session.
-        meta_client: The table.
+        snapshot: The table.
         base_path: The table's folder as the user wrote it, which names the connector that Spark takes.
         files: The files; there may be none.
         schema: The columns, meta columns too.
@@ -64,21 +64,21 @@ def scan_files(
     """
     if not files:
         return spark.createDataFrame([], spark_schema(schema))
-    groups = _group_by_narrow_columns(spark, meta_client, files, schema)
-    frames = [_scan(spark, meta_client, base_path, files, schema, dict(narrow)) for narrow, files in groups.items()]
+    groups = _group_by_narrow_columns(spark, snapshot, files, schema)
+    frames = [_scan(spark, snapshot, base_path, files, schema, dict(narrow)) for narrow, files in groups.items()]
     return reduce(DataFrame.union, frames)
 
 
 def _scan(
     spark: SparkSession,
-    meta_client: HoodieTableMetaClient,
+    snapshot: TableSnapshot,
     base_path: str,
     files: Iterable[HoodieBaseFile],
     schema: pa.Schema,
     narrow: Mapping[str, pa.DataType],
 ) -> DataFrame:
     """The rows of some files, their narrow columns widened to the table's types."""
-    relative = [relative_to(meta_client.base_path, file.path) for file in files]
+    relative = [relative_to(snapshot.base_path, file.path) for file in files]
     file_schema = pa.schema([field.with_type(narrow.get(field.name, field.type)) for field in schema])
     # Paths are taken at their word, and folders like day=1 do not become columns: the files hold all columns.
     reader = spark.read.schema(spark_schema(file_schema)).option("__globPaths__", "false")
@@ -86,7 +86,7 @@ def _scan(
     if spark.conf.get(REBASE_MODE, "EXCEPTION") == "EXCEPTION":
         # Spark 3.5 asks which calendar days before 1582 are of: it is today's, unless the session says otherwise.
         reader = reader.option("datetimeRebaseMode", "CORRECTED")
-    root = _spark_path(base_path, meta_client.base_path)
+    root = _spark_path(base_path, snapshot.base_path)
     try:
         frame = reader.parquet(*(join(root, path) for path in relative))
     except Exception as error:  # Py4J hands out errors of connectors under several classes.
@@ -162,7 +162,7 @@ def _cannot_read(root: str, error: Exception) -> HoodieIOException:
 
 
 def _group_by_narrow_columns(
-    spark: SparkSession, meta_client: HoodieTableMetaClient, files: Sequence[HoodieBaseFile], schema: pa.Schema
+    spark: SparkSession, snapshot: TableSnapshot, files: Sequence[HoodieBaseFile], schema: pa.Schema
 ) -> dict[NarrowColumns, list[HoodieBaseFile]]:
     """Files by the columns that Spark cannot read as the table's types, or would widen otherwise than Hudi does.
 
@@ -172,12 +172,10 @@ def _group_by_narrow_columns(
     """
     widens = _WIDENED_BY_SPARK_4 if int(spark.version.split(".")[0]) >= WIDENS_SINCE else frozenset()
     first = {file.instant_time: file for file in reversed(files)}
-    narrow = {
-        instant_time: _narrow_columns_of_commit(meta_client, instant_time, schema, widens) for instant_time in first
-    }
+    narrow = {instant_time: _narrow_columns_of_commit(snapshot, instant_time, schema, widens) for instant_time in first}
     unknown = [first[instant_time] for instant_time, columns in narrow.items() if columns is None]
     with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="hoodie-footer") as pool:
-        footers = pool.map(partial(_narrow_columns_of_file, meta_client.storage, schema, widens), unknown)
+        footers = pool.map(partial(_narrow_columns_of_file, snapshot.storage, schema, widens), unknown)
         narrow |= dict(zip((file.instant_time for file in unknown), footers, strict=True))
     groups: dict[NarrowColumns, list[HoodieBaseFile]] = {}
     for file in files:
@@ -186,11 +184,11 @@ def _group_by_narrow_columns(
 
 
 def _narrow_columns_of_commit(
-    meta_client: HoodieTableMetaClient, instant_time: str, schema: pa.Schema, widens: Promotions
+    snapshot: TableSnapshot, instant_time: str, schema: pa.Schema, widens: Promotions
 ) -> NarrowColumns | None:
     """The narrow columns of files that an instant wrote; None when its metadata does not tell."""
-    instant = meta_client.active_timeline.filter_completed_instants().find(instant_time)
-    avro_schema = meta_client.active_timeline.read_commit_metadata(instant).schema if instant is not None else None
+    instant = snapshot.active_timeline.filter_completed_instants().find(instant_time)
+    avro_schema = snapshot.active_timeline.read_commit_metadata(instant).schema if instant is not None else None
     return _narrow_columns(to_arrow(avro_schema), schema, widens) if avro_schema else None
 
 

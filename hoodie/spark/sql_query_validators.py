@@ -62,7 +62,7 @@ class SparkPendingCommit(PendingCommit):
         columns = [*(pa.field(name, pa.string()) for name in META_COLUMNS), *self._user_schema(is_after)]
         slices = self._slices(self._partitions(only_touched), is_after)
         files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
-        return scan_files(self.spark, self._meta_client, self.base_path, files, pa.schema(columns))
+        return scan_files(self.spark, self._snapshot, self.base_path, files, pa.schema(columns))
 
 
 class SqlQueryPreCommitValidator(HoodiePreCommitValidator):

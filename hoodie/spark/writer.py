@@ -25,7 +25,7 @@ from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidat
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.stored_types import normalise_schema
 from hoodie.common.table.table_config import PROPERTIES_FILE_NAME
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieException, TableExistsException, TableNotFoundException
 from hoodie.metrics.progress import ProgressCallback, check_callback
@@ -33,13 +33,11 @@ from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_types import arrow_schema
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.storage.storage_path import join, normalise_path
+from hoodie.storage.storage_path import METAFOLDER_NAME, join, normalise_path
 
 __all__ = ["SaveMode", "write"]
 
 logger = logging.getLogger(__name__)
-
-META_FOLDER = ".hoodie"
 
 
 class SaveMode(StrEnum):
@@ -149,7 +147,7 @@ def write(
 
 def _table_exists(config: HoodieWriteConfig) -> bool:
     try:
-        HoodieTableMetaClient.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
     except TableNotFoundException:
         return False
     return True
@@ -187,9 +185,9 @@ def _delete_table(df: DataFrame, config: HoodieWriteConfig) -> None:
         )
     logger.warning("mode overwrite: deleting the table at %s with its history", base_path)
     storage = open_storage(base_path, config.storage_options, config.retry.policy)
-    for child in sorted(storage.list_directory(base_path), key=lambda child: child.name == META_FOLDER):
+    for child in sorted(storage.list_directory(base_path), key=lambda child: child.name == METAFOLDER_NAME):
         path = join(base_path, child.name)
-        if child.name == META_FOLDER:
+        if child.name == METAFOLDER_NAME:
             # Commits without properties would be those of a table that has lost them.
             storage.delete_files(
                 file.path

@@ -17,6 +17,7 @@ import re
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException
 
 __all__ = [
+    "METAFOLDER_NAME",
     "check_inside",
     "file_name",
     "join",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+):(/.*)$", re.DOTALL)
-_METAFOLDER_NAME = ".hoodie"
+METAFOLDER_NAME = ".hoodie"
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 
 
@@ -157,8 +158,8 @@ def check_inside(path: str) -> str:
         raise ValueError("is one of this operating system, not of a table")
     if ".." in path and ".." in path.split("/"):
         raise ValueError("climbs with '..'")
-    if path == _METAFOLDER_NAME or path.startswith(f"{_METAFOLDER_NAME}/"):
-        raise ValueError(f"leads into '{_METAFOLDER_NAME}'")
+    if path == METAFOLDER_NAME or path.startswith(f"{METAFOLDER_NAME}/"):
+        raise ValueError(f"leads into '{METAFOLDER_NAME}'")
     return path
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -32,7 +32,7 @@ class HoodieTable:
     Args:
         context: The engine.
         config: The writer's configuration.
-        meta_client: The table, its timeline loaded for this write.
+        snapshot: The table, its timeline loaded for this write.
         index: Where keys live.
         metrics: Times the steps.
 
@@ -43,25 +43,25 @@ class HoodieTable:
         self,
         context: HoodieEngineContext,
         config: HoodieWriteConfig,
-        meta_client: HoodieTableMetaClient,
+        snapshot: TableSnapshot,
         index: HoodieIndex,
         metrics: HoodieMetrics,
     ) -> None:
         self.context = context
         self.config = config
-        self.meta_client = meta_client
+        self.snapshot = snapshot
         self.index = index
         self.metrics = metrics
         self.has_begun = False
         """Whether the write of this table has made its instant inflight: from then on files may exist."""
         payload = config.payload
         self.merge_spec = MergeSpec.from_table_config(
-            meta_client.table_config,
+            snapshot.table_config,
             delete_field=payload.delete_field,
             delete_marker=payload.delete_marker,
             merger=load_merger_class(payload.merger_class)() if payload.merger_class is not None else None,
         )
-        self.view: HoodieTableFileSystemView = meta_client.view()
+        self.view: HoodieTableFileSystemView = snapshot.view()
 
     def latest_base_files(self, partition_paths: Iterable[str]) -> dict[str, Sequence[HoodieBaseFile]]:
         """Partition path to its latest committed base files; partitions that do not exist yet have none."""
@@ -77,24 +77,24 @@ class HoodieTable:
 
     def completed_commits_newest_first(self) -> Iterator[HoodieCommitMetadata]:
         """Metadata of the completed commits of the active timeline, read one by one."""
-        timeline = self.meta_client.active_timeline
+        timeline = self.snapshot.active_timeline
         for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):
             yield timeline.read_commit_metadata(instant)
 
     def pending_instants(self) -> frozenset[str]:
         """Times of the instants of any action that were not completed when the write began."""
-        return frozenset(instant.requested_time for instant in self.meta_client.active_timeline.filter_pending())
+        return frozenset(instant.requested_time for instant in self.snapshot.active_timeline.filter_pending())
 
     def write_context(
         self, instant_time: str, operation: WriteOperationType, schema: pa.Schema, avro_schema_with_meta: str
     ) -> WriteContext:
         """What the tasks of a write need."""
         return WriteContext(
-            base_path=self.meta_client.base_path,
+            base_path=self.snapshot.base_path,
             instant_time=instant_time,
             operation=operation,
             config=self.config,
-            table_config=self.meta_client.table_config,
+            table_config=self.snapshot.table_config,
             schema=schema,
             avro_schema=avro_schema_with_meta,
             merge_spec=self.merge_spec,
@@ -106,9 +106,9 @@ class HoodieTable:
     @property
     def record_key_fields(self) -> tuple[str, ...]:
         """The fields that make a record's key: the table's, or the writer's where the table does not say."""
-        return self.meta_client.table_config.record_key_fields or tuple(self.config.table.record_key_fields or ())
+        return self.snapshot.table_config.record_key_fields or tuple(self.config.table.record_key_fields or ())
 
     @property
     def storage_options(self) -> StorageOptions | None:
         """Options of the table's storage."""
-        return self.meta_client.storage_options
+        return self.snapshot.storage_options

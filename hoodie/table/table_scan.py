@@ -21,7 +21,7 @@ from hoodie.avro.timeline_metadata import decode
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.clean_config import CleaningPolicy
@@ -125,12 +125,12 @@ def scan_table(
     if isinstance(columns, str):
         columns = [columns]
     return plan_read(
-        lambda: HoodieTableMetaClient.load(base_path, storage_options),
-        lambda meta_client: _scan(meta_client, columns, filters),
+        lambda: TableSnapshot.load(base_path, storage_options),
+        lambda snapshot: _scan(snapshot, columns, filters),
     )
 
 
-def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieTableMetaClient], T]) -> T:
+def plan_read(load: Callable[[], TableSnapshot], plan: Callable[[TableSnapshot], T]) -> T:
     """What a plan says of a table whose files nobody deleted while it was made.
 
     Partitions are listed some time after the timeline. When a clean has deleted the slices of that timeline in between,
@@ -150,19 +150,19 @@ def plan_read(load: Callable[[], HoodieTableMetaClient], plan: Callable[[HoodieT
         HoodieException: What opening and planning raise.
     """
     for _ in range(_MAX_PLANS):
-        meta_client = load()
-        before = meta_client.active_timeline
+        snapshot = load()
+        before = snapshot.active_timeline
         try:
-            result = plan(meta_client)
+            result = plan(snapshot)
         except HoodieIOException:
             if not _has_changed(before):
                 raise
         else:
             if not _may_lack_files(before):
                 return result
-        logger.info("files of %s were deleted while it was listed; listing it again", meta_client.base_path)
+        logger.info("files of %s were deleted while it was listed; listing it again", snapshot.base_path)
     raise HoodieIOException(
-        f"reading {meta_client.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times it was "
+        f"reading {snapshot.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times it was "
         "listed, so rows would be missing. Read it again, and let cleans retain more (hoodie.cleaner.commits.retained)"
     )
 
@@ -221,9 +221,9 @@ def _retains(timeline: HoodieActiveTimeline, clean_time: str, instant_time: str)
     return plan.policy in _POLICIES_OF_COMMITS and earliest is not None and "" < earliest.timestamp <= instant_time
 
 
-def _scan(meta_client: HoodieTableMetaClient, columns: Sequence[str] | None, filters: Filters) -> pa.RecordBatchReader:
-    meta_client.table_config.check_readable()
-    if meta_client.load_avro_schema() is None:
+def _scan(snapshot: TableSnapshot, columns: Sequence[str] | None, filters: Filters) -> pa.RecordBatchReader:
+    snapshot.table_config.check_readable()
+    if snapshot.load_avro_schema() is None:
         # Nothing was ever written: no rows, and no types to give them.
         names = columns if columns is not None else META_COLUMNS
         return (
@@ -232,16 +232,16 @@ def _scan(meta_client: HoodieTableMetaClient, columns: Sequence[str] | None, fil
             .to_reader()
         )
     return scan_slices(
-        meta_client,
-        meta_client.load_schema(),
+        snapshot,
+        snapshot.load_schema(),
         columns,
         filters,
-        lambda schema, expression: file_slices(meta_client, schema, expression),
+        lambda schema, expression: file_slices(snapshot, schema, expression),
     )
 
 
 def scan_slices(
-    meta_client: HoodieTableMetaClient,
+    snapshot: TableSnapshot,
     user_schema: pa.Schema,
     columns: str | Sequence[str] | None,
     filters: Filters,
@@ -250,7 +250,7 @@ def scan_slices(
     """The rows of some slices as a stream.
 
     Args:
-        meta_client: The table.
+        snapshot: The table.
         user_schema: The user's columns.
         columns: As of `scan_table`.
         filters: As of `scan_table`.
@@ -266,7 +266,7 @@ def scan_slices(
     unknown = [name for name in wanted if name not in schema.names]
     if unknown:
         raise HoodieSchemaException(
-            f"{meta_client.base_path} has no column {', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}; "
+            f"{snapshot.base_path} has no column {', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}; "
             f"it has {', '.join(schema.names)}"
         )
     expression = to_expression(filters)
@@ -275,7 +275,7 @@ def scan_slices(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file_slice in slices:
-            reader = HoodieFileGroupReader(meta_client.storage, file_slice, schema)
+            reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema)
             for batch in reader.iter_batches(wanted, expression):
                 yield batch.cast(result_schema) if batch.schema != result_schema else batch
 
@@ -300,27 +300,25 @@ def to_expression(filters: Filters) -> pc.Expression | None:
         ) from error
 
 
-def file_slices(
-    meta_client: HoodieTableMetaClient, schema: pa.Schema, expression: pc.Expression | None
-) -> list[FileSlice]:
+def file_slices(snapshot: TableSnapshot, schema: pa.Schema, expression: pc.Expression | None) -> list[FileSlice]:
     """Latest slices of the partitions that can hold rows of the filter."""
-    view = meta_client.view()
+    view = snapshot.view()
     partitions = view.list_partitions()
     if expression is not None:
-        partitions = prune_partitions(partitions, meta_client, schema, expression)
+        partitions = prune_partitions(partitions, snapshot, schema, expression)
     view.load_partitions(partitions)
     return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
 
 
 def prune_partitions(
-    partitions: list[str], meta_client: HoodieTableMetaClient, schema: pa.Schema, expression: pc.Expression
+    partitions: list[str], snapshot: TableSnapshot, schema: pa.Schema, expression: pc.Expression
 ) -> list[str]:
     """The partitions that can hold rows of a filter, as their paths tell.
 
     Raises:
         HoodieSchemaException: The filter does not fit the table.
     """
-    guarantees = [partition_expression(partition, meta_client.table_config, schema) for partition in partitions]
+    guarantees = [partition_expression(partition, snapshot.table_config, schema) for partition in partitions]
     # A dataset of names only: pyarrow decides by the guarantees which of them the filter can meet.
     names = [str(number) for number in range(len(partitions))]
     dataset = ds.FileSystemDataset.from_paths(
@@ -332,11 +330,11 @@ def prune_partitions(
         if unknown := _UNKNOWN_FIELD.search(str(error)):
             name = unknown["name"] or unknown["path"]
             raise HoodieSchemaException(
-                f"the filter {expression}: {meta_client.base_path} has no column {name}"
+                f"the filter {expression}: {snapshot.base_path} has no column {name}"
                 f"{spelled_otherwise(schema.names, [name])}; it has {', '.join(schema.names)}"
             ) from error
         raise HoodieSchemaException(
-            f"the filter {expression} does not fit the table {meta_client.base_path}: {error}"
+            f"the filter {expression} does not fit the table {snapshot.base_path}: {error}"
         ) from error
 
 

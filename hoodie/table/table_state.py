@@ -10,7 +10,7 @@ from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_stat import NULL_COMMIT
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -71,19 +71,19 @@ def being_rolled_back(timeline: HoodieActiveTimeline) -> set[str]:
     return found
 
 
-def completed_writes_after(meta_client: HoodieTableMetaClient, instant_time: str) -> HoodieTimeline:
+def completed_writes_after(snapshot: TableSnapshot, instant_time: str) -> HoodieTimeline:
     """Completed commits, delta commits and replace commits of the active timeline that are newer than an instant."""
-    return meta_client.active_timeline.commits_timeline().filter_completed_instants().after(instant_time)
+    return snapshot.active_timeline.commits_timeline().filter_completed_instants().after(instant_time)
 
 
-def files_at(meta_client: HoodieTableMetaClient, instant_time: str) -> dict[str, tuple[str, ...]]:
+def files_at(snapshot: TableSnapshot, instant_time: str) -> dict[str, tuple[str, ...]]:
     """Partition path to the names of the base files that readers of an instant read, sorted.
 
     Args:
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
         instant_time: A completed instant.
     """
-    view = meta_client.view()
+    view = snapshot.view()
     partitions = view.list_partitions()
     view.load_partitions(partitions)
     found = {
@@ -95,20 +95,20 @@ def files_at(meta_client: HoodieTableMetaClient, instant_time: str) -> dict[str,
     return {path: names for path, names in found.items() if names}
 
 
-def missing_at(meta_client: HoodieTableMetaClient, instant_time: str) -> list[str]:
+def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
     """File groups whose version of an instant was cleaned, as ``<partition path>/<file id>``.
 
     Every later version of a file group names the one before it, and every replace commit the groups that it took
     away: what they name must be there, if it is of the instant or older.
 
     Args:
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
         instant_time: A completed instant.
     """
     versions: dict[str, dict[str, set[str]]] = {}
     wanted: dict[str, dict[str, str | None]] = defaultdict(dict)
     created: FileGroups = set()
-    for metadata in _writes_after(meta_client, instant_time):
+    for metadata in _writes_after(snapshot, instant_time):
         for stat in metadata.write_stats:
             if stat.prev_commit in (NULL_COMMIT, ""):
                 created.add((stat.partition_path, stat.file_id))
@@ -124,10 +124,10 @@ def missing_at(meta_client: HoodieTableMetaClient, instant_time: str) -> list[st
         for file_id, version in groups.items()
         if version is None and (path, file_id) not in created
     }
-    last = last_versions(meta_client, unchanged, instant_time)
+    last = last_versions(snapshot, unchanged, instant_time)
     missing = []
     for partition_path, groups in sorted(wanted.items()):
-        versions[partition_path] = _versions_in(meta_client, partition_path)
+        versions[partition_path] = _versions_in(snapshot, partition_path)
         for file_id, given in sorted(groups.items()):
             there = versions[partition_path].get(file_id, set())
             version = given or last.get((partition_path, file_id))
@@ -141,13 +141,13 @@ def missing_at(meta_client: HoodieTableMetaClient, instant_time: str) -> list[st
     return missing
 
 
-def last_versions(meta_client: HoodieTableMetaClient, groups: FileGroups, instant_time: str) -> dict[Any, str]:
+def last_versions(snapshot: TableSnapshot, groups: FileGroups, instant_time: str) -> dict[Any, str]:
     """The instants that wrote the last versions of file groups, up to an instant.
 
     Older versions may be there though the last one was cleaned: savepoints hold them.
 
     Args:
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
         groups: The file groups.
         instant_time: Later instants do not count.
 
@@ -164,7 +164,7 @@ def last_versions(meta_client: HoodieTableMetaClient, groups: FileGroups, instan
             if group in groups:
                 found.setdefault(group, time)
 
-    active = meta_client.active_timeline
+    active = snapshot.active_timeline
     completed = active.commits_timeline().filter_completed_instants().in_range_before_or_on(instant_time)
     newest_archived = active.newest_archived_time() or ""
     for instant in completed.reversed():
@@ -173,7 +173,7 @@ def last_versions(meta_client: HoodieTableMetaClient, groups: FileGroups, instan
     if found.keys() == groups:
         return found
     # Commits in the archive may be younger than those that savepoints hold, or held until just now.
-    archived = meta_client.archived_timeline
+    archived = snapshot.archived_timeline
     older: dict[str, tuple[HoodieActiveTimeline | HoodieArchivedTimeline, HoodieInstant]] = {
         instant.requested_time: (archived, instant)
         for instant in archived.commits_timeline().filter_completed_instants().in_range_before_or_on(instant_time)
@@ -189,12 +189,12 @@ def last_versions(meta_client: HoodieTableMetaClient, groups: FileGroups, instan
     return found
 
 
-def _writes_after(meta_client: HoodieTableMetaClient, instant_time: str) -> Iterator[HoodieCommitMetadata]:
+def _writes_after(snapshot: TableSnapshot, instant_time: str) -> Iterator[HoodieCommitMetadata]:
     """What the completed writes after an instant did, the oldest first; those that were archived past it too."""
-    active = meta_client.active_timeline
-    later = {instant.requested_time: instant for instant in completed_writes_after(meta_client, instant_time)}
+    active = snapshot.active_timeline
+    later = {instant.requested_time: instant for instant in completed_writes_after(snapshot, instant_time)}
     if (active.newest_archived_time() or "") > instant_time:
-        archived = meta_client.archived_timeline
+        archived = snapshot.archived_timeline
         for instant in archived.commits_timeline().filter_completed_instants().after(instant_time):
             if instant.requested_time not in later:
                 yield archived.read_commit_metadata(instant)
@@ -202,9 +202,9 @@ def _writes_after(meta_client: HoodieTableMetaClient, instant_time: str) -> Iter
         yield active.read_commit_metadata(instant)
 
 
-def _versions_in(meta_client: HoodieTableMetaClient, partition_path: str) -> dict[str, set[str]]:
+def _versions_in(snapshot: TableSnapshot, partition_path: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
-    for status in meta_client.storage.list_directory(join(meta_client.base_path, partition_path)):
+    for status in snapshot.storage.list_directory(join(snapshot.base_path, partition_path)):
         name = parse_base_file_name(status.name)
         if name is not None:
             found[name.file_id].add(name.instant_time)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, HoodieInstant, State
 from hoodie.config.write_config import HoodieWriteConfig
@@ -59,7 +59,7 @@ class ConflictResolver:
 
     def check(
         self,
-        meta_client: HoodieTableMetaClient,
+        snapshot: TableSnapshot,
         operation: ConcurrentOperation,
         metadata: HoodieCommitMetadata,
         start: WriteStart,
@@ -68,7 +68,7 @@ class ConflictResolver:
         """Compare with all that others have done since the write began.
 
         Args:
-            meta_client: The table; its timeline is as of now.
+            snapshot: The table; its timeline is as of now.
             operation: What is about to be completed.
             metadata: Its commit metadata.
             start: What the table was when the write began.
@@ -77,8 +77,8 @@ class ConflictResolver:
         Raises:
             HoodieWriteConflictException: Another write was first. Nothing was committed, and writing again is safe.
         """
-        timeline = meta_client.active_timeline
-        self._check_nothing_undone(meta_client, operation, start)
+        timeline = snapshot.active_timeline
+        self._check_nothing_undone(snapshot, operation, start)
         met: dict[HoodieInstant, frozenset[FileGroupKey]] = {}
         committed: dict[str, HoodieCommitMetadata] = {}
         following = self._built_on(timeline, operation, start) if is_completed else frozenset()
@@ -95,7 +95,7 @@ class ConflictResolver:
         if met:
             raise self._conflict(operation, met)
         if self._config.write.unique_keys:
-            self._check_keys(meta_client, operation, metadata, committed)
+            self._check_keys(snapshot, operation, metadata, committed)
 
     def forget(self) -> None:
         """Drop what was read: the write has ended."""
@@ -130,7 +130,7 @@ class ConflictResolver:
 
     def _check_keys(
         self,
-        meta_client: HoodieTableMetaClient,
+        snapshot: TableSnapshot,
         operation: ConcurrentOperation,
         metadata: HoodieCommitMetadata,
         committed: dict[str, HoodieCommitMetadata],
@@ -140,13 +140,11 @@ class ConflictResolver:
         new = {time: found for time, found in committed.items() if (instant_time, time) not in self._compared}
         if not new:
             return
-        shared = find_shared_key(
-            meta_client.storage, meta_client.base_path, instant_time, metadata, new, self._is_global
-        )
+        shared = find_shared_key(snapshot.storage, snapshot.base_path, instant_time, metadata, new, self._is_global)
         if shared is not None:
             raise HoodieWriteConflictException(
                 f"{instant_time} added the key {shared.record_key!r} (one of {shared.count}) to partition "
-                f"'{shared.partition_path}' of {meta_client.base_path}, and another writer added it to "
+                f"'{shared.partition_path}' of {snapshot.base_path}, and another writer added it to "
                 f"{shared.other_path} meanwhile: it would live twice. Nothing of {instant_time} was committed. Upsert "
                 "again: that is safe, and updates it",
                 instant_time=instant_time,
@@ -155,17 +153,15 @@ class ConflictResolver:
             )
         self._compared.update((instant_time, time) for time in new)
 
-    def _check_nothing_undone(
-        self, meta_client: HoodieTableMetaClient, operation: ConcurrentOperation, start: WriteStart
-    ) -> None:
+    def _check_nothing_undone(self, snapshot: TableSnapshot, operation: ConcurrentOperation, start: WriteStart) -> None:
         """What the write has read must still be there, and what was pending then must be known."""
-        timeline = meta_client.active_timeline
+        timeline = snapshot.active_timeline
         completed = completed_write_times(timeline)
         first = min(completed, default="")
         undone = sorted(time for time in start.completed - completed if time >= first)
         if undone:
             raise HoodieWriteConflictException(
-                f"{_listed(undone)} of {meta_client.base_path} was rolled back, or the table restored, while "
+                f"{_listed(undone)} of {snapshot.base_path} was rolled back, or the table restored, while "
                 f"{operation.instant.requested_time} was being written; nothing of it was committed. Write again: that "
                 "is safe",
                 instant_time=operation.instant.requested_time,
@@ -179,13 +175,13 @@ class ConflictResolver:
             time
             for time in gone
             if time < first
-            and (found := meta_client.archived_timeline.find(time)) is not None
+            and (found := snapshot.archived_timeline.find(time)) is not None
             and found.is_completed
             and found.action.completed_action in COMMIT_ACTIONS
         )
         if archived:
             raise HoodieWriteConflictException(
-                f"{_listed(archived)} of {meta_client.base_path} was completed and archived while "
+                f"{_listed(archived)} of {snapshot.base_path} was completed and archived while "
                 f"{operation.instant.requested_time} was being written, so what it changed is not compared; nothing of "
                 f"{operation.instant.requested_time} was committed. Write again: that is safe",
                 instant_time=operation.instant.requested_time,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import attrs
 
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieException, HoodieHeartbeatException
 from hoodie.storage.storage import HoodieStorage
@@ -23,17 +23,17 @@ __all__ = ["HoodieHeartbeatClient", "heartbeat_age_ms", "is_heartbeat_expired"]
 logger = logging.getLogger(__name__)
 
 
-def heartbeat_age_ms(meta_client: HoodieTableMetaClient, instant_time: str, now_ms: float | None = None) -> float:
+def heartbeat_age_ms(snapshot: TableSnapshot, instant_time: str, now_ms: float | None = None) -> float:
     """How long ago an instant's writer gave its last sign of life, in milliseconds; infinite where there is none."""
-    status = meta_client.storage.file_status(meta_client.heartbeat_path(instant_time))
+    status = snapshot.storage.file_status(snapshot.heartbeat_path(instant_time))
     if status is None:
         return float("inf")
     return (time.time() * 1000 if now_ms is None else now_ms) - status.modification_time_ms
 
 
-def is_heartbeat_expired(meta_client: HoodieTableMetaClient, instant_time: str, options: HoodieWriteOptions) -> bool:
+def is_heartbeat_expired(snapshot: TableSnapshot, instant_time: str, options: HoodieWriteOptions) -> bool:
     """Whether an instant's writer counts as dead, by its file and this writer's interval and tolerable misses."""
-    return heartbeat_age_ms(meta_client, instant_time) > options.heartbeat_tolerance_ms
+    return heartbeat_age_ms(snapshot, instant_time) > options.heartbeat_tolerance_ms
 
 
 @attrs.define
@@ -75,7 +75,7 @@ class HoodieHeartbeatClient:
         self._monotonic_ms = monotonic_ms or (lambda: time.monotonic() * 1000)
         self._heartbeats: dict[str, _Heartbeat] = {}
 
-    def start(self, meta_client: HoodieTableMetaClient, instant_time: str) -> bool:
+    def start(self, snapshot: TableSnapshot, instant_time: str) -> bool:
         """Give the first sign of life of an instant, and go on. To be called before the instant can be seen.
 
         The file is created only if absent: of two writers that try one instant time, one has its heartbeat, and the
@@ -90,8 +90,8 @@ class HoodieHeartbeatClient:
         if instant_time in self._heartbeats:
             return True
         heartbeat = _Heartbeat(
-            meta_client.storage,
-            meta_client.heartbeat_path(instant_time),
+            snapshot.storage,
+            snapshot.heartbeat_path(instant_time),
             uuid.uuid4().hex.encode(),
             beaten_ms=self._monotonic_ms(),
         )

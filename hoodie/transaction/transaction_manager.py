@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.transaction.lock.lock_manager import LockManager, lock_provider_class
 from hoodie.transaction.lock.lock_provider import LockClock, LockConfiguration
@@ -74,26 +74,26 @@ class TransactionManager:
         """Whether several writers may be at work."""
         return self._config.write.has_several_writers
 
-    def check(self, meta_client: HoodieTableMetaClient) -> None:
+    def check(self, snapshot: TableSnapshot) -> None:
         """Refuse a lock that can never be taken, before anything is written; nobody is asked for it yet.
 
         Args:
-            meta_client: The table.
+            snapshot: The table.
 
         Raises:
             HoodieConfigException: The lock lacks a property or a package, or is not for the table's storage.
         """
         if self.is_lock_required:
             with self._mutex:
-                logger.debug("writes of %s are kept apart by %s", meta_client.base_path,
-                             self._manager(meta_client).provider.name)  # fmt: skip
+                logger.debug("writes of %s are kept apart by %s", snapshot.base_path,
+                             self._manager(snapshot).provider.name)  # fmt: skip
 
     @contextmanager
-    def transaction(self, meta_client: HoodieTableMetaClient, owner: str) -> Iterator[Transaction]:
+    def transaction(self, snapshot: TableSnapshot, owner: str) -> Iterator[Transaction]:
         """Hold the lock for a block; it is given back however the block ends.
 
         Args:
-            meta_client: The table.
+            snapshot: The table.
             owner: What is being done, for the log: an instant time or a service.
 
         Raises:
@@ -106,9 +106,9 @@ class TransactionManager:
             if self._current is not None:
                 yield self._current
                 return
-            manager = self._manager(meta_client)
+            manager = self._manager(snapshot)
             manager.lock()
-            logger.debug("%s of %s holds %s", owner, meta_client.base_path, manager.provider.name)
+            logger.debug("%s of %s holds %s", owner, snapshot.base_path, manager.provider.name)
             self._current = Transaction(manager)
             try:
                 yield self._current
@@ -123,13 +123,13 @@ class TransactionManager:
                 self._lock_manager.close()
                 self._lock_manager = None
 
-    def _manager(self, meta_client: HoodieTableMetaClient) -> LockManager:
+    def _manager(self, snapshot: TableSnapshot) -> LockManager:
         if self._lock_manager is None:
             self._lock_manager = LockManager(
                 LockConfiguration(
-                    base_path=meta_client.base_path,
-                    table_name=meta_client.table_config.table_name,
-                    storage=meta_client.storage,
+                    base_path=snapshot.base_path,
+                    table_name=snapshot.table_config.table_name,
+                    storage=snapshot.storage,
                     options=self._config.lock,
                     properties=self._config.properties,
                     clock=self._clock,

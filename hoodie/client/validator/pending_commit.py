@@ -11,7 +11,7 @@ from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieFileGroupId
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.storage.storage_path import join
 from hoodie.table.table_scan import Filters, prune_partitions, scan_slices
@@ -23,7 +23,7 @@ class PendingCommit:
     """What a validator is given: the outcome of a write, and the table without and with it.
 
     Args:
-        meta_client: The table, its timeline as it is now.
+        snapshot: The table, its timeline as it is now.
         result: What was written.
         metadata: What the commit will store.
 
@@ -32,12 +32,10 @@ class PendingCommit:
         metadata: What the commit will store.
     """
 
-    def __init__(
-        self, meta_client: HoodieTableMetaClient, result: HoodieWriteResult, metadata: HoodieCommitMetadata
-    ) -> None:
+    def __init__(self, snapshot: TableSnapshot, result: HoodieWriteResult, metadata: HoodieCommitMetadata) -> None:
         self.result = result
         self.metadata = metadata
-        self._meta_client = meta_client
+        self._snapshot = snapshot
         self._loaded_view: HoodieTableFileSystemView | None = None
 
     def __repr__(self) -> str:
@@ -51,7 +49,7 @@ class PendingCommit:
     @property
     def base_path(self) -> str:
         """The table's folder."""
-        return self._meta_client.base_path
+        return self._snapshot.base_path
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -101,9 +99,9 @@ class PendingCommit:
 
     def _user_schema(self, is_after: bool) -> pa.Schema:
         """The user's columns; of a table that was never written to those that this commit brings."""
-        stored = None if is_after else self._meta_client.load_avro_schema()
+        stored = None if is_after else self._snapshot.load_avro_schema()
         stored = stored or self.metadata.schema
-        return to_arrow(stored) if stored is not None else self._meta_client.load_schema()
+        return to_arrow(stored) if stored is not None else self._snapshot.load_schema()
 
     def _partitions(self, only_touched: bool) -> list[str]:
         if only_touched:
@@ -146,7 +144,7 @@ class PendingCommit:
     @property
     def _view(self) -> HoodieTableFileSystemView:
         if self._loaded_view is None:
-            self._loaded_view = self._meta_client.view()
+            self._loaded_view = self._snapshot.view()
         return self._loaded_view
 
     def _scan(
@@ -155,7 +153,7 @@ class PendingCommit:
         def slices_of(schema: pa.Schema, expression: pc.Expression | None) -> list[FileSlice]:
             partitions = self._partitions(only_touched)
             if expression is not None:
-                partitions = prune_partitions(partitions, self._meta_client, schema, expression)
+                partitions = prune_partitions(partitions, self._snapshot, schema, expression)
             return self._slices(partitions, is_after)
 
-        return scan_slices(self._meta_client, self._user_schema(is_after), columns, filters, slices_of)
+        return scan_slices(self._snapshot, self._user_schema(is_after), columns, filters, slices_of)

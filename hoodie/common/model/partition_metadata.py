@@ -24,6 +24,7 @@ from hoodie.exception import (
 )
 from hoodie.storage import storage_path
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import METAFOLDER_NAME
 
 __all__ = [
     "PARTITION_METAFILE_NAMES",
@@ -45,7 +46,6 @@ PARTITION_METAFILE_NAMES = (
 )
 """The names that readers look for, in their order; hoodie writes the first."""
 
-_METAFOLDER_NAME = ".hoodie"
 _COMMIT_TIME_KEY = "commitTime"
 _PARTITION_DEPTH_KEY = "partitionDepth"
 
@@ -95,10 +95,10 @@ def check_partition_path(partition_path: str) -> str:
     if not partition_path:
         return partition_path
     levels = partition_path.split("/")
-    if "\0" in partition_path or any(level in ("", ".", "..") for level in levels) or levels[0] == _METAFOLDER_NAME:
+    if "\0" in partition_path or any(level in ("", ".", "..") for level in levels) or levels[0] == METAFOLDER_NAME:
         raise HoodieIOException(
             f"Partition path {partition_path!r} would leave the data folders of the table: levels must not be empty, "
-            f"'.', '..' or '{_METAFOLDER_NAME}'"
+            f"'.', '..' or '{METAFOLDER_NAME}'"
         )
     return partition_path
 

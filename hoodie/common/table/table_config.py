@@ -27,7 +27,7 @@ from hoodie.exception import (
 )
 from hoodie.merge.payload_rules import PAYLOAD_TYPES
 from hoodie.storage.storage import HoodieStorage
-from hoodie.storage.storage_path import check_inside, join
+from hoodie.storage.storage_path import METAFOLDER_NAME, check_inside, join
 
 __all__ = ["PROPERTIES_BACKUP_FILE_NAME", "PROPERTIES_FILE_NAME", "HoodieTableConfig"]
 
@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 PROPERTIES_FILE_NAME = "hoodie.properties"
 PROPERTIES_BACKUP_FILE_NAME = "hoodie.properties.backup"
 
-_META_FOLDER_NAME = ".hoodie"
 _CHECKSUM = "hoodie.table.checksum"
 _FIRST_VERSION_WITH_CHECKSUM = 4
 _METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
@@ -391,12 +390,12 @@ class HoodieTableConfig:
     def _bad(self, key: str, value: str, allowed: str) -> InvalidTableException:
         return InvalidTableException(
             f"The table {self.table_name!r} has the property {key}={value}, which is not {allowed}; correct it in "
-            f"{_META_FOLDER_NAME}/{PROPERTIES_FILE_NAME}"
+            f"{METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}"
         )
 
 
 def _path(base_path: str, name: str) -> str:
-    return join(base_path, _META_FOLDER_NAME, name)
+    return join(base_path, METAFOLDER_NAME, name)
 
 
 def _checksum(properties: Mapping[str, str]) -> str:

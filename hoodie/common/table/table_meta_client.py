@@ -1,4 +1,4 @@
-"""One table as seen from outside: its properties, its timeline, its files; and how a table is created.
+"""One table as its users see it: its properties, its timeline, its files; and how a table is created.
 
 Hudi: org.apache.hudi.common.table.HoodieTableMetaClient.
 """
@@ -6,79 +6,44 @@ Hudi: org.apache.hudi.common.table.HoodieTableMetaClient.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Mapping
 
-import attrs
 import pyarrow as pa
 
-from hoodie.avro.schema_converters import to_arrow
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
-from hoodie.common.table.table_config import (
-    PROPERTIES_BACKUP_FILE_NAME,
-    PROPERTIES_FILE_NAME,
-    HoodieTableConfig,
-)
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_definition import TableDefinition
-from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
-from hoodie.common.table.table_schema_resolver import TableSchemaResolver
+from hoodie.common.table.table_snapshot import TableSnapshot, is_table, refuse_lost_properties
 from hoodie.common.table.table_summary import FileSummary, InstantSummary, PartitionSummary, SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant, State
-from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.exception import (
-    HoodieSchemaException,
-    InvalidTableException,
-    TableExistsException,
-    TableNotFoundException,
-)
+from hoodie.exception import TableExistsException
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.retry import RetryPolicy
-from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.storage_path import METAFOLDER_NAME
 
-__all__ = ["METAFOLDER_NAME", "HoodieTableMetaClient"]
+__all__ = ["HoodieTableMetaClient"]
 
 logger = logging.getLogger(__name__)
 
-METAFOLDER_NAME = ".hoodie"
-_HEARTBEAT_FOLDER_NAME = ".heartbeat"
-_GLOB_CHARACTER = re.compile(r"[*?\[{]")
-
 
 class HoodieTableMetaClient:
-    """Everything about a table but its rows. Made by `init_table` or `load`; lives on the driver.
+    """What a user asks a table, but its rows. Made by `init_table` or `load`; lives on the driver.
 
     Attributes:
-        base_path: The table's folder, normalised.
-        storage: The storage that holds it.
-        storage_options: Options and credentials that the storage was opened with.
-        table_config: The table's properties as of the load or the last reload.
-        active_timeline: Instants that were not archived, of all actions and states, as of the same.
+        snapshot: The table at the moment of the load or the last reload.
     """
 
-    def __init__(
-        self,
-        base_path: str,
-        storage: HoodieStorage,
-        storage_options: StorageOptions | None,
-        table_config: HoodieTableConfig,
-        active_timeline: HoodieActiveTimeline,
-    ) -> None:
+    def __init__(self, snapshot: TableSnapshot) -> None:
         """Use `init_table` or `load`."""
-        self.base_path = base_path
-        self.storage = storage
-        self.storage_options = storage_options
-        self.table_config = table_config
-        self.active_timeline = active_timeline
-        self._archived_timeline: HoodieArchivedTimeline | None = None
-        self._loaded_schema: tuple[HoodieActiveTimeline, HoodieTableConfig, str | None] | None = None
+        self.snapshot = snapshot
 
     @classmethod
     def init_table(
@@ -159,12 +124,12 @@ class HoodieTableMetaClient:
         HoodieTableConfig(table_properties).check_writable()
         path = storage_path.normalise_path(base_path)
         storage = open_storage(path, storage_options)
-        if _is_table(storage, path):
+        if is_table(storage, path):
             raise TableExistsException(
                 f"There is a Hudi table at {path} already: open it with HoodieTableMetaClient.load, or choose another "
                 "path"
             )
-        _refuse_lost_properties(storage, path)
+        refuse_lost_properties(storage, path)
         meta_path = storage_path.join(path, METAFOLDER_NAME)
         for folder in (
             ".schema",
@@ -200,28 +165,32 @@ class HoodieTableMetaClient:
                 writes: `HoodieTableConfig.check_readable` and `check_writable`.)
             HoodieIOException: Storage failed.
         """
-        path = storage_path.normalise_path(base_path)
-        storage = open_storage(path, storage_options, retry)
-        try:
-            table_config = HoodieTableConfig.load(storage, path)
-        except TableNotFoundException:
-            given_path, path = path, _without_globs(path)
-            storage = open_storage(path, storage_options, retry)
-            if path == given_path or not _is_table(storage, path):
-                _refuse_lost_properties(storage, path)
-                raise TableNotFoundException(
-                    f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}): check the "
-                    "path, or create the table with HoodieTableMetaClient.init_table"
-                ) from None
-            table_config = HoodieTableConfig.load(storage, path)
-        _check_version(table_config)
-        timeline = _load_active_timeline(storage, path, table_config)
-        return cls(path, storage, storage_options, table_config, timeline)
+        return cls(TableSnapshot.load(base_path, storage_options, retry=retry))
 
     @property
-    def meta_path(self) -> str:
-        """The table's ``.hoodie`` folder."""
-        return storage_path.join(self.base_path, METAFOLDER_NAME)
+    def base_path(self) -> str:
+        """The table's folder, normalised."""
+        return self.snapshot.base_path
+
+    @property
+    def storage(self) -> HoodieStorage:
+        """The storage that holds it."""
+        return self.snapshot.storage
+
+    @property
+    def storage_options(self) -> StorageOptions | None:
+        """Options and credentials that the storage was opened with."""
+        return self.snapshot.storage_options
+
+    @property
+    def table_config(self) -> HoodieTableConfig:
+        """The table's properties, as they were at the load or the last reload."""
+        return self.snapshot.table_config
+
+    @property
+    def active_timeline(self) -> HoodieActiveTimeline:
+        """Instants that were not archived, of all actions and states, as they were at the load or the last reload."""
+        return self.snapshot.active_timeline
 
     @property
     def archived_timeline(self) -> HoodieArchivedTimeline:
@@ -231,19 +200,20 @@ class HoodieTableMetaClient:
             HoodieCorruptedDataException: A file of the archive is damaged.
             HoodieIOException: Storage failed.
         """
-        if self._archived_timeline is None:
-            self._archived_timeline = HoodieArchivedTimeline.load(
-                self.storage, self.meta_path, self.table_config.archive_folder
-            )
-        return self._archived_timeline
+        return self.snapshot.archived_timeline
+
+    @property
+    def meta_path(self) -> str:
+        """The table's ``.hoodie`` folder."""
+        return self.snapshot.meta_path
 
     def marker_path(self, instant_time: str) -> str:
         """The folder of an instant's markers."""
-        return storage_path.join(self.meta_path, TEMP_FOLDER_NAME, instant_time)
+        return self.snapshot.marker_path(instant_time)
 
     def heartbeat_path(self, instant_time: str) -> str:
         """The file that an instant's writer touches while it is alive."""
-        return storage_path.join(self.meta_path, _HEARTBEAT_FOLDER_NAME, instant_time)
+        return self.snapshot.heartbeat_path(instant_time)
 
     def reload_active_timeline(self) -> HoodieActiveTimeline:
         """List the active timeline again, and return it; the archived one is read anew when it is asked for.
@@ -251,8 +221,7 @@ class HoodieTableMetaClient:
         Raises:
             HoodieIOException: Storage failed.
         """
-        self.active_timeline = _load_active_timeline(self.storage, self.base_path, self.table_config)
-        self._archived_timeline = None
+        self.snapshot = self.snapshot.refreshed()
         return self.active_timeline
 
     def reload_table_config(self) -> HoodieTableConfig:
@@ -262,14 +231,12 @@ class HoodieTableMetaClient:
             InvalidTableException: They are damaged.
             HoodieIOException: Storage failed.
         """
-        self.table_config = HoodieTableConfig.load(self.storage, self.base_path)
+        self.snapshot = self.snapshot.with_properties_reloaded()
         return self.table_config
 
     def view(self) -> HoodieTableFileSystemView:
-        """A new view of the table's files as of `active_timeline`; partitions are listed when first asked for."""
-        return HoodieTableFileSystemView(
-            FileSystemBackedTableMetadata(self.storage, self.base_path), self.active_timeline
-        )
+        """A new view of the table's files by `active_timeline`; partitions are listed when first asked for."""
+        return self.snapshot.view()
 
     def load_schema(self) -> pa.Schema:
         """The user's columns, without Hudi's meta columns.
@@ -282,13 +249,7 @@ class HoodieTableMetaClient:
             HoodieSchemaException: Nothing tells the schema, or what was found is not one.
             HoodieIOException: Storage failed.
         """
-        avro_schema = self.load_avro_schema()
-        if avro_schema is None:
-            raise HoodieSchemaException(
-                f"The table {self.base_path} has no schema yet: nothing was written to it, and init_table was given no "
-                "schema"
-            )
-        return to_arrow(avro_schema)
+        return self.snapshot.load_schema()
 
     def load_avro_schema(self) -> str | None:
         """The same as `load_schema` in Avro JSON, as it is stored; None when nothing tells it.
@@ -300,14 +261,7 @@ class HoodieTableMetaClient:
             HoodieSchemaException: What was found is not a schema.
             HoodieIOException: Storage failed.
         """
-        loaded = self._loaded_schema
-        if loaded is None or loaded[0] is not self.active_timeline or loaded[1] is not self.table_config:
-            resolver = TableSchemaResolver(
-                self.storage, self.base_path, self.active_timeline, self.view(), self.table_config
-            )
-            loaded = (self.active_timeline, self.table_config, resolver.load_avro_schema())
-            self._loaded_schema = loaded
-        return loaded[2]
+        return self.snapshot.load_avro_schema()
 
     def history(self) -> SummaryTable[InstantSummary]:
         """The instants of the active timeline, oldest first, with what completed writes came to.
@@ -392,96 +346,3 @@ def _summarise_files(view: HoodieTableFileSystemView) -> list[FileSummary]:
         for partition_path in view.list_partitions()
         for file_slice in view.latest_file_slices(partition_path)
     ]
-
-
-def _is_table(storage: HoodieStorage, base_path: str) -> bool:
-    """Whether the properties are there; their backup alone is a table whose properties are just being replaced."""
-    meta_path = storage_path.join(base_path, METAFOLDER_NAME)
-    return any(
-        storage.exists(storage_path.join(meta_path, name))
-        for name in (PROPERTIES_FILE_NAME, PROPERTIES_BACKUP_FILE_NAME)
-    )
-
-
-def _refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
-    """Not take a folder with commits for one without a table: a new one there would show, and double, their rows."""
-    meta_path = storage_path.join(base_path, METAFOLDER_NAME)
-    layout = timeline_layout(1)
-    found = (layout.parse_file_name(file.name) for file in storage.list_directory(meta_path) if not file.is_directory)
-    of_version_8 = storage_path.join(meta_path, "timeline")
-    if any(instant is not None and instant.is_completed for instant in found) or any(
-        not file.is_directory for file in storage.list_directory(of_version_8)
-    ):
-        raise InvalidTableException(
-            f"{meta_path} has a timeline with completed instants, and {PROPERTIES_FILE_NAME} is not there: it was "
-            "lost. Put it back, or make it again with hoodie.table.repair.rebuild_table_properties; to make a new "
-            "table choose another path, or delete the whole folder first"
-        )
-
-
-def _without_globs(path: str) -> str:
-    """The path up to its first name with a glob character; the path itself without one."""
-    match = _GLOB_CHARACTER.search(path)
-    return storage_path.parent(path[: match.start()] + "x") if match is not None else path
-
-
-def _check_version(table_config: HoodieTableConfig) -> None:
-    """Refuse a table whose timeline cannot be listed; what else it may need is judged by who reads or writes it."""
-    keys = ("hoodie.table.name", "hoodie.table.version", "hoodie.timeline.layout.version")
-    known = {key: table_config.properties[key] for key in keys if key in table_config.properties}
-    HoodieTableConfig(known).check_readable()
-
-
-def _load_active_timeline(
-    storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig
-) -> HoodieActiveTimeline:
-    meta_path = storage_path.join(base_path, METAFOLDER_NAME)
-    return HoodieActiveTimeline.load(
-        storage,
-        meta_path,
-        timeline_layout(table_config.timeline_layout_version),
-        timezone=table_config.timeline_timezone,
-        newest_archived_time=_NewestArchivedTime(storage, meta_path, table_config.archive_folder),
-        read_archived=_ArchivedCommits(storage, meta_path, table_config.archive_folder),
-    )
-
-
-_NEWEST_FILES = 2
-
-
-class _NewestArchivedTime:
-    """The greatest instant time of the archive; its files are read again only when their listing has changed.
-
-    The newest files tell it: what is archived later has later instants active then, or is later itself.
-    """
-
-    def __init__(self, storage: HoodieStorage, meta_path: str, archive_folder: str) -> None:
-        self._storage = storage
-        self._meta_path = meta_path
-        self._archive_folder = archive_folder
-        self._listing: list[FileStatus] = []
-        self._newest: str | None = None
-
-    def __call__(self) -> str | None:
-        listing = self._storage.list_directory(storage_path.join(self._meta_path, self._archive_folder))
-        if listing != self._listing:
-            archived = HoodieArchivedTimeline.load(
-                self._storage, self._meta_path, self._archive_folder, newest_files=_NEWEST_FILES
-            )
-            self._newest = archived.last_instant.requested_time if archived.last_instant is not None else None
-            self._listing = listing
-        return self._newest
-
-
-@attrs.frozen
-class _ArchivedCommits:
-    """What archived commits wrote."""
-
-    storage: HoodieStorage
-    meta_path: str
-    archive_folder: str
-
-    def __call__(self, instant: HoodieInstant) -> HoodieCommitMetadata | None:
-        archived = HoodieArchivedTimeline.load(self.storage, self.meta_path, self.archive_folder)
-        found = archived.find(instant.requested_time, instant.action)
-        return None if found is None or not found.is_completed else archived.read_commit_metadata(found)

@@ -21,10 +21,10 @@ from hoodie.common.model.partition_metadata import (
 )
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_path import METAFOLDER_NAME
 
 __all__ = ["FileSystemBackedTableMetadata", "HoodieTableMetadata"]
 
-_METAFOLDER_NAME = ".hoodie"
 _LISTING_THREAD_COUNT = 16
 _LISTING_BATCH_SIZE = 1024
 
@@ -84,7 +84,7 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
         partitions = []
         if any(not entry.is_directory and entry.name.startswith(PARTITION_METAFILE_PREFIX) for entry in entries):
             partitions.append("")
-        level = [entry.path for entry in entries if entry.is_directory and entry.name != _METAFOLDER_NAME]
+        level = [entry.path for entry in entries if entry.is_directory and entry.name != METAFOLDER_NAME]
         while level:
             next_level: list[str] = []
             for folder, sub_folders in zip(level, _map_concurrently(self._sub_folders, level), strict=True):
@@ -118,7 +118,7 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
         entries = self.storage.list_directory(folder)
         if any(not entry.is_directory and entry.name.startswith(PARTITION_METAFILE_PREFIX) for entry in entries):
             return None
-        return [entry.path for entry in entries if entry.is_directory and entry.name != _METAFOLDER_NAME]
+        return [entry.path for entry in entries if entry.is_directory and entry.name != METAFOLDER_NAME]
 
 
 def _map_concurrently(function: Callable[[_InputT], _OutputT], items: Iterable[_InputT]) -> Iterator[_OutputT]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hoodie.common.model.write_stat import HoodieWriteStat
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.index_config import BucketKeyRule
 from hoodie.exception import HoodieConfigException, HoodieIndexException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, are_bucket_ids, bucket_of_file_id
@@ -32,7 +32,7 @@ _RULE = "hoodie.bucket.index.key.rule"
 
 def check_layout(
     index: HoodieIndex,
-    meta_client: HoodieTableMetaClient,
+    snapshot: TableSnapshot,
     record_key_fields: Sequence[str],
     replaces_all: bool = False,
 ) -> None:
@@ -42,7 +42,7 @@ def check_layout(
 
     Args:
         index: Of the writer.
-        meta_client: The table.
+        snapshot: The table.
         record_key_fields: The table's.
         replaces_all: Whether no file group of now is left after the write.
 
@@ -55,10 +55,10 @@ def check_layout(
         _check_hash_fields(identifier)
     if replaces_all:
         return
-    stats, stored = _newest_files(meta_client)
+    stats, stored = _newest_files(snapshot)
     if not stats:
         return
-    table = f"the table at {meta_client.base_path}"
+    table = f"the table at {snapshot.base_path}"
     if identifier is None:
         if not index.places_records and (
             stored.get(_TYPE) == "BUCKET" or are_bucket_ids([str(stat.file_id) for stat in stats])
@@ -73,8 +73,8 @@ def check_layout(
     _check_file_ids(stats, identifier, table)
     if stored.get(_TYPE) == "BUCKET":
         _check_stored_layout(stored, identifier, table)
-    elif meta_client.table_config.populate_meta_fields:
-        _check_keys(stats, identifier, meta_client)
+    elif snapshot.table_config.populate_meta_fields:
+        _check_keys(stats, identifier, snapshot)
 
 
 def _check_hash_fields(identifier: BucketIdentifier) -> None:
@@ -86,12 +86,12 @@ def _check_hash_fields(identifier: BucketIdentifier) -> None:
         )
 
 
-def _newest_files(meta_client: HoodieTableMetaClient) -> tuple[list[HoodieWriteStat], Mapping[str, str]]:
+def _newest_files(snapshot: TableSnapshot) -> tuple[list[HoodieWriteStat], Mapping[str, str]]:
     """What the newest completed commit that wrote files wrote, and the extra metadata that tells the layout.
 
     Where commits without files, which are made as well, have pushed it into the archive: files that are there.
     """
-    timeline = meta_client.active_timeline
+    timeline = snapshot.active_timeline
     instants = timeline.commits_timeline().filter_completed_instants().instants
     layout: Mapping[str, str] = {}
     for instant in reversed(instants):
@@ -101,12 +101,12 @@ def _newest_files(meta_client: HoodieTableMetaClient) -> tuple[list[HoodieWriteS
             return stats, metadata.extra_metadata
         if not layout and _TYPE in metadata.extra_metadata:
             layout = metadata.extra_metadata
-    return (_some_files(meta_client) if instants else []), layout
+    return (_some_files(snapshot) if instants else []), layout
 
 
-def _some_files(meta_client: HoodieTableMetaClient) -> list[HoodieWriteStat]:
+def _some_files(snapshot: TableSnapshot) -> list[HoodieWriteStat]:
     """The latest base files of the first partition that has any."""
-    view = meta_client.view()
+    view = snapshot.view()
     for partition_path in view.list_partitions():
         files = view.latest_base_files(partition_path)
         if files:
@@ -158,12 +158,10 @@ def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier
         )
 
 
-def _check_keys(
-    stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, meta_client: HoodieTableMetaClient
-) -> None:
+def _check_keys(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, snapshot: TableSnapshot) -> None:
     """Hash keys of a few files: each must be in its bucket."""
     files = [stat for stat in stats if stat.num_writes and str(stat.path).endswith(".parquet")]
     # Those with the most rows say most.
     sampled = sorted(files, key=lambda stat: -stat.num_writes)[:SAMPLED_FILES]
-    paths = [(join(meta_client.base_path, str(stat.path)), str(stat.file_id)) for stat in sampled]
-    CheckSampledKeys(meta_client.storage, identifier)(None, paths)
+    paths = [(join(snapshot.base_path, str(stat.path)), str(stat.file_id)) for stat in sampled]
+    CheckSampledKeys(snapshot.storage, identifier)(None, paths)

@@ -26,7 +26,7 @@ from hoodie.common.model.record_columns import (
     PARTITION_PATH_META,
     RECORD_KEY_META,
 )
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.index_config import IndexType
@@ -218,29 +218,27 @@ def _refuse_several_buckets(found: DuplicateKeys) -> None:
             )
 
 
-def _find(
-    meta_client: HoodieTableMetaClient, partitions: Iterable[str] | None, across_partitions: bool
-) -> DuplicateKeys:
-    if not meta_client.table_config.populate_meta_fields:
+def _find(snapshot: TableSnapshot, partitions: Iterable[str] | None, across_partitions: bool) -> DuplicateKeys:
+    if not snapshot.table_config.populate_meta_fields:
         raise HoodieNotSupportedException(
-            f"{meta_client.base_path} stores no record keys (hoodie.populate.meta.fields=false), so those that live "
+            f"{snapshot.base_path} stores no record keys (hoodie.populate.meta.fields=false), so those that live "
             "twice cannot be found by them"
         )
-    view = meta_client.view()
+    view = snapshot.view()
     paths = sorted(set(partitions)) if partitions is not None else view.list_partitions()
     looked_at_once = [paths] if across_partitions else [[path] for path in paths]
-    rows = [row for group in looked_at_once for row in _duplicates_in(meta_client, view, group)]
-    return DuplicateKeys(meta_client.base_path, tuple(rows))
+    rows = [row for group in looked_at_once for row in _duplicates_in(snapshot, view, group)]
+    return DuplicateKeys(snapshot.base_path, tuple(rows))
 
 
 def _duplicates_in(
-    meta_client: HoodieTableMetaClient, view: HoodieTableFileSystemView, partition_paths: Sequence[str]
+    snapshot: TableSnapshot, view: HoodieTableFileSystemView, partition_paths: Sequence[str]
 ) -> Iterator[DuplicateRow]:
     view.load_partitions(partition_paths)
     files = [(path, base_file) for path in partition_paths for base_file in view.latest_base_files(path)]
     if not files:
         return
-    keys, codes = _keys_of(meta_client, files)
+    keys, codes = _keys_of(snapshot, files)
     counts = np.bincount(codes, minlength=1)
     doubled = np.flatnonzero(counts > 1)
     if not len(doubled):
@@ -248,7 +246,7 @@ def _duplicates_in(
     wanted = np.isin(codes, doubled)
     starts = np.concatenate([[0], np.cumsum([count for _, count in keys])])
     tables = [
-        _read_rows(meta_client, path, base_file, np.flatnonzero(wanted[start:end]))
+        _read_rows(snapshot, path, base_file, np.flatnonzero(wanted[start:end]))
         for (path, base_file), start, end in zip(files, starts[:-1], starts[1:], strict=True)
     ]
     order = [
@@ -273,13 +271,13 @@ def _duplicates_in(
 
 
 def _keys_of(
-    meta_client: HoodieTableMetaClient, files: Sequence[tuple[str, HoodieBaseFile]]
+    snapshot: TableSnapshot, files: Sequence[tuple[str, HoodieBaseFile]]
 ) -> tuple[list[tuple[HoodieBaseFile, int]], np.ndarray]:
     """How many rows each file has; and a number for each row, equal for equal keys."""
     chunks: list[pa.Array] = []
     counts: list[tuple[HoodieBaseFile, int]] = []
     for _, base_file in files:
-        with HoodieParquetReader(meta_client.storage, base_file.path) as reader:
+        with HoodieParquetReader(snapshot.storage, base_file.path) as reader:
             keys = reader.read_record_keys()
         counts.append((base_file, len(keys)))
         chunks += keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
@@ -289,19 +287,19 @@ def _keys_of(
 
 
 def _read_rows(
-    meta_client: HoodieTableMetaClient, partition_path: str, base_file: HoodieBaseFile, positions: np.ndarray
+    snapshot: TableSnapshot, partition_path: str, base_file: HoodieBaseFile, positions: np.ndarray
 ) -> pa.Table:
     """Some rows of a base file: meta columns, position, ordering value."""
-    field = next(iter(meta_client.table_config.ordering_fields), None)
+    field = next(iter(snapshot.table_config.ordering_fields), None)
     schema = pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS])
-    user_schema = meta_client.load_schema()
+    user_schema = snapshot.load_schema()
     has_field = field is not None and type_at(user_schema, field) is not None
     names = list(META_COLUMNS)
     if has_field and field is not None:
         column = user_schema.field(top_level_name(user_schema, field))
         schema, names = schema.append(column), [*names, column.name]
     found, start = [], 0
-    with HoodieParquetReader(meta_client.storage, base_file.path) as reader:
+    with HoodieParquetReader(snapshot.storage, base_file.path) as reader:
         for batch in reader.iter_batches(names, schema) if len(positions) else ():
             low, high = np.searchsorted(positions, [start, start + batch.num_rows])
             if high > low:

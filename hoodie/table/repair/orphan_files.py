@@ -17,7 +17,7 @@ import attrs
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
@@ -169,27 +169,27 @@ def remove_orphan_files(
     if (backup_folder is None) == (not delete):
         raise HoodieConfigException("remove_orphan_files takes either backup_folder=... or delete=True")
     repaired = RepairedTable.open(table, storage_options)
-    meta_client, backup = repaired.meta_client, None
+    snapshot, backup = repaired.meta_client, None
     if backup_folder is not None:
         backup_folder = storage_path.normalise_path(backup_folder)
-        if f"{backup_folder}/".startswith(f"{meta_client.base_path}/"):
+        if f"{backup_folder}/".startswith(f"{snapshot.base_path}/"):
             raise HoodieConfigException(f"the backup folder {backup_folder} is in the table: name one outside of it")
         backup = open_storage(backup_folder, repaired.config.storage_options)
     with repaired.lock("removal of orphan files"):
-        files = _look(meta_client)
+        files = _look(snapshot)
         wanted = tuple(file for file in files if include_visible or not file.is_visible)
         for file in wanted if not dry_run else ():
-            path = storage_path.join(meta_client.base_path, file.path)
+            path = storage_path.join(snapshot.base_path, file.path)
             try:
                 if backup is not None and backup_folder is not None:
                     target = storage_path.join(backup_folder, file.path)
-                    _copy(meta_client.storage, path, backup, target, file.size_bytes)
+                    _copy(snapshot.storage, path, backup, target, file.size_bytes)
             except FileNotFoundError:
                 logger.info("orphan file %s is gone: its writer deleted it just now", path)
                 continue
-            meta_client.storage.delete_file(path)
+            snapshot.storage.delete_file(path)
             logger.info("removed orphan file %s (%s)", path, file.reason)
-    return OrphanFiles(meta_client.base_path, files, wanted, backup_folder, dry_run)
+    return OrphanFiles(snapshot.base_path, files, wanted, backup_folder, dry_run)
 
 
 def _copy(storage: HoodieStorage, path: str, backup: HoodieStorage, target: str, size_bytes: int) -> None:
@@ -201,13 +201,13 @@ def _copy(storage: HoodieStorage, path: str, backup: HoodieStorage, target: str,
         raise HoodieIOException(f"{path} was not copied to {target} as a whole, and stays; try again")
 
 
-def _look(meta_client: HoodieTableMetaClient) -> tuple[OrphanFile, ...]:
+def _look(snapshot: TableSnapshot) -> tuple[OrphanFile, ...]:
     """The orphans; again when instants were archived or rolled back while they were read."""
     for attempt in range(1, _MOST_LOOKS + 1):
         # Files first: what is written after that is not seen, and what was written before has its instant listed.
-        listed = list_base_files(meta_client.storage, meta_client.base_path)
+        listed = list_base_files(snapshot.storage, snapshot.base_path)
         try:
-            explanation = _Explanation(meta_client)
+            explanation = _Explanation(snapshot)
             return tuple(
                 orphan
                 for partition_path, files in listed.items()
@@ -217,19 +217,19 @@ def _look(meta_client: HoodieTableMetaClient) -> tuple[OrphanFile, ...]:
         except HoodieIOException as error:
             if attempt == _MOST_LOOKS or not isinstance(error.__cause__, FileNotFoundError):
                 raise
-            logger.info("the timeline of %s changed while it was read, reading it again", meta_client.base_path)
+            logger.info("the timeline of %s changed while it was read, reading it again", snapshot.base_path)
     raise AssertionError("unreachable")
 
 
 class _Explanation:
     """What the timeline says of files; commits are read when a file asks for them, all of them when one is unknown."""
 
-    def __init__(self, meta_client: HoodieTableMetaClient) -> None:
-        self._meta_client = meta_client
+    def __init__(self, snapshot: TableSnapshot) -> None:
+        self._snapshot = snapshot
         self._owned = self._instants_being_written()
         # Markers first, then the active timeline, then the archive: an instant goes that way.
-        self._timeline = meta_client.reload_active_timeline()
-        self._archive = meta_client.archived_timeline
+        self._timeline = snapshot.reload_active_timeline()
+        self._archive = snapshot.archived_timeline
         self._visible = VisibleInstants.of(self._timeline)
         self._owned |= {instant.requested_time for instant in self._timeline.filter_pending()}
         self._owned |= being_rolled_back(self._timeline)
@@ -266,9 +266,9 @@ class _Explanation:
 
     def _instants_being_written(self) -> set[str]:
         """Instants with markers or a heartbeat."""
-        storage, meta_path = self._meta_client.storage, self._meta_client.meta_path
+        storage, meta_path = self._snapshot.storage, self._snapshot.meta_path
         marked = storage.list_directory(storage_path.join(meta_path, TEMP_FOLDER_NAME))
-        beating = storage.list_directory(storage_path.parent(self._meta_client.heartbeat_path("0")))
+        beating = storage.list_directory(storage_path.parent(self._snapshot.heartbeat_path("0")))
         return {status.name.removesuffix(OPEN_SUFFIX) for status in [*marked, *beating]}
 
     def _files_of(self, instant_time: str) -> frozenset[str] | None:

@@ -19,7 +19,7 @@ from hoodie.common.model.partition_metadata import (
     partition_depth,
     read_partition_metadata,
 )
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.write_config import HoodieWriteConfig
@@ -113,18 +113,18 @@ def repair_partition_metadata(
         HoodieIOException: Storage failed; call again.
     """
     repaired = RepairedTable.open(table, storage_options, changes_rows=False)
-    meta_client = repaired.meta_client
+    snapshot = repaired.meta_client
     with repaired.lock("repair of partition metadata"):
-        found = _look(meta_client)
+        found = _look(snapshot)
         for partition in found if not dry_run else ():
             if partition.is_repairable:
-                _repair(meta_client, partition)
-    return PartitionMetafileRepairs(meta_client.base_path, tuple(found), dry_run)
+                _repair(snapshot, partition)
+    return PartitionMetafileRepairs(snapshot.base_path, tuple(found), dry_run)
 
 
-def _look(meta_client: HoodieTableMetaClient) -> list[PartitionMetafileRepair]:
-    listed = list_base_files(meta_client.storage, meta_client.base_path)
-    timeline = meta_client.reload_active_timeline()
+def _look(snapshot: TableSnapshot) -> list[PartitionMetafileRepair]:
+    listed = list_base_files(snapshot.storage, snapshot.base_path)
+    timeline = snapshot.reload_active_timeline()
     visible = VisibleInstants.of(timeline)
     is_quiet = not len(timeline.commits_timeline().filter_pending())
     found: list[PartitionMetafileRepair] = []
@@ -134,37 +134,37 @@ def _look(meta_client: HoodieTableMetaClient) -> list[PartitionMetafileRepair]:
         committed = [name.instant_time for name in names if name and visible.is_committed(name.instant_time)]
         if not committed:
             continue
-        problem = _problem(meta_client, partition_path)
+        problem = _problem(snapshot, partition_path)
         if problem is not None:
             found.append(PartitionMetafileRepair(partition_path, problem[0], problem[1], min(committed)))
         for outer in _outer_folders(partition_path):
-            name = _metafile_of(meta_client, outer)
+            name = _metafile_of(snapshot, outer)
             if name is not None:
                 may_go = is_quiet and outer not in listed
                 hiding[outer] = PartitionMetafileRepair(outer, MetafileProblem.HIDES_OTHERS, name, is_repairable=may_go)
     return [*found, *(hiding[outer] for outer in sorted(hiding))]
 
 
-def _problem(meta_client: HoodieTableMetaClient, partition_path: str) -> tuple[MetafileProblem, str] | None:
+def _problem(snapshot: TableSnapshot, partition_path: str) -> tuple[MetafileProblem, str] | None:
     """What is wrong, and which file mends it."""
     try:
-        metadata = read_partition_metadata(meta_client.storage, meta_client.base_path, partition_path)
+        metadata = read_partition_metadata(snapshot.storage, snapshot.base_path, partition_path)
     except HoodieCorruptedDataException:
-        return MetafileProblem.DAMAGED, _metafile_of(meta_client, partition_path) or _TEXT
+        return MetafileProblem.DAMAGED, _metafile_of(snapshot, partition_path) or _TEXT
     except HoodieNotSupportedException:
         return None
     if metadata is None:
-        by_base_format = meta_client.table_config.partition_metafile_use_base_format
+        by_base_format = snapshot.table_config.partition_metafile_use_base_format
         return MetafileProblem.MISSING, _PARQUET if by_base_format else _TEXT
     if metadata.partition_depth != partition_depth(partition_path):
-        return MetafileProblem.WRONG_DEPTH, _metafile_of(meta_client, partition_path) or _TEXT
+        return MetafileProblem.WRONG_DEPTH, _metafile_of(snapshot, partition_path) or _TEXT
     return None
 
 
-def _metafile_of(meta_client: HoodieTableMetaClient, partition_path: str) -> str | None:
+def _metafile_of(snapshot: TableSnapshot, partition_path: str) -> str | None:
     """The metadata file that readers of a folder take."""
-    folder = storage_path.join(meta_client.base_path, partition_path)
-    there = (name for name in (_TEXT, _PARQUET, _ORC) if meta_client.storage.exists(storage_path.join(folder, name)))
+    folder = storage_path.join(snapshot.base_path, partition_path)
+    there = (name for name in (_TEXT, _PARQUET, _ORC) if snapshot.storage.exists(storage_path.join(folder, name)))
     return next(there, None)
 
 
@@ -174,16 +174,16 @@ def _outer_folders(partition_path: str) -> list[str]:
     return ["/".join(levels[:depth]) for depth in range(1, len(levels))]
 
 
-def _repair(meta_client: HoodieTableMetaClient, partition: PartitionMetafileRepair) -> None:
-    path = storage_path.join(meta_client.base_path, partition.partition_path, partition.file_name)
+def _repair(snapshot: TableSnapshot, partition: PartitionMetafileRepair) -> None:
+    path = storage_path.join(snapshot.base_path, partition.partition_path, partition.file_name)
     if partition.problem is MetafileProblem.HIDES_OTHERS:
-        meta_client.storage.delete_file(path)
+        snapshot.storage.delete_file(path)
         logger.info("deleted %s, which hid partitions", path)
         return
     metadata = HoodiePartitionMetadata(partition.commit_time, partition_depth(partition.partition_path))
     content = metadata.to_parquet() if partition.file_name == _PARQUET else metadata.to_text()
     if partition.problem is MetafileProblem.MISSING:
-        meta_client.storage.create_if_absent(path, content)
+        snapshot.storage.create_if_absent(path, content)
     else:
-        meta_client.storage.replace(path, content)
+        snapshot.storage.replace(path, content)
     logger.info("wrote %s, which was %s", path, partition.problem)

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.table.table_meta_client import METAFOLDER_NAME, HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
@@ -19,6 +19,7 @@ from hoodie.exception import HoodieCommitException
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.transaction.transaction_manager import TransactionManager
 
 __all__ = ["RepairResult", "RepairedTable", "list_base_files"]
@@ -30,11 +31,11 @@ class RepairedTable:
 
     Attributes:
         config: Of its writers, as far as it is known.
-        meta_client: The table.
+        snapshot: The table.
     """
 
     config: HoodieWriteConfig
-    meta_client: HoodieTableMetaClient
+    snapshot: TableSnapshot
 
     @classmethod
     def open(
@@ -59,12 +60,12 @@ class RepairedTable:
             if isinstance(table, HoodieWriteConfig)
             else HoodieWriteConfig.from_properties(table, {}, storage_options)
         )
-        meta_client = HoodieTableMetaClient.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
         if changes_rows:
-            meta_client.table_config.check_writable()
+            snapshot.table_config.check_writable()
         else:
-            meta_client.table_config.check_readable()
-        return cls(config, meta_client)
+            snapshot.table_config.check_readable()
+        return cls(config, snapshot)
 
     @contextmanager
     def lock(self, what: str) -> Iterator[None]:
@@ -79,7 +80,7 @@ class RepairedTable:
         """
         transactions = TransactionManager(self.config)
         try:
-            with transactions.transaction(self.meta_client, what):
+            with transactions.transaction(self.snapshot, what):
                 self.refuse_pending_restore(what)
                 yield
         finally:
@@ -91,11 +92,11 @@ class RepairedTable:
         Raises:
             HoodieCommitException: One is pending.
         """
-        timeline = self.meta_client.reload_active_timeline()
+        timeline = self.snapshot.reload_active_timeline()
         restore = timeline.filter_actions(Action.RESTORE).filter_pending().first_instant
         if restore is not None:
             raise HoodieCommitException(
-                f"{what} of {self.meta_client.base_path}: restore {restore.requested_time} is pending; finish it first"
+                f"{what} of {self.snapshot.base_path}: restore {restore.requested_time} is pending; finish it first"
             )
 
 

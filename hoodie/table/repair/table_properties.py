@@ -20,7 +20,6 @@ from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, PROPERTIES_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_features import KEY_GENERATORS
-from hoodie.common.table.table_meta_client import METAFOLDER_NAME
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.table_summary import SummaryTable
@@ -41,6 +40,7 @@ from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.table.repair.repaired_table import RepairResult
 
 __all__ = ["PropertiesSource", "RebuiltProperties", "RebuiltProperty", "rebuild_table_properties"]

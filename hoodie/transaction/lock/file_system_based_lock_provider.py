@@ -13,6 +13,7 @@ from hoodie.exception import HoodieConfigException, HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
 
 __all__ = ["FileSystemBasedLockProvider"]
@@ -21,7 +22,6 @@ logger = logging.getLogger(__name__)
 
 _FILE_NAME = "lock"
 _BREAK_INFIX = ".breaking-"
-_DEFAULT_FOLDER = ".hoodie"
 _SCHEMES = ("file", "memory")
 _MAX_BREAKERS = 100
 
@@ -43,7 +43,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
     def __init__(self, configuration: LockConfiguration) -> None:
         super().__init__(configuration)
         options = configuration.options
-        folder = options.filesystem_path or storage_path.join(configuration.base_path, _DEFAULT_FOLDER)
+        folder = options.filesystem_path or storage_path.join(configuration.base_path, METAFOLDER_NAME)
         folder = storage_path.normalise_path(folder)
         if storage_path.scheme(folder) not in _SCHEMES:
             raise HoodieConfigException(

@@ -12,13 +12,14 @@ import attrs
 
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage import storage_path
+from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
 
 __all__ = ["StorageBasedLockProvider", "StorageLockData"]
 
 logger = logging.getLogger(__name__)
 
-_PATH = (".hoodie", ".locks", "table_lock.json")
+_PATH = (METAFOLDER_NAME, ".locks", "table_lock.json")
 _DRIFT_MS = 500
 """How far the clocks of two writers may be apart."""
 

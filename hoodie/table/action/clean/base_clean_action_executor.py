@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.clean_config import HoodieCleanConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 
@@ -15,7 +15,7 @@ class BaseCleanActionExecutor:
     Args:
         context: The engine.
         clean: The policy.
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
         may_delete_partitions: Whether folders of partitions of which nothing is left may go: only where no other writer
             can be about to write there.
     """
@@ -24,11 +24,11 @@ class BaseCleanActionExecutor:
         self,
         context: HoodieEngineContext,
         clean: HoodieCleanConfig,
-        meta_client: HoodieTableMetaClient,
+        snapshot: TableSnapshot,
         may_delete_partitions: bool = True,
     ) -> None:
         self._context = context
         self._clean = clean
-        self._meta_client = meta_client
+        self._snapshot = snapshot
         self._may_delete_partitions = may_delete_partitions
-        self._storage = meta_client.storage
+        self._storage = snapshot.storage

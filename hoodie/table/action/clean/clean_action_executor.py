@@ -55,7 +55,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
             HoodieCorruptedDataException: A plan is damaged, or names what is no data file of the table.
             HoodieIOException: Storage failed; call again.
         """
-        timeline = self._meta_client.reload_active_timeline()
+        timeline = self._snapshot.reload_active_timeline()
         finished = []
         for instant in timeline.filter_actions(Action.CLEAN).filter_pending():
             requested = HoodieInstant(instant.requested_time, Action.CLEAN, State.REQUESTED)
@@ -63,7 +63,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
                 # Its writer died while it made the plan, so nothing of it was done.
                 timeline.delete_pending(instant.requested_time, Action.CLEAN)
                 continue
-            logger.warning("finishing clean %s of %s", instant.requested_time, self._meta_client.base_path)
+            logger.warning("finishing clean %s of %s", instant.requested_time, self._snapshot.base_path)
             metadata = self.execute(instant.requested_time, is_left_behind=True)
             if metadata is not None:
                 finished.append(metadata)
@@ -88,7 +88,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
             HoodieIOException: Storage failed; call again.
         """
         started = time.monotonic()
-        timeline = self._meta_client.reload_active_timeline()
+        timeline = self._snapshot.reload_active_timeline()
         instant = timeline.find(instant_time, Action.CLEAN)
         if instant is None or instant.state is State.COMPLETED:
             return None
@@ -97,7 +97,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         plan: HoodieCleanerPlan = decode(content, HoodieCleanerPlan, timeline.path_of(requested))
         files = self._files_of(plan, timeline.path_of(requested))
         for partition_path in plan.partitions_to_be_deleted:
-            resolve_inside(self._meta_client.base_path, partition_path, f"the plan {timeline.path_of(requested)}")
+            resolve_inside(self._snapshot.base_path, partition_path, f"the plan {timeline.path_of(requested)}")
         if instant.state is State.REQUESTED:
             timeline.transition_requested_to_inflight(instant_time, Action.CLEAN, content)
         if is_left_behind:
@@ -110,13 +110,13 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         except HoodieCommitException:
             # Somebody else completed it, and archived it since.
             is_ours = False
-        self._meta_client.reload_active_timeline()
+        self._snapshot.reload_active_timeline()
         if not is_ours:
-            logger.info("clean %s of %s was completed by somebody else", instant_time, self._meta_client.base_path)
+            logger.info("clean %s of %s was completed by somebody else", instant_time, self._snapshot.base_path)
             return None
         logger.info(
             "cleaned %s at %s: %d files deleted, %d could not be",
-            self._meta_client.base_path, instant_time, metadata.total_files_deleted, sum(map(len, failed.values())),
+            self._snapshot.base_path, instant_time, metadata.total_files_deleted, sum(map(len, failed.values())),
         )  # fmt: skip
         return metadata
 
@@ -128,7 +128,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         }
         for partition_path, names in (plan.files_to_be_deleted_per_partition or {}).items():
             known = planned.setdefault(partition_path, [])
-            known += [join(self._meta_client.base_path, partition_path, file_name(name)) for name in names]
+            known += [join(self._snapshot.base_path, partition_path, file_name(name)) for name in names]
         return {
             partition_path: [self._checked(partition_path, path, source) for path in paths]
             for partition_path, paths in planned.items()
@@ -138,20 +138,20 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         try:
             check_partition_path(partition_path)
             path = normalise_path(planned)
-            found = relative_to(self._meta_client.base_path, parent(path))
+            found = relative_to(self._snapshot.base_path, parent(path))
         except (ValueError, HoodieIOException):
             path, found = planned, None
         if found != partition_path.strip("/") or not is_data_file_name(file_name(path)):
             raise HoodieCorruptedDataException(
                 f"the plan {source} asks to delete {planned!r}, which is no data file of partition {partition_path!r} "
-                f"of {self._meta_client.base_path}; nothing was deleted. If the table was moved, or the plan is not to "
+                f"of {self._snapshot.base_path}; nothing was deleted. If the table was moved, or the plan is not to "
                 "be trusted, delete the clean's .inflight file and then its .requested file: the next clean plans anew"
             )
         return path
 
     def _without_those_that_stay(self, files: dict[str, list[str]], instant_time: str) -> dict[str, list[str]]:
-        retention = CleanPlanner(self._context, self._clean, self._meta_client).retention()
-        metadata = FileSystemBackedTableMetadata(self._storage, self._meta_client.base_path)
+        retention = CleanPlanner(self._context, self._clean, self._snapshot).retention()
+        metadata = FileSystemBackedTableMetadata(self._storage, self._snapshot.base_path)
         listed = metadata.list_files_of(sorted(files))
         result = {}
         for partition_path, paths in files.items():
@@ -161,7 +161,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
                 logger.warning(
                     "clean %s of %s was planned when %s was not needed; it is now, and stays",
                     instant_time,
-                    self._meta_client.base_path,
+                    self._snapshot.base_path,
                     ", ".join(kept),
                 )
             result[partition_path] = [path for path in paths if path not in staying]
@@ -173,7 +173,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         task_count = min(self._clean.parallelism, len(work), 4 * self._context.default_parallelism)
         failed: dict[str, set[str]] = {}
         results = self._context.run_tasks(
-            [work[i::task_count] for i in range(task_count)], _DeleteFiles(self._storage, self._meta_client.base_path)
+            [work[i::task_count] for i in range(task_count)], _DeleteFiles(self._storage, self._snapshot.base_path)
         )
         for part in results:
             for partition_path, path in part:
@@ -188,9 +188,9 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         deleted = set()
         for partition_path in wanted:
             # A write that began since the plan was made, or while files were deleted, may be about to use the folder.
-            if len(self._meta_client.reload_active_timeline().commits_timeline().filter_pending()):
+            if len(self._snapshot.reload_active_timeline().commits_timeline().filter_pending()):
                 break
-            folder = join(self._meta_client.base_path, check_partition_path(partition_path))
+            folder = join(self._snapshot.base_path, check_partition_path(partition_path))
             try:
                 inside = [
                     status

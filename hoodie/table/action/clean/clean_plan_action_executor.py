@@ -11,7 +11,7 @@ import attrs
 
 from hoodie.avro.clean_metadata import HoodieActionInstant, HoodieCleanerPlan, HoodieCleanFileInfo
 from hoodie.avro.timeline_metadata import encode
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.clean_config import HoodieCleanConfig
@@ -48,11 +48,11 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
         self,
         context: HoodieEngineContext,
         clean: HoodieCleanConfig,
-        meta_client: HoodieTableMetaClient,
+        snapshot: TableSnapshot,
         may_delete_partitions: bool = True,
     ) -> None:
-        super().__init__(context, clean, meta_client, may_delete_partitions)
-        self._planner = CleanPlanner(context, clean, meta_client)
+        super().__init__(context, clean, snapshot, may_delete_partitions)
+        self._planner = CleanPlanner(context, clean, snapshot)
         self.empty_plan: EmptyPlan | None = None
 
     def execute(self, last_empty_plan: EmptyPlan | None = None, is_forced: bool = False) -> str | None:
@@ -70,7 +70,7 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
             HoodieCorruptedDataException: What holds files cannot be read.
             HoodieIOException: Storage failed.
         """
-        planner, before = self._planner, self._meta_client.active_timeline
+        planner, before = self._planner, self._snapshot.active_timeline
         if not is_forced and planner.commits_since_last_clean < self._clean.max_commits:
             return None
         plan = self.plan(last_empty_plan)
@@ -80,12 +80,12 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
             return None
         instant_time = before.create_new_instant_time(Action.CLEAN, encode(plan))
         if self._is_outdated(before):
-            self._meta_client.active_timeline.withdraw_requested(instant_time, Action.CLEAN)
+            self._snapshot.active_timeline.withdraw_requested(instant_time, Action.CLEAN)
             return None
         logger.info(
             "planned clean %s of %s: %d files of %d partitions, readable from %s on",
             instant_time,
-            self._meta_client.base_path,
+            self._snapshot.base_path,
             plan.file_count,
             len(plan.file_paths_to_be_deleted_per_partition),
             plan.earliest_instant_to_retain.timestamp if plan.earliest_instant_to_retain else "the retained versions",
@@ -99,11 +99,11 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
         can be seen: so one of the two finds the other, also where no lock keeps them apart, or it was lost.
         """
         known = _ways_back(before)
-        news = sorted(_ways_back(self._meta_client.reload_active_timeline()) - known)
+        news = sorted(_ways_back(self._snapshot.reload_active_timeline()) - known)
         if news:
             logger.warning(
                 "the clean of %s that was just planned is withdrawn: %s came meanwhile",
-                self._meta_client.base_path,
+                self._snapshot.base_path,
                 ", ".join(f"{action} {instant_time}" for instant_time, action in news),
             )
         return bool(news)
@@ -124,7 +124,7 @@ class CleanPlanActionExecutor(BaseCleanActionExecutor):
         known = last_empty_plan is not None and last_empty_plan.savepoints == planner.savepoints
         partition_paths = planner.partitions_to_clean(last_empty_plan.earliest if known and last_empty_plan else None)
         cleanings = planner.plan(partition_paths)
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         writes = timeline.commits_timeline()
         last = writes.filter_completed_instants().last_instant
         may_delete = self._may_delete_partitions and not len(writes.filter_pending())

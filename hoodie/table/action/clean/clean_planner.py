@@ -19,8 +19,8 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieRepl
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.clustering_plans import requested_replacement
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import format_instant_time
@@ -112,7 +112,7 @@ class CleanPlanner:
     Args:
         context: The engine.
         clean: The policy.
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
 
     Raises:
         HoodieCorruptedDataException: A plan or a savepoint on the timeline is damaged: what it holds is not known.
@@ -123,14 +123,12 @@ class CleanPlanner:
     files could not be deleted are looked at again.
     """
 
-    def __init__(
-        self, context: HoodieEngineContext, clean: HoodieCleanConfig, meta_client: HoodieTableMetaClient
-    ) -> None:
+    def __init__(self, context: HoodieEngineContext, clean: HoodieCleanConfig, snapshot: TableSnapshot) -> None:
         self._context = context
         self._clean = clean
-        self._meta_client = meta_client
-        self._timeline = meta_client.active_timeline
-        self._files = FileSystemBackedTableMetadata(meta_client.storage, meta_client.base_path)
+        self._snapshot = snapshot
+        self._timeline = snapshot.active_timeline
+        self._files = FileSystemBackedTableMetadata(snapshot.storage, snapshot.base_path)
         self._metadata: dict[str, HoodieCommitMetadata] = {}
         self._last_clean: tuple[HoodieCleanMetadata | None] | None = None
 
@@ -177,9 +175,7 @@ class CleanPlanner:
             return []
         start = self._start_of_changes(last_planned)
         if start is None:
-            return FileSystemBackedTableMetadata(
-                self._meta_client.storage, self._meta_client.base_path
-            ).list_partitions()
+            return FileSystemBackedTableMetadata(self._snapshot.storage, self._snapshot.base_path).list_partitions()
         assert self.earliest is not None
         end = self.earliest.requested_time
         found: set[str] = set()
@@ -238,10 +234,10 @@ class CleanPlanner:
             logger.warning(
                 "savepoint %s of %s has no completed file: its files are held; savepoint(%r) completes it, "
                 "delete_savepoint(%r) takes it away",
-                time, self._meta_client.base_path, time, time,
+                time, self._snapshot.base_path, time, time,
             )  # fmt: skip
             if commits.contains(time):
-                names.update(*files_at(self._meta_client, time).values())
+                names.update(*files_at(self._snapshot, time).values())
         for instant in self._timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants():
             content = self._timeline.read_details(instant)
             record = decode_record(content, "HoodieSavepointMetadata", self._timeline.path_of(instant))

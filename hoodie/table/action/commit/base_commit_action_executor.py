@@ -107,15 +107,13 @@ class BaseCommitActionExecutor(ABC):
         filling = partitioner.inserts_into if partitioner is not None else {}
         content = profile.to_commit_metadata(filling).to_json()
         instant_time = self._write_context.instant_time
-        meta_client = self._table.meta_client
+        snapshot = self._table.snapshot
         # Before the instant is inflight: who rolls it back meanwhile closes the markers after its files are gone.
-        markers = WriteMarkers(meta_client.storage, meta_client.meta_path, instant_time)
+        markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
         is_opened = markers.open()
         is_inflight = False
         try:
-            is_inflight = meta_client.active_timeline.transition_requested_to_inflight(
-                instant_time, self.action, content
-            )
+            is_inflight = snapshot.active_timeline.transition_requested_to_inflight(instant_time, self.action, content)
         finally:
             if is_opened and not is_inflight:
                 markers.close()
@@ -164,7 +162,7 @@ class BaseCommitActionExecutor(ABC):
         if self._table.index.is_global:
             paths.update(self._table.view.list_partitions())
         return IndexedTable(
-            self._table.meta_client.storage,
+            self._table.snapshot.storage,
             self._latest_base_files(sorted(paths)),
             self._write_context.merge_spec,
             self._write_context.schema,
@@ -269,7 +267,7 @@ class BaseCommitActionExecutor(ABC):
         Raises:
             HoodieClusteringUpdateException: Stored records of such files are to be changed.
         """
-        clustered = file_groups_in_pending_clustering(self._table.meta_client.active_timeline)
+        clustered = file_groups_in_pending_clustering(self._table.snapshot.active_timeline)
         if not clustered:
             return files
         touched = {(path, location.file_id) for path, stat in profile.stats.items() for location in stat.updates}
@@ -277,7 +275,7 @@ class BaseCommitActionExecutor(ABC):
         if met:
             path, file_id = met[0]
             raise HoodieClusteringUpdateException(
-                f"records of {len(met)} file groups of {self._table.meta_client.base_path} are to be changed which a "
+                f"records of {len(met)} file groups of {self._table.snapshot.base_path} are to be changed which a "
                 f"pending clustering rewrites, such as {file_id} of partition '{path}' (clustering "
                 f"{clustered[met[0]]}); nothing was written. Write again when the clustering is completed, or roll it "
                 "back"

@@ -42,7 +42,7 @@ from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 from hoodie.keygen.base_key_generator import KeyGenerator
-from hoodie.storage.storage_path import join
+from hoodie.storage.storage_path import METAFOLDER_NAME, join
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.record_preparer import failure_of
 
@@ -159,7 +159,7 @@ class CopyOnWriteBucketHandler:
             return None
         return find_rival(
             self.context.storage,
-            join(self.context.base_path, ".hoodie"),
+            join(self.context.base_path, METAFOLDER_NAME),
             self.context.instant_time,
             bucket.partition_path,
             str(bucket.file_id),

@@ -47,12 +47,12 @@ class DeletePartitionCommitActionExecutor(BaseCommitActionExecutor):
         with self._metrics.step("find the file groups to replace") as step:
             wanted = check_partition_paths(partition_paths)
             replaced = self._table.latest_file_ids(wanted)
-            refuse_pending_file_groups(self._table.meta_client, replaced, "delete_partitions")
+            refuse_pending_file_groups(self._table.snapshot, replaced, "delete_partitions")
             step.count(files=sum(map(len, replaced.values())))
         missing = [path for path in wanted if not replaced[path]]
         if missing:
             logger.warning(
-                "delete_partitions: %s has no rows in partition %s", self._table.meta_client.base_path,
+                "delete_partitions: %s has no rows in partition %s", self._table.snapshot.base_path,
                 ", ".join(repr(path) for path in missing),
             )  # fmt: skip
         self._save_workload_profile(WorkloadProfile(self.operation, {}), None)

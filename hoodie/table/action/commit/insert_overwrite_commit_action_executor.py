@@ -60,13 +60,13 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
     def _replaced_file_ids(self, statuses: Sequence[WriteStatus]) -> Mapping[str, Sequence[str]]:
         with self._metrics.step("find the file groups to replace") as step:
             replaced = self._table.latest_file_ids(self._replaced_partitions(statuses))
-            refuse_pending_file_groups(self._table.meta_client, replaced, self.operation.value.lower())
+            refuse_pending_file_groups(self._table.snapshot, replaced, self.operation.value.lower())
             step.count(files=sum(map(len, replaced.values())))
         emptied = sorted(path for path, file_ids in replaced.items() if file_ids)
         if emptied and not statuses:
             logger.warning(
                 "%s: the input has no records, and nothing takes the place of what is in partitions of %s: %s%s",
-                self.operation.value.lower(), self._table.meta_client.base_path,
+                self.operation.value.lower(), self._table.snapshot.base_path,
                 ", ".join(repr(path) for path in emptied[:3]),
                 f" and {len(emptied) - 3} more" if len(emptied) > 3 else "",
             )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.keygen.partition_path_encoding import reason_against_level
 
@@ -32,7 +32,7 @@ def check_partition_paths(partition_paths: Iterable[str]) -> list[str]:
     for path in partition_paths:
         if not isinstance(path, str):
             raise HoodieConfigException(
-                f"{path!r} is no partition path: give its text as meta_client.partitions() does, such as "
+                f"{path!r} is no partition path: give its text as snapshot.partitions() does, such as "
                 "'2026/11/21' or 'region=eu'"
             )
         reason = reason_against_level(path) if path else None
@@ -42,26 +42,24 @@ def check_partition_paths(partition_paths: Iterable[str]) -> list[str]:
     return sorted(paths)
 
 
-def refuse_pending_file_groups(
-    meta_client: HoodieTableMetaClient, replaced: Mapping[str, Sequence[str]], operation: str
-) -> None:
+def refuse_pending_file_groups(snapshot: TableSnapshot, replaced: Mapping[str, Sequence[str]], operation: str) -> None:
     """Fail when a pending clustering is going to rewrite file groups that would be replaced.
 
     Args:
-        meta_client: The table, its timeline as the write found it.
+        snapshot: The table, its timeline as the write found it.
         replaced: Partition path to file ids.
         operation: What is being done, for the message.
 
     Raises:
         HoodieNotSupportedException: It would bring the replaced rows back when it completes.
     """
-    pending = file_groups_in_pending_clustering(meta_client.active_timeline)
+    pending = file_groups_in_pending_clustering(snapshot.active_timeline)
     for partition_path, file_ids in replaced.items():
         for file_id in file_ids:
             instant_time = pending.get((partition_path, file_id))
             if instant_time is not None:
                 raise HoodieNotSupportedException(
-                    f"{operation} of partition '{partition_path}' of {meta_client.base_path}: clustering "
+                    f"{operation} of partition '{partition_path}' of {snapshot.base_path}: clustering "
                     f"{instant_time} is going to rewrite its file group {file_id}, and would bring the rows back; "
                     "nothing was written. Run the clustering with the writer that planned it, or roll it back"
                 )

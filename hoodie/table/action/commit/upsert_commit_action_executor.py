@@ -102,7 +102,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 counts = dealt.count_by([BUCKET, CURRENT_FILE_ID, OPERATION])
             report = planned.indexed.work.report()
             return UpsertPlan(
-                base_path=self._table.meta_client.base_path,
+                base_path=self._table.snapshot.base_path,
                 index=self._config.index.index_name,
                 records=planned.num_records,
                 file_groups=plan_file_groups(planned.partitioner.buckets, counts, report),

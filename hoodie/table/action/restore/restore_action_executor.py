@@ -17,8 +17,8 @@ from hoodie.avro.timeline_metadata import decode_record, encode_record
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
@@ -102,14 +102,14 @@ class RestoreActionExecutor:
     starts in between.
 
     Args:
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
 
     Hudi: org.apache.hudi.table.action.restore.CopyOnWriteRestoreActionExecutor.
     """
 
-    def __init__(self, meta_client: HoodieTableMetaClient) -> None:
-        self._meta_client = meta_client
-        self._storage = meta_client.storage
+    def __init__(self, snapshot: TableSnapshot) -> None:
+        self._snapshot = snapshot
+        self._storage = snapshot.storage
 
     def schedule(self, instant_time: str) -> str:
         """Write the plan.
@@ -125,7 +125,7 @@ class RestoreActionExecutor:
                 that is pending deletes files of that instant.
         """
         self.check_possible(instant_time)
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         undone = [i for i in timeline.after(instant_time) if i.action in _UNDONE_ACTIONS]
         undone.sort(key=lambda i: (i.is_pending and is_clustering(timeline, i), i.requested_time), reverse=True)
         plan = HoodieRestorePlan(instant_time, tuple((i.requested_time, i.action) for i in undone))
@@ -140,8 +140,8 @@ class RestoreActionExecutor:
         Raises:
             HoodieRestoreException: As by `schedule`.
         """
-        timeline = self._meta_client.active_timeline
-        where = f"{self._meta_client.base_path} cannot be restored to {instant_time}"
+        timeline = self._snapshot.active_timeline
+        where = f"{self._snapshot.base_path} cannot be restored to {instant_time}"
         commits = timeline.commits_timeline().filter_completed_instants()
         if not commits.contains(instant_time):
             there = [commit.requested_time for commit in commits]
@@ -171,10 +171,10 @@ class RestoreActionExecutor:
             HoodieIOException: Storage failed; call again.
         """
         started = time.monotonic()
-        timeline = self._meta_client.reload_active_timeline()
+        timeline = self._snapshot.reload_active_timeline()
         restore = timeline.find(restore_time, Action.RESTORE)
         if restore is None or restore.is_completed:
-            raise HoodieRestoreException(f"there is no pending restore {restore_time} in {self._meta_client.base_path}")
+            raise HoodieRestoreException(f"there is no pending restore {restore_time} in {self._snapshot.base_path}")
         plan = HoodieRestorePlan.read(timeline, restore_time)
         if restore.state is State.REQUESTED:
             timeline.transition_requested_to_inflight(restore_time, Action.RESTORE)
@@ -199,20 +199,20 @@ class RestoreActionExecutor:
             },
         )
         timeline.save_as_complete(restore_time, Action.RESTORE, content)
-        self._meta_client.reload_active_timeline()
+        self._snapshot.reload_active_timeline()
         logger.info(
             "restored %s to %s at %s: %d instants undone",
-            self._meta_client.base_path, plan.restored_to, restore_time, len(plan.instants_to_rollback),
+            self._snapshot.base_path, plan.restored_to, restore_time, len(plan.instants_to_rollback),
         )  # fmt: skip
         return tuple(instant_time for instant_time, _ in plan.instants_to_rollback)
 
     def _refuse_what_is_going(self, instant_time: str, where: str) -> None:
         """A clean that is under way goes on deleting what its plan names, whatever becomes of the table meanwhile."""
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         going = files_being_cleaned(timeline)
         if not going:
             return
-        for partition_path, names in files_at(self._meta_client, instant_time).items():
+        for partition_path, names in files_at(self._snapshot, instant_time).items():
             clean_time = next((going[partition_path, name] for name in names if (partition_path, name) in going), None)
             if clean_time is not None:
                 raise HoodieRestoreException(
@@ -220,13 +220,13 @@ class RestoreActionExecutor:
                 )
 
     def _refuse_what_is_gone(self, instant_time: str, is_savepointed: bool, where: str) -> None:
-        missing = missing_at(self._meta_client, instant_time)
+        missing = missing_at(self._snapshot, instant_time)
         if missing:
             raise HoodieRestoreException(
                 f"{where}: its version of {len(missing)} file groups was cleaned, such as {missing[0]}. Restore to a "
                 "later commit; a savepoint keeps files for this"
             )
-        archived = self._meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        archived = self._snapshot.archived_timeline.commits_timeline().filter_completed_instants()
         if archived.contains(instant_time):
             raise HoodieRestoreException(
                 f"{where}: it is being archived, and without it nothing would tell readers which files count. Restore "
@@ -243,7 +243,7 @@ class RestoreActionExecutor:
 
         What is younger than the restore itself came after it, if its completed file was lost, and stays.
         """
-        metadata = FileSystemBackedTableMetadata(self._storage, self._meta_client.base_path)
+        metadata = FileSystemBackedTableMetadata(self._storage, self._snapshot.base_path)
         found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         for partition_path, statuses in metadata.list_files_of(metadata.list_partitions()).items():
             for status in statuses:
@@ -254,14 +254,14 @@ class RestoreActionExecutor:
 
     def _undo(self, instant_time: str, action: Action, files: dict[str, list[str]]) -> dict[str, list[str]]:
         """Undo one instant: out of readers' sight first, then its files, then its last trace."""
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         timeline.revert_completed_to_inflight(instant_time, action)
-        markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant_time)
+        markers = WriteMarkers(self._storage, self._snapshot.meta_path, instant_time)
         markers.close()
         self._delete(files)
         timeline.delete_pending(instant_time, action)
         markers.delete_all()
-        self._storage.delete_file(self._meta_client.heartbeat_path(instant_time))
+        self._storage.delete_file(self._snapshot.heartbeat_path(instant_time))
         return files
 
     def _delete(self, files: dict[str, list[str]]) -> None:
@@ -271,7 +271,7 @@ class RestoreActionExecutor:
         """Rollbacks of what is gone. A pending clean stays, for whoever carries it out may be alive, and going on: the
         next one that goes back to its files must find it.
         """
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         for instant in timeline.filter_actions(Action.ROLLBACK).after(restored_to):
             if instant.requested_time < restore_time:
                 timeline.revert_completed_to_inflight(instant.requested_time, instant.action)

@@ -27,8 +27,8 @@ from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieRollbackException
@@ -52,16 +52,16 @@ class RollbackActionExecutor:
     Whatever step it dies at, `execute` of a new one finishes what is left: every step may be done twice.
 
     Args:
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
         using_markers: Find the files of a pending instant by its markers; otherwise by listing the table.
 
     Hudi: org.apache.hudi.table.action.rollback.CopyOnWriteRollbackActionExecutor.
     """
 
-    def __init__(self, meta_client: HoodieTableMetaClient, using_markers: bool = True) -> None:
-        self._meta_client = meta_client
+    def __init__(self, snapshot: TableSnapshot, using_markers: bool = True) -> None:
+        self._snapshot = snapshot
         self._using_markers = using_markers
-        self._storage = meta_client.storage
+        self._storage = snapshot.storage
         self._listed: dict[str, dict[str, set[str]]] = {}
 
     def schedule(self, instant: HoodieInstant, check: Callable[[], None] = _no_check) -> str:
@@ -81,7 +81,7 @@ class RollbackActionExecutor:
         if is_completed:
             self._check_completed(instant)
         rollback_time = self._plan(instant)
-        timeline = self._meta_client.reload_active_timeline()
+        timeline = self._snapshot.reload_active_timeline()
         try:
             check()
             if is_completed:
@@ -110,7 +110,7 @@ class RollbackActionExecutor:
             return self._plan(instant)
         self._check_late(instant)
         rollback_time = self._plan(instant)
-        timeline = self._meta_client.reload_active_timeline()
+        timeline = self._snapshot.reload_active_timeline()
         try:
             # As in `schedule`.
             self._listed.clear()
@@ -127,7 +127,7 @@ class RollbackActionExecutor:
             for partition_path, file_id, base_instant, path in files
         )
         plan = HoodieRollbackPlan(HoodieInstantInfo(instant.requested_time, str(instant.action)), requests)
-        return self._meta_client.active_timeline.create_new_instant_time(Action.ROLLBACK, encode(plan))
+        return self._snapshot.active_timeline.create_new_instant_time(Action.ROLLBACK, encode(plan))
 
     def execute(
         self, rollback_time: str, was_pending: bool = False, is_left_behind: bool = False
@@ -147,12 +147,10 @@ class RollbackActionExecutor:
             HoodieIOException: Storage failed; call again.
         """
         started = time.monotonic()
-        timeline = self._meta_client.reload_active_timeline()
+        timeline = self._snapshot.reload_active_timeline()
         rollback = timeline.find(rollback_time, Action.ROLLBACK)
         if rollback is None or rollback.state is State.COMPLETED:
-            raise HoodieRollbackException(
-                f"there is no pending rollback {rollback_time} in {self._meta_client.base_path}"
-            )
+            raise HoodieRollbackException(f"there is no pending rollback {rollback_time} in {self._snapshot.base_path}")
         plan = self._read_plan(rollback)
         info = plan.instant_to_rollback
         assert info is not None
@@ -169,14 +167,14 @@ class RollbackActionExecutor:
             if is_completed and was_pending:
                 timeline.withdraw_requested(rollback_time, Action.ROLLBACK)
                 raise HoodieRollbackException(
-                    f"{info.action} {info.commit_time} of {self._meta_client.base_path} was completed by its writer "
+                    f"{info.action} {info.commit_time} of {self._snapshot.base_path} was completed by its writer "
                     "while its rollback was being prepared; it stays. "
                     "Another writer is at work: write with one at a time"
                 )
             if completed is not None and is_completed and is_left_behind:
                 # Whoever planned it may have died before it looked again, at what the table goes back to.
                 try:
-                    self._refuse_the_last_one(completed, f"rollback {rollback_time} of {self._meta_client.base_path}")
+                    self._refuse_the_last_one(completed, f"rollback {rollback_time} of {self._snapshot.base_path}")
                     self._check_late(completed)
                 except HoodieRollbackException:
                     timeline.withdraw_requested(rollback_time, Action.ROLLBACK)
@@ -184,18 +182,18 @@ class RollbackActionExecutor:
             timeline.transition_requested_to_inflight(rollback_time, Action.ROLLBACK, b"")
         if is_completed:
             timeline.revert_completed_to_inflight(info.commit_time, action)
-        WriteMarkers(self._storage, self._meta_client.meta_path, info.commit_time).close()
+        WriteMarkers(self._storage, self._snapshot.meta_path, info.commit_time).close()
         metadata = self._delete_files(rollback_time, plan, started)
-        timeline = self._meta_client.reload_active_timeline()
+        timeline = self._snapshot.reload_active_timeline()
         timeline.delete_pending(info.commit_time, action)
         self._delete_late_files(info.commit_time)
         timeline.save_as_complete(rollback_time, Action.ROLLBACK, encode(metadata))
-        WriteMarkers(self._storage, self._meta_client.meta_path, info.commit_time).delete_all()
-        self._storage.delete_file(self._meta_client.heartbeat_path(info.commit_time))
-        self._meta_client.reload_active_timeline()
+        WriteMarkers(self._storage, self._snapshot.meta_path, info.commit_time).delete_all()
+        self._storage.delete_file(self._snapshot.heartbeat_path(info.commit_time))
+        self._snapshot.reload_active_timeline()
         logger.info(
             "rolled back %s %s of %s at %s: %d files deleted",
-            info.action, info.commit_time, self._meta_client.base_path, rollback_time, metadata.total_files_deleted,
+            info.action, info.commit_time, self._snapshot.base_path, rollback_time, metadata.total_files_deleted,
         )  # fmt: skip
         return metadata
 
@@ -204,7 +202,7 @@ class RollbackActionExecutor:
 
         Its instant is gone by now, so that it cannot let tasks write again; those that are writing find out.
         """
-        markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant_time)
+        markers = WriteMarkers(self._storage, self._snapshot.meta_path, instant_time)
         markers.close()
         if not self._using_markers:
             return
@@ -214,7 +212,7 @@ class RollbackActionExecutor:
             logger.warning("whether %s left more files could not be found out: %s", instant_time, error)
             return
         self._storage.delete_files(
-            join(self._meta_client.base_path, marker.partition_path, marker.file_name)
+            join(self._snapshot.base_path, marker.partition_path, marker.file_name)
             for marker in announced
             if marker.io_type is not IOType.APPEND
         )
@@ -222,7 +220,7 @@ class RollbackActionExecutor:
     def _read_plan(self, rollback: HoodieInstant) -> HoodieRollbackPlan:
         """The plan, with paths as storage takes them; all that it names is the table's."""
         requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         content, source = timeline.read_details(requested), timeline.path_of(requested)
         plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, source)
         if plan.instant_to_rollback is None:
@@ -237,7 +235,7 @@ class RollbackActionExecutor:
         return attrs.evolve(plan, rollback_requests=requests)
 
     def _delete_files(self, rollback_time: str, plan: HoodieRollbackPlan, started: float) -> HoodieRollbackMetadata:
-        base_path = self._meta_client.base_path
+        base_path = self._snapshot.base_path
         deleted: dict[str, list[str]] = {}
         for request in plan.rollback_requests:
             if request.log_blocks_to_be_deleted:
@@ -265,13 +263,13 @@ class RollbackActionExecutor:
         """A planned path, which must lie below the table's folder."""
         try:
             path = normalise_path(planned)
-            inner = check_inside(relative_to(self._meta_client.base_path, path))
+            inner = check_inside(relative_to(self._snapshot.base_path, path))
         except ValueError:
             path, inner = planned, ""
         if parse_base_file_name(file_name(inner)) is None:
             raise HoodieCorruptedDataException(
                 f"the plan {source} asks to delete {planned!r}, which is no data file of "
-                f"{self._meta_client.base_path}; nothing was deleted. If the table was moved, or the plan is not to be "
+                f"{self._snapshot.base_path}; nothing was deleted. If the table was moved, or the plan is not to be "
                 "trusted, delete the rollback's .inflight file and then its .requested file: the next write plans anew"
             )
         return path
@@ -282,7 +280,7 @@ class RollbackActionExecutor:
         A writer announces each file before it makes it, and takes the markers away when its instant is completed: such
         files are those of a commit whose completed file was lost.
         """
-        markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant.requested_time)
+        markers = WriteMarkers(self._storage, self._snapshot.meta_path, instant.requested_time)
         if instant.state is not State.INFLIGHT or self._storage.exists(markers.folder):
             return []
         files = [path for _, _, _, path in self._listed_files_of(instant.requested_time)]
@@ -291,7 +289,7 @@ class RollbackActionExecutor:
 
     def _files_of(self, instant: HoodieInstant) -> list[tuple[str, str, str, str]]:
         """(partition path, file id, base instant, full path) of every base file that the instant wrote."""
-        markers = WriteMarkers(self._storage, self._meta_client.meta_path, instant.requested_time)
+        markers = WriteMarkers(self._storage, self._snapshot.meta_path, instant.requested_time)
         markers.close()
         has_markers = instant.state is not State.COMPLETED and self._storage.exists(markers.folder)
         # A requested instant with markers has lost its inflight file.
@@ -302,12 +300,12 @@ class RollbackActionExecutor:
             for marker in markers.list_markers():
                 if marker.io_type is IOType.APPEND:
                     raise HoodieRollbackException(
-                        f"{instant.requested_time} of {self._meta_client.base_path} appended to log files, which "
+                        f"{instant.requested_time} of {self._snapshot.base_path} appended to log files, which "
                         "hoodie does not roll back yet: do it with the writer that began it"
                     )
                 name = parse_base_file_name(marker.file_name)
                 file_id = name.file_id if name is not None else ""
-                path = join(self._meta_client.base_path, marker.partition_path, marker.file_name)
+                path = join(self._snapshot.base_path, marker.partition_path, marker.file_name)
                 found.append((marker.partition_path, file_id, instant.requested_time, path))
             return sorted(found, key=lambda entry: entry[3])
         found = self._listed_files_of(instant.requested_time)
@@ -317,7 +315,7 @@ class RollbackActionExecutor:
         return found
 
     def _listed_files_of(self, instant_time: str) -> list[tuple[str, str, str, str]]:
-        metadata = FileSystemBackedTableMetadata(self._storage, self._meta_client.base_path)
+        metadata = FileSystemBackedTableMetadata(self._storage, self._snapshot.base_path)
         found = []
         for partition_path in metadata.list_partitions():
             for status in metadata.list_files(partition_path):
@@ -328,9 +326,9 @@ class RollbackActionExecutor:
 
     def _check_completed(self, instant: HoodieInstant) -> None:
         """Refuse what Hudi refuses, and a rollback to files that are gone."""
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         time_ = instant.requested_time
-        where = f"{instant.action} {time_} of {self._meta_client.base_path} cannot be rolled back"
+        where = f"{instant.action} {time_} of {self._snapshot.base_path} cannot be rolled back"
         later = [i.requested_time for i in timeline.commits_timeline() if i.requested_time > time_]
         if later:
             raise HoodieRollbackException(
@@ -353,7 +351,7 @@ class RollbackActionExecutor:
             replaced = {
                 (path, file_id) for path, ids in metadata.partition_to_replace_file_ids.items() for file_id in ids
             }
-            last = last_versions(self._meta_client, replaced, instant.requested_time)
+            last = last_versions(self._snapshot, replaced, instant.requested_time)
             for group in sorted(replaced):
                 versions, version = self._versions(*group), last.get(group)
                 if not versions if version is None else version not in versions:
@@ -373,9 +371,9 @@ class RollbackActionExecutor:
                 )
 
     def _check_late(self, instant: HoodieInstant) -> None:
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         time_ = instant.requested_time
-        where = f"{instant.action} {time_} of {self._meta_client.base_path} cannot be taken back"
+        where = f"{instant.action} {time_} of {self._snapshot.base_path} cannot be taken back"
         going: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         for (path, name), clean_time in files_being_cleaned(timeline).items():
             base = parse_base_file_name(name)
@@ -409,9 +407,9 @@ class RollbackActionExecutor:
 
     def _refuse_the_last_one(self, instant: HoodieInstant, where: str) -> None:
         """Files of archived commits are told by an active commit that is younger: one must be left."""
-        timeline = self._meta_client.active_timeline
+        timeline = self._snapshot.active_timeline
         completed = timeline.commits_timeline().filter_completed_instants().before(instant.requested_time)
-        archived = self._meta_client.archived_timeline.commits_timeline().filter_completed_instants()
+        archived = self._snapshot.archived_timeline.commits_timeline().filter_completed_instants()
         # What is in the archive is active only until its archiver goes on.
         left = [commit.requested_time for commit in completed if not archived.contains(commit.requested_time)]
         if any(time not in timeline.savepoint_times for time in left):
@@ -426,7 +424,7 @@ class RollbackActionExecutor:
         """Instant times of the base files of a file group, committed or not; each partition is listed once."""
         if partition_path not in self._listed:
             versions: dict[str, set[str]] = defaultdict(set)
-            for status in self._storage.list_directory(join(self._meta_client.base_path, partition_path)):
+            for status in self._storage.list_directory(join(self._snapshot.base_path, partition_path)):
                 name = parse_base_file_name(status.name)
                 if name is not None:
                     versions[name.file_id].add(name.instant_time)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from hoodie.avro.timeline_metadata import decode_record, encode_record
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieException, HoodieSavepointException
@@ -94,14 +94,14 @@ class SavepointActionExecutor:
     """Makes a savepoint.
 
     Args:
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
         check: Called right before the savepoint is there; what it raises leaves none.
 
     Hudi: org.apache.hudi.table.action.savepoint.SavepointActionExecutor.
     """
 
-    def __init__(self, meta_client: HoodieTableMetaClient, check: Callable[[], None] = _no_check) -> None:
-        self._meta_client = meta_client
+    def __init__(self, snapshot: TableSnapshot, check: Callable[[], None] = _no_check) -> None:
+        self._snapshot = snapshot
         self._check = check
 
     def execute(self, instant_time: str, user: str = "", comment: str = "") -> HoodieSavepoint:
@@ -118,8 +118,8 @@ class SavepointActionExecutor:
             HoodieSavepointException: There is no such commit, it is savepointed already, files of it were cleaned, or a
                 clean is pending.
         """
-        timeline = self._meta_client.active_timeline
-        where = f"{instant_time} of {self._meta_client.base_path} cannot be savepointed"
+        timeline = self._snapshot.active_timeline
+        where = f"{instant_time} of {self._snapshot.base_path} cannot be savepointed"
         commits = timeline.commits_timeline().filter_completed_instants()
         if not commits.contains(instant_time):
             newest = commits.last_instant
@@ -140,7 +140,7 @@ class SavepointActionExecutor:
             )
         self._refuse_cleaned(instant_time, where)
         savepoint = HoodieSavepoint(
-            instant_time, user, comment, int(time.time() * 1000), files_at(self._meta_client, instant_time)
+            instant_time, user, comment, int(time.time() * 1000), files_at(self._snapshot, instant_time)
         )
         timeline.transition_requested_to_inflight(instant_time, Action.SAVEPOINT)
         try:
@@ -151,11 +151,11 @@ class SavepointActionExecutor:
         if not timeline.save_as_complete(instant_time, Action.SAVEPOINT, savepoint.encode()):
             raise HoodieSavepointException(f"{where}: somebody else has done so just now")
         self._withdraw_if_cleaned(savepoint, where)
-        logger.info("savepointed %s of %s: %d files", instant_time, self._meta_client.base_path, savepoint.num_files)
+        logger.info("savepointed %s of %s: %d files", instant_time, self._snapshot.base_path, savepoint.num_files)
         return savepoint
 
     def _refuse_cleaned(self, instant_time: str, where: str) -> None:
-        missing = missing_at(self._meta_client, instant_time)
+        missing = missing_at(self._snapshot, instant_time)
         if missing:
             raise HoodieSavepointException(
                 f"{where}: its version of {len(missing)} file groups was cleaned, such as {missing[0]}. Savepoint a "
@@ -164,31 +164,29 @@ class SavepointActionExecutor:
 
     def _withdraw_if_cleaned(self, savepoint: HoodieSavepoint, where: str) -> None:
         """A clean that was planned before the savepoint was seen may have deleted its files since, or be about to."""
-        base_path = self._meta_client.base_path
+        base_path = self._snapshot.base_path
         # Before files are listed: what a clean deleted that was completed since is not there any more.
-        going = files_being_cleaned(self._meta_client.reload_active_timeline())
-        if self._meta_client.archived_timeline.commits_timeline().contains(savepoint.instant_time):
-            delete_savepoint(self._meta_client, savepoint.instant_time)
+        going = files_being_cleaned(self._snapshot.reload_active_timeline())
+        if self._snapshot.archived_timeline.commits_timeline().contains(savepoint.instant_time):
+            delete_savepoint(self._snapshot, savepoint.instant_time)
             raise HoodieSavepointException(f"{where}: it is being archived. Savepoint a later commit")
         for partition_path, names in savepoint.files.items():
-            listed = {
-                status.name for status in self._meta_client.storage.list_directory(join(base_path, partition_path))
-            }
+            listed = {status.name for status in self._snapshot.storage.list_directory(join(base_path, partition_path))}
             gone = [name for name in names if name not in listed or (partition_path, name) in going]
             if gone:
-                self._meta_client.reload_active_timeline()
-                delete_savepoint(self._meta_client, savepoint.instant_time)
+                self._snapshot.reload_active_timeline()
+                delete_savepoint(self._snapshot, savepoint.instant_time)
                 raise HoodieSavepointException(
                     f"{where}: a clean deletes {gone[0]} of partition '{partition_path}' at the same moment; the "
                     "savepoint was taken back. Savepoint a later commit"
                 )
 
 
-def delete_savepoint(meta_client: HoodieTableMetaClient, instant_time: str) -> bool:
+def delete_savepoint(snapshot: TableSnapshot, instant_time: str) -> bool:
     """Take a savepoint away: its files are cleaned as all others from then on.
 
     Args:
-        meta_client: The table, its timeline freshly loaded.
+        snapshot: The table, its timeline freshly loaded.
         instant_time: Of the savepoint.
 
     Returns:
@@ -196,12 +194,12 @@ def delete_savepoint(meta_client: HoodieTableMetaClient, instant_time: str) -> b
 
     Hudi: org.apache.hudi.table.action.savepoint.SavepointHelpers.deleteSavepoint.
     """
-    timeline = meta_client.active_timeline
+    timeline = snapshot.active_timeline
     savepoint = timeline.find(instant_time, Action.SAVEPOINT)
     if savepoint is None:
         return False
     if savepoint.state is State.COMPLETED:
         timeline.revert_completed_to_inflight(instant_time, Action.SAVEPOINT)
     timeline.delete_pending(instant_time, Action.SAVEPOINT)
-    logger.info("deleted savepoint %s of %s", instant_time, meta_client.base_path)
+    logger.info("deleted savepoint %s of %s", instant_time, snapshot.base_path)
     return True
