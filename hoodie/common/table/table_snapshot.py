@@ -6,7 +6,6 @@ Hudi: org.apache.hudi.common.table.HoodieTableMetaClient. Differs: a value; whoe
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
 import attrs
 import pyarrow as pa
@@ -60,6 +59,9 @@ class TableSnapshot:
     storage_options: StorageOptions | None
     table_config: HoodieTableConfig
     active_timeline: HoodieActiveTimeline
+    # No cached_property: until Python 3.12 its lock is that of all instances, and these read the storage.
+    _archived: list[HoodieArchivedTimeline] = attrs.field(init=False, factory=list)
+    _avro_schema: list[str | None] = attrs.field(init=False, factory=list)
 
     @classmethod
     def load(
@@ -115,7 +117,7 @@ class TableSnapshot:
         """The file that an instant's writer touches while it is alive."""
         return storage_path.join(self.meta_path, _HEARTBEAT_FOLDER_NAME, instant_time)
 
-    @cached_property
+    @property
     def archived_timeline(self) -> HoodieArchivedTimeline:
         """The instants that left the active timeline; read when first asked for.
 
@@ -123,7 +125,10 @@ class TableSnapshot:
             HoodieCorruptedDataException: A file of the archive is damaged.
             HoodieIOException: Storage failed.
         """
-        return HoodieArchivedTimeline.load(self.storage, self.meta_path, self.table_config.archive_folder)
+        if not self._archived:
+            folder = self.table_config.archive_folder
+            self._archived.append(HoodieArchivedTimeline.load(self.storage, self.meta_path, folder))
+        return self._archived[0]
 
     @property
     def table_metadata(self) -> HoodieTableMetadata:
@@ -152,13 +157,12 @@ class TableSnapshot:
             HoodieSchemaException: What was found is not a schema.
             HoodieIOException: Storage failed.
         """
-        return self._avro_schema
-
-    @cached_property
-    def _avro_schema(self) -> str | None:
-        return TableSchemaResolver(
-            self.storage, self.base_path, self.active_timeline, self.view(), self.table_config
-        ).load_avro_schema()
+        if not self._avro_schema:
+            resolver = TableSchemaResolver(
+                self.storage, self.base_path, self.active_timeline, self.view(), self.table_config
+            )
+            self._avro_schema.append(resolver.load_avro_schema())
+        return self._avro_schema[0]
 
     def __repr__(self) -> str:
         return f"<TableSnapshot of {self.base_path}, {self.active_timeline!r}>"
