@@ -32,7 +32,7 @@ from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.table.action.clean.clean_plan_action_executor import CleanPlanActionExecutor
+from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 
 PARTITIONS = 100
 MOST_PLANNING_SECONDS, MOST_ADDED_SECONDS = 2.0, 0.150
@@ -77,7 +77,7 @@ def plan(path: str, **options: Any) -> dict[str, float]:
     started, cpu = time.perf_counter(), time.process_time()
     meta_client = HoodieTableMetaClient.load(path)
     clean = HoodieCleanConfig(**{"commits_retained": 1, **options})
-    found = CleanPlanActionExecutor(LocalEngineContext(), clean, meta_client).plan()
+    found = CleanActionExecutor(LocalEngineContext(), clean, meta_client.snapshot).plan()
     return {
         "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu,

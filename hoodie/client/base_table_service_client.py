@@ -15,11 +15,9 @@ from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.client.call_arguments import check_text, check_time
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
-from hoodie.client.rollback_service import RollbackService
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
 from hoodie.common.config.property import display_value
-from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.index_config import IndexType
@@ -31,6 +29,7 @@ from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics, Operation
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
+from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -90,6 +89,8 @@ class BaseHoodieTableServiceClient:
         self._failed_instants: set[str] = set()
         self._transactions = TransactionManager(config, metrics=self._metrics)
         self._heartbeats = HoodieHeartbeatClient(config.write)
+        self._rollbacks = RollbackService(config, self._transactions, self._metrics)
+        self._savepoints = SavepointService(config, self._metrics, self._transactions, self._rollbacks)
         self._services = TableServices(context, config, self._metrics, self._transactions)
 
     def __repr__(self) -> str:
@@ -249,7 +250,7 @@ class BaseHoodieTableServiceClient:
         check_time(instant_time)
         with self._call("rollback") as call, self._alone():
             self._services.wait()
-            done = self._rollback_service(load_table(self._config)).rollback(instant_time)
+            done = self._rollbacks.rollback(load_table(self._config), instant_time)
             call.summary = f"rollback of {instant_time}" if done else f"nothing to roll back: no instant {instant_time}"
         self._forget(instant_time)
         if done:
@@ -276,7 +277,7 @@ class BaseHoodieTableServiceClient:
             self._alone(),
             self._metrics.step("roll back failed writes"),
         ):
-            rolled_back = self._rollback_service(load_table(self._config)).rollback_failed_writes()
+            rolled_back = self._rollbacks.rollback_failed_writes(load_table(self._config))
         for instant_time in rolled_back:
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
@@ -303,7 +304,7 @@ class BaseHoodieTableServiceClient:
         check_text("comment", comment)
         with self._call("savepoint") as call, self._alone():
             self._services.wait()
-            made = self._savepoints().savepoint(instant_time, user, comment)
+            made = self._savepoints.savepoint(instant_time, user, comment)
             call.summary = f"savepoint {made.instant_time}"
         return made
 
@@ -320,7 +321,7 @@ class BaseHoodieTableServiceClient:
         check_time(instant_time)
         with self._call("delete_savepoint"), self._alone():
             self._services.wait()
-            return self._savepoints().delete_savepoint(instant_time)
+            return self._savepoints.delete_savepoint(instant_time)
 
     def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
         """Take the table back to a savepointed commit; as `restore_to_instant` otherwise."""
@@ -352,18 +353,12 @@ class BaseHoodieTableServiceClient:
         check_time(instant_time)
         with self._call("restore") as call, self._alone():
             self._services.wait()
-            undone = self._savepoints().restore(instant_time, needs_savepoint)
+            undone = self._savepoints.restore(instant_time, needs_savepoint)
             call.summary = f"restore to {instant_time}"
         for undone_time in undone:
             self._forget(undone_time)
             self._index.rollback_commit(undone_time)
         return undone
-
-    def _savepoints(self) -> SavepointService:
-        return SavepointService(self._config, self._metrics, self._transactions)
-
-    def _rollback_service(self, snapshot: TableSnapshot) -> RollbackService:
-        return RollbackService(snapshot, self._config, self._metrics, self._transactions)
 
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
         """Roll back a pending instant after an error, which matters more than one of the rollback itself.
@@ -377,8 +372,11 @@ class BaseHoodieTableServiceClient:
             self._leave(instant_time, "it was interrupted while it waited for the lock", error)
             return
         try:
-            self._rollback_service(load_table(self._config)).rollback(
-                instant_time, only_pending=True, is_patient=not (is_interrupted or had_no_lock)
+            self._rollbacks.rollback(
+                load_table(self._config),
+                instant_time,
+                only_pending=True,
+                is_patient=not (is_interrupted or had_no_lock),
             )
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)

@@ -149,6 +149,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             self._callbacks,
             self._validate,
             self._publisher,
+            self._rollbacks,
         )
 
     @property
@@ -256,12 +257,11 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         check_layout(self._index, snapshot, keys, _replaces_all(operation))
         self._transactions.check(snapshot)
         with self._metrics.step("roll back failed writes"):
-            rolled_back = self._rollback_service(snapshot).prepare_write()
+            rolled_back, snapshot = self._rollbacks.prepare_write(snapshot)
             for instant_time in rolled_back:
                 self._forget(instant_time)
                 self._index.rollback_commit(instant_time)
-        switch_off_metadata_table(self._config, snapshot)
-        return snapshot
+        return switch_off_metadata_table(self._config, snapshot)
 
     def _action_of(self, operation: WriteOperationType | str | None) -> Action:
         if operation is not None and str(operation).upper() not in _EXECUTORS:

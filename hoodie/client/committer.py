@@ -14,7 +14,6 @@ import attrs
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
-from hoodie.client.rollback_service import RollbackService
 from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -38,7 +37,9 @@ from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.io.parquet.footer_tail import MISSING_BASE_FILE
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
-from hoodie.table.table_state import being_rolled_back
+from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
+from hoodie.table.action.table_action import complete_instant
+from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.concurrent_operation import ConcurrentOperation
 from hoodie.transaction.conflict_resolver import ConflictResolver
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
@@ -67,6 +68,7 @@ class Committer:
         callbacks: Told of what was completed.
         validate: Asked whether what was written may be completed; raises when not.
         publisher: Takes the figures of what was completed.
+        rollbacks: Undoes what must not stay.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Committer:
         callbacks: CommitCallbacks,
         validate: Callable[[TableSnapshot, HoodieWriteResult, HoodieCommitMetadata], None],
         publisher: MetricsPublisher,
+        rollbacks: RollbackService,
     ) -> None:
         self._config = config
         self._metrics = metrics
@@ -90,6 +93,7 @@ class Committer:
         self._callbacks = callbacks
         self._validate = validate
         self._publisher = publisher
+        self._rollbacks = rollbacks
         self._resolver = ConflictResolver(config, index.is_global)
         self._written_to: dict[str, WriteStart] = {}
         """Instant that is being written -> the writes of the table as its write found them."""
@@ -146,11 +150,11 @@ class Committer:
         if not result.commit_metadata.schema:
             self._withdraw_delete(snapshot, instant_time, action)
             return False
-        self._check_inflight(snapshot, snapshot.active_timeline, instant_time, action)
+        self._check_inflight(snapshot, instant_time, action)
         with self._metrics.step("reconcile with markers") as step:
             step.count(files=self._reconcile_with_markers(snapshot, instant_time, result))
         if not (result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit):
-            RollbackService(snapshot, self._config, self._metrics, self._transactions).rollback(instant_time)
+            self._rollbacks.rollback(snapshot, instant_time)
             self.forget(instant_time)
             return False
         metadata = attrs.evolve(
@@ -172,11 +176,10 @@ class Committer:
             else:
                 transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
             with self._metrics.step("check the table again"):
-                timeline = self._check_again(snapshot, operation, metadata)
+                snapshot = self._check_again(snapshot, operation, metadata)
             with self._metrics.step("complete the instant"):
-                is_complete = timeline.save_as_complete(
-                    instant_time, action, metadata.to_json(), transaction.check_held
-                )
+                content = snapshot.active_timeline.layout.encode_commit_metadata(metadata)
+                is_complete = complete_instant(snapshot, instant_time, action, content, transaction.check_held)
                 was_held = transaction.is_held()
         if not is_complete:
             raise HoodieCommitException(
@@ -193,7 +196,8 @@ class Committer:
             with self._metrics.step("delete markers"):
                 WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).delete_all()
                 if not self._config.write.has_several_writers:
-                    others = self._writes_of_others(snapshot.reload_active_timeline(), instant_time)
+                    snapshot = snapshot.refreshed()
+                    others = self._writes_of_others(snapshot.active_timeline, instant_time)
                     is_undone = self._was_undone(snapshot, operation.instant)
         except HoodieIOException as error:
             # The instant is completed: the caller must not hear of a failed write.
@@ -230,8 +234,7 @@ class Committer:
         instant = snapshot.active_timeline.find(instant_time, action)
         if instant is None or instant.is_completed:
             raise HoodieCommitException(self._why_not(snapshot, instant_time, action, "be committed"))
-        service = RollbackService(snapshot, self._config, self._metrics, self._transactions)
-        service.rollback(instant_time, only_pending=True)
+        self._rollbacks.rollback(snapshot, instant_time, only_pending=True)
         self.forget(instant_time)
         logger.info("nothing to delete: %s was never written, so no commit was made", snapshot.base_path)
 
@@ -251,7 +254,7 @@ class Committer:
                 return False
             if instant.requested_time not in undone:
                 return False
-        return RollbackService(snapshot, self._config, self._metrics, self._transactions).was_undone(instant)
+        return self._rollbacks.was_undone(snapshot, instant)
 
     def _look_again(
         self,
@@ -279,9 +282,9 @@ class Committer:
                 self._metrics.step("look at the commit again"),
                 self._transactions.transaction(snapshot, f"looking again at {instant_time}"),
             ):
-                rollbacks = RollbackService(snapshot, self._config, self._metrics, self._transactions)
-                rollbacks.check_no_restore(snapshot.reload_active_timeline())
-                if rollbacks.was_undone(operation.instant):
+                snapshot = snapshot.refreshed()
+                refuse_pending_restore(snapshot)
+                if self._rollbacks.was_undone(snapshot, operation.instant):
                     state.is_committed = False
                     raise HoodieLockException(
                         f"{where} was rolled back by another writer, which took this one for dead; {lost}. Nothing was "
@@ -289,10 +292,10 @@ class Committer:
                         was_lost=True,
                     )
                 try:
-                    start = self._start_of(instant_time)
+                    snapshot, start = snapshot.refreshed(), self._start_of(instant_time)
                     self._resolver.check(snapshot, operation, metadata, start, is_completed=True)
                 except HoodieWriteConflictException as conflict:
-                    rollbacks.take_back(HoodieInstant(instant_time, action, State.COMPLETED))
+                    self._rollbacks.take_back(snapshot, HoodieInstant(instant_time, action, State.COMPLETED))
                     state.is_committed = False
                     conflict.add_note(f"{where} was completed for a moment, and taken back; {lost}")
                     raise
@@ -317,20 +320,20 @@ class Committer:
 
     def _check_again(
         self, snapshot: TableSnapshot, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
-    ) -> HoodieActiveTimeline:
+    ) -> TableSnapshot:
         """All that must still be so when the instant is completed; under the lock where there is one."""
         instant_time = operation.instant.requested_time
-        self._check_table_unchanged(snapshot)
-        timeline = snapshot.reload_active_timeline()
-        self._check_inflight(snapshot, timeline, instant_time, operation.instant.action)
+        snapshot = self._with_same_properties(snapshot).refreshed()
+        timeline = snapshot.active_timeline
+        self._check_inflight(snapshot, instant_time, operation.instant.action)
         if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
             self._heartbeats.check_alive(instant_time, snapshot.base_path)
         if self._config.write.has_several_writers:
             self._resolver.check(snapshot, operation, metadata, self._start_of(instant_time))
-            self._check_layout(snapshot, timeline, instant_time)
+            self._check_layout(snapshot, instant_time)
         else:
             self._check_nobody_committed(timeline, instant_time)
-        RollbackService(snapshot, self._config).check_no_restore(timeline)
+        refuse_pending_restore(snapshot, "nothing is committed until it is finished")
         undone = being_rolled_back(timeline)
         if instant_time in undone:
             raise HoodieCommitException(
@@ -347,11 +350,11 @@ class Committer:
                 other_instants=sorted(undone),
                 is_retry_safe=True,
             )
-        return timeline
+        return snapshot
 
-    def _check_layout(self, snapshot: TableSnapshot, timeline: HoodieActiveTimeline, instant_time: str) -> None:
+    def _check_layout(self, snapshot: TableSnapshot, instant_time: str) -> None:
         """Refuse files beside those that another writer committed meanwhile by a contradicting index."""
-        others = completed_write_times(timeline) - self._start_of(instant_time).completed
+        others = completed_write_times(snapshot.active_timeline) - self._start_of(instant_time).completed
         if not others:
             return
         keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
@@ -465,10 +468,11 @@ class Committer:
             markers.delete(partition_path, file_name, announced[key].io_type)
         return deleted
 
-    def _check_table_unchanged(self, snapshot: TableSnapshot) -> None:
+    def _with_same_properties(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Version, layout and metadata table as they were when the write began; else nothing is completed."""
         before = snapshot.table_config
-        after = snapshot.reload_table_config()
+        snapshot = snapshot.with_properties_reloaded()
+        after = snapshot.table_config
         try:
             after.check_writable()
         except HoodieNotSupportedException as error:
@@ -486,11 +490,10 @@ class Committer:
             after.timeline_layout_version,
         ):
             raise HoodieCommitException(f"the version of {snapshot.base_path} changed while it was being written")
+        return snapshot
 
-    def _check_inflight(
-        self, snapshot: TableSnapshot, timeline: HoodieActiveTimeline, instant_time: str, action: Action
-    ) -> None:
-        instant = timeline.find(instant_time, action)
+    def _check_inflight(self, snapshot: TableSnapshot, instant_time: str, action: Action) -> None:
+        instant = snapshot.active_timeline.find(instant_time, action)
         if instant is None or instant.state is not State.INFLIGHT:
             raise HoodieCommitException(self._why_not(snapshot, instant_time, action, "be committed"))
 
@@ -500,7 +503,7 @@ class Committer:
         subject = f"instant {instant_time} of {snapshot.base_path} cannot {wish}: "
         if instant is None:
             rolled_back = any(
-                instant_time in RollbackService(snapshot, self._config).rolled_back_by(rollback)
+                instant_time in rolled_back_by(snapshot, rollback)
                 for rollback in timeline.filter_actions(Action.ROLLBACK).filter_completed_instants()
             )
             if rolled_back:

@@ -29,8 +29,11 @@ def load_table(config: HoodieWriteConfig) -> TableSnapshot:
     return snapshot
 
 
-def switch_off_metadata_table(config: HoodieWriteConfig, snapshot: TableSnapshot) -> None:
+def switch_off_metadata_table(config: HoodieWriteConfig, snapshot: TableSnapshot) -> TableSnapshot:
     """Stop a metadata table that this write would leave behind: properties first, then its folder.
+
+    Returns:
+        The table with its new properties.
 
     Raises:
         HoodieNotSupportedException: It holds indexes, and ``hoodie.metadata.enable`` does not say to drop them.
@@ -39,7 +42,7 @@ def switch_off_metadata_table(config: HoodieWriteConfig, snapshot: TableSnapshot
     table_config = snapshot.table_config
     partitions = sorted({*table_config.metadata_partitions, *table_config.metadata_partitions_inflight})
     if not partitions:
-        return
+        return snapshot
     if partitions != ["files"] and config.write.metadata_enable is not False:
         raise HoodieNotSupportedException(
             f"{snapshot.base_path} has a metadata table with "
@@ -61,4 +64,4 @@ def switch_off_metadata_table(config: HoodieWriteConfig, snapshot: TableSnapshot
     )  # fmt: skip
     table_config.update(snapshot.storage, snapshot.base_path, table_config.without_metadata_table())
     snapshot.storage.delete_directory(join(snapshot.meta_path, "metadata"))
-    snapshot.reload_table_config()
+    return snapshot.with_properties_reloaded()

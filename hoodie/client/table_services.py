@@ -8,25 +8,29 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from hoodie.avro.clean_metadata import HoodieCleanMetadata
 from hoodie.client.open_table import load_table, switch_off_metadata_table
-from hoodie.client.rollback_service import RollbackService
-from hoodie.client.timeline_archiver import HoodieTimelineArchiver
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, WriteConcurrencyMode
 from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.exception import HoodieCommitException, HoodieException
+from hoodie.exception import HoodieException
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
-from hoodie.table.action.clean.clean_plan_action_executor import CleanPlanActionExecutor, EmptyPlan
+from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
+from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor, EmptyPlan, OutdatedPlanException
+from hoodie.table.action.rollback.rollback_service import RollbackService
+from hoodie.table.action.table_action import announce, carry_out, has_no_plan
+from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import TransactionManager
 
 __all__ = ["TableServices"]
 
 logger = logging.getLogger(__name__)
+
+_NO_SERVICES = "nothing is cleaned or archived until it is finished"
 
 
 class TableServices:
@@ -80,27 +84,33 @@ class TableServices:
     def _clean(
         self, metrics: HoodieMetrics, is_forced: bool, may_delete_partitions: bool
     ) -> HoodieCleanMetadata | None:
+        make = partial(
+            CleanActionExecutor, self._context, self._config.clean, may_delete_partitions=may_delete_partitions
+        )
         with metrics.step("clean") as step:
             snapshot = self._prepare_table()
             if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
                 with metrics.step("roll back failed writes"):
-                    RollbackService(snapshot, self._config, metrics, self._transactions).rollback_expired_writes()
-            finished = self._finish_pending_cleans(snapshot, metrics, may_delete_partitions)
+                    self._rollbacks(metrics).rollback_expired_writes(snapshot)
+                    snapshot = snapshot.refreshed()
+            finished, snapshot = self._finish_pending_cleans(snapshot, metrics, make)
             with metrics.step("plan the clean") as planning:
                 with self._transactions.transaction(snapshot, "planning of a clean"):
-                    self._look_again(snapshot)
-                    planner = CleanPlanActionExecutor(
-                        self._context, self._config.clean, snapshot, may_delete_partitions
+                    executor = make(
+                        snapshot=self._look_again(snapshot),
+                        last_empty_plan=self._empty_plan,
+                        is_forced=is_forced,
                     )
-                    instant_time = planner.execute(self._empty_plan, is_forced)
-                    if instant_time is not None:
-                        self._withdraw_beside_a_restore(snapshot, instant_time)
-                self._empty_plan = planner.empty_plan or self._empty_plan
-                planning.count(files=0 if instant_time is None else None)
-            if instant_time is not None:
-                with metrics.step("delete old files", instant_time) as deleting:
-                    executor = CleanActionExecutor(self._context, self._config.clean, snapshot, may_delete_partitions)
-                    metadata = executor.execute(instant_time)
+                    try:
+                        announced = announce(executor)
+                    except OutdatedPlanException as error:
+                        logger.warning("%s", error)
+                        announced = None
+                self._empty_plan = executor.empty_plan or self._empty_plan
+                planning.count(files=0 if announced is None else None)
+            if announced is not None:
+                with metrics.step("delete old files", announced.instant_time) as deleting:
+                    metadata = carry_out(executor, announced.instant_time)
                     if metadata is not None:
                         finished.append(metadata)
                         deleting.count(files=metadata.total_files_deleted)
@@ -108,46 +118,45 @@ class TableServices:
         return finished[-1] if finished else None
 
     def _finish_pending_cleans(
-        self, snapshot: TableSnapshot, metrics: HoodieMetrics, may_delete_partitions: bool
-    ) -> list[HoodieCleanMetadata]:
-        if not len(snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()):
-            return []
-        executor = CleanActionExecutor(self._context, self._config.clean, snapshot, may_delete_partitions)
+        self, snapshot: TableSnapshot, metrics: HoodieMetrics, make: Callable[..., CleanActionExecutor]
+    ) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
+        """Carry out the cleans that other runs left behind, the oldest first; the table after that."""
+        finished: list[HoodieCleanMetadata] = []
+        pending = snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()
+        if not len(pending):
+            return finished, snapshot
         with metrics.step("finish cleans") as step:
             try:
-                finished = executor.finish_pending()
+                for instant in pending:
+                    if has_no_plan(snapshot, instant):
+                        snapshot.active_timeline.delete_pending(instant.requested_time, Action.CLEAN)
+                        continue
+                    logger.warning("finishing clean %s of %s", instant.requested_time, snapshot.base_path)
+                    metadata = carry_out(make(snapshot=snapshot), instant.requested_time, is_left_behind=True)
+                    if metadata is not None:
+                        finished.append(metadata)
             except HoodieException as error:
                 if not self._config.clean.allow_multiple:
                     raise
                 logger.warning("a pending clean could not be finished, going on with the next: %s", error)
-                snapshot.reload_active_timeline()
-                return []
             step.count(files=sum(metadata.total_files_deleted for metadata in finished))
-        return finished
+        return finished, snapshot.refreshed()
 
     def _prepare_table(self) -> TableSnapshot:
         """The table, checked, without a metadata table."""
         snapshot = load_table(self._config)
-        _refuse_pending_restore(snapshot)
-        switch_off_metadata_table(self._config, snapshot)
-        return snapshot
+        refuse_pending_restore(snapshot, _NO_SERVICES)
+        return switch_off_metadata_table(self._config, snapshot)
 
-    def _withdraw_beside_a_restore(self, snapshot: TableSnapshot, instant_time: str) -> None:
-        """Whoever has no lock, or lost it, may have begun a restore since; of both at least one sees the other.
-
-        The timeline was listed after the plan was written.
-        """
-        try:
-            _refuse_pending_restore(snapshot)
-        except HoodieCommitException:
-            snapshot.active_timeline.withdraw_requested(instant_time, Action.CLEAN)
-            raise
-
-    def _look_again(self, snapshot: TableSnapshot) -> None:
+    def _look_again(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Others may have changed the table, or have died over a restore of it, while the lock was waited for."""
         if self._transactions.is_lock_required:
-            snapshot.reload_active_timeline()
-            _refuse_pending_restore(snapshot)
+            snapshot = snapshot.refreshed()
+            refuse_pending_restore(snapshot, _NO_SERVICES)
+        return snapshot
+
+    def _rollbacks(self, metrics: HoodieMetrics) -> RollbackService:
+        return RollbackService(self._config, self._transactions, metrics)
 
     # --- archiving ----------------------------------------------------------------------------------------------
 
@@ -169,8 +178,8 @@ class TableServices:
         with metrics.step("archive") as step:
             snapshot = self._prepare_table()
             with self._transactions.transaction(snapshot, "archiving") as transaction:
-                self._look_again(snapshot)
-                count = HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_if_required()
+                archiver = HoodieTimelineArchiver(self._config, self._look_again(snapshot), transaction.check_held)
+                count = archiver.archive_if_required()
             step.count(records=count)
         return count
 
@@ -228,12 +237,3 @@ class TableServices:
         """Whether nobody else can be about to write, so that folders of empty partitions may go."""
         alone = self._config.write.concurrency_mode is WriteConcurrencyMode.SINGLE_WRITER
         return alone and not self._config.clean.run_async
-
-
-def _refuse_pending_restore(snapshot: TableSnapshot) -> None:
-    restoring = snapshot.active_timeline.filter_actions(Action.RESTORE).filter_pending()
-    if len(restoring):
-        raise HoodieCommitException(
-            f"restore {restoring.instants[0].requested_time} of {snapshot.base_path} is pending: nothing is "
-            "cleaned or archived until it is finished"
-        )

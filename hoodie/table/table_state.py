@@ -15,6 +15,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.exception import HoodieCommitException, HoodieException
 from hoodie.storage.storage_path import join
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "last_versions",
     "missing_at",
     "pending_rollback_plan",
+    "refuse_pending_restore",
 ]
 
 FileGroups = set[tuple[str, str]]
@@ -69,6 +71,26 @@ def being_rolled_back(timeline: HoodieActiveTimeline) -> set[str]:
         if plan is not None and plan.instant_to_rollback is not None:
             found.add(plan.instant_to_rollback.commit_time)
     return found
+
+
+def refuse_pending_restore(
+    snapshot: TableSnapshot,
+    consequence: str = "finish it first",
+    error: type[HoodieException] = HoodieCommitException,
+) -> None:
+    """Refuse to go on where a restore is not finished.
+
+    Args:
+        snapshot: The table, just loaded.
+        consequence: What that means for the caller, as the end of the message.
+        error: What is raised.
+
+    Raises:
+        HoodieCommitException: One is pending.
+    """
+    restore = snapshot.active_timeline.filter_actions(Action.RESTORE).filter_pending().first_instant
+    if restore is not None:
+        raise error(f"restore {restore.requested_time} of {snapshot.base_path} is pending: {consequence}")
 
 
 def completed_writes_after(snapshot: TableSnapshot, instant_time: str) -> HoodieTimeline:

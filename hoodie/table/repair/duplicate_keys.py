@@ -149,7 +149,7 @@ def find_duplicates(
     """
     check_flags(across_partitions=across_partitions)
     repaired = RepairedTable.open(table, storage_options)
-    return _find(repaired.meta_client, partitions, across_partitions)
+    return _find(repaired.snapshot, partitions, across_partitions)
 
 
 def drop_duplicates(
@@ -190,7 +190,7 @@ def drop_duplicates(
             "leaves commits to the caller: give a client that commits by itself"
         )
     repaired = RepairedTable.open(client.config)
-    found = _find(repaired.meta_client, partitions, across_partitions)
+    found = _find(repaired.snapshot, partitions, across_partitions)
     if repaired.config.index.index_type is IndexType.BUCKET and repaired.config.index.index_class is None:
         _refuse_several_buckets(found)
     if dry_run or not found.rows:

@@ -133,8 +133,8 @@ def find_orphan_files(table: str | HoodieWriteConfig, *, storage_options: Storag
         HoodieCommitException: A restore is pending.
     """
     repaired = RepairedTable.open(table, storage_options)
-    repaired.refuse_pending_restore("a search for orphan files")
-    return OrphanFiles(repaired.meta_client.base_path, _look(repaired.meta_client))
+    snapshot = repaired.look("a search for orphan files")
+    return OrphanFiles(snapshot.base_path, _look(snapshot))
 
 
 def remove_orphan_files(
@@ -170,13 +170,13 @@ def remove_orphan_files(
     if (backup_folder is None) == (not delete):
         raise HoodieConfigException("remove_orphan_files takes either backup_folder=... or delete=True")
     repaired = RepairedTable.open(table, storage_options)
-    snapshot, backup = repaired.meta_client, None
+    snapshot, backup = repaired.snapshot, None
     if backup_folder is not None:
         backup_folder = storage_path.normalise_path(backup_folder)
         if f"{backup_folder}/".startswith(f"{snapshot.base_path}/"):
             raise HoodieConfigException(f"the backup folder {backup_folder} is in the table: name one outside of it")
         backup = open_storage(backup_folder, repaired.config.storage_options)
-    with repaired.lock("removal of orphan files"):
+    with repaired.lock("removal of orphan files") as snapshot:
         files = _look(snapshot)
         wanted = tuple(file for file in files if include_visible or not file.is_visible)
         for file in wanted if not dry_run else ():
@@ -229,7 +229,8 @@ class _Explanation:
         self._snapshot = snapshot
         self._owned = self._instants_being_written()
         # Markers first, then the active timeline, then the archive: an instant goes that way.
-        self._timeline = snapshot.reload_active_timeline()
+        snapshot = snapshot.refreshed()
+        self._timeline = snapshot.active_timeline
         self._archive = snapshot.archived_timeline
         self._visible = VisibleInstants.of(self._timeline)
         self._owned |= {instant.requested_time for instant in self._timeline.filter_pending()}

@@ -114,8 +114,7 @@ def repair_partition_metadata(
     """
     check_flags(dry_run=dry_run)
     repaired = RepairedTable.open(table, storage_options, changes_rows=False)
-    snapshot = repaired.meta_client
-    with repaired.lock("repair of partition metadata"):
+    with repaired.lock("repair of partition metadata") as snapshot:
         found = _look(snapshot)
         for partition in found if not dry_run else ():
             if partition.is_repairable:
@@ -125,7 +124,7 @@ def repair_partition_metadata(
 
 def _look(snapshot: TableSnapshot) -> list[PartitionMetafileRepair]:
     listed = list_base_files(snapshot.storage, snapshot.base_path)
-    timeline = snapshot.reload_active_timeline()
+    timeline = snapshot.refreshed().active_timeline
     visible = VisibleInstants.of(timeline)
     is_quiet = not len(timeline.commits_timeline().filter_pending())
     found: list[PartitionMetafileRepair] = []

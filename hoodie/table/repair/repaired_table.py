@@ -13,14 +13,14 @@ import attrs
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
-from hoodie.common.table.timeline.instant import Action
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieCommitException, HoodieConfigException
+from hoodie.exception import HoodieConfigException
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
+from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import TransactionManager
 
 __all__ = ["RepairResult", "RepairedTable", "check_flags", "list_base_files"]
@@ -69,11 +69,14 @@ class RepairedTable:
         return cls(config, snapshot)
 
     @contextmanager
-    def lock(self, what: str) -> Iterator[None]:
-        """Hold the table's lock, where its writers have one; what is inside looks at the table anew.
+    def lock(self, what: str) -> Iterator[TableSnapshot]:
+        """Hold the table's lock, where its writers have one.
 
         Args:
             what: What is being done, for the log.
+
+        Yields:
+            The table as it is under the lock.
 
         Raises:
             HoodieLockException: The lock was not given.
@@ -82,23 +85,19 @@ class RepairedTable:
         transactions = TransactionManager(self.config)
         try:
             with transactions.transaction(self.snapshot, what):
-                self.refuse_pending_restore(what)
-                yield
+                yield self.look(what)
         finally:
             transactions.close()
 
-    def refuse_pending_restore(self, what: str) -> None:
-        """Nothing is repaired half-way through a restore.
+    def look(self, what: str) -> TableSnapshot:
+        """The table as it is now; nothing is repaired half-way through a restore.
 
         Raises:
             HoodieCommitException: One is pending.
         """
-        timeline = self.snapshot.reload_active_timeline()
-        restore = timeline.filter_actions(Action.RESTORE).filter_pending().first_instant
-        if restore is not None:
-            raise HoodieCommitException(
-                f"{what} of {self.snapshot.base_path}: restore {restore.requested_time} is pending; finish it first"
-            )
+        snapshot = self.snapshot.refreshed()
+        refuse_pending_restore(snapshot, f"finish it before {what}")
+        return snapshot
 
 
 def check_flags(**flags: object) -> None:

@@ -14,7 +14,6 @@ from hudi import HudiTableBuilder
 from hoodie import HoodieTableMetaClient
 from hoodie.avro.clean_metadata import HoodieMergeArchiveFilePlan
 from hoodie.avro.timeline_metadata import encode
-from hoodie.client import timeline_archiver
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline, read_archive_file
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -23,6 +22,7 @@ from hoodie.io.log.log_block import avro_records
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
+from hoodie.table.action.archive import timeline_archiver
 from tests.unit.client.services_table import SCHEMA, ServicesTable
 
 KEEP = {"hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 5, "hoodie.cleaner.commits.retained": 1}

@@ -20,6 +20,7 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanMetadata,
 )
 from hoodie.avro.timeline_metadata import decode
+from hoodie.client import table_services
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import (
     HoodieCommitException,
@@ -32,9 +33,9 @@ from hoodie.exception import (
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
-from hoodie.table.action.clean.clean_plan_action_executor import CleanPlanActionExecutor
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.table.action.table_action import announce
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.hooked_storage import hooked
 from tests.unit.client.services_table import SCHEMA, ServicesTable
@@ -574,7 +575,7 @@ def test_a_way_back_that_was_planned_before_a_clean_is_withdrawn(
     rows = table.read()
     cleaned: list[str] = []
     if not is_carried_out:
-        monkeypatch.setattr(CleanActionExecutor, "execute", lambda self, instant_time: None)
+        monkeypatch.setattr(table_services, "carry_out", lambda *arguments, **named: None)
 
     def meanwhile(name: str, path: str) -> None:
         if name == "create" and path.endswith(f".{way_back}.requested") and not cleaned:
@@ -621,7 +622,7 @@ def test_what_a_pending_rollback_goes_back_to_is_not_cleaned(table: ServicesTabl
     newest = meta_client.active_timeline.commits_timeline().last_instant
     assert newest is not None
     # Its writer died before it took the commit back; it is completed still.
-    RollbackActionExecutor(meta_client).schedule(newest)
+    announce(RollbackActionExecutor(meta_client.snapshot, newest))
     metadata = clean(table, **VERSIONS, **{"hoodie.cleaner.fileversions.retained": 1})
     assert metadata is not None
     assert table.files() == {"x": {times[1], times[2]}}
@@ -664,28 +665,28 @@ def test_of_a_clean_and_a_restore_that_begin_at_once_without_a_lock_none_takes_f
 ) -> None:
     times = [table.upsert("a") for _ in range(4)]
     rows = table.read()
-    schedule, plan = RestoreActionExecutor.schedule, CleanPlanActionExecutor.execute
+    publish, plan = RestoreActionExecutor.publish, CleanActionExecutor.plan
 
-    def clean_just_before(self: RestoreActionExecutor, instant_time: str) -> str:
-        restore_time = schedule(self, instant_time)
+    def clean_just_before(self: RestoreActionExecutor, *arguments: Any) -> str:
+        restore_time = publish(self, *arguments)
         # As if the whole clean had gone by after the files were looked at.
         table.load().active_timeline.delete_pending(restore_time, Action.RESTORE)
         clean(table, **retain(1))
-        return self._meta_client.active_timeline.create_new_instant_time(Action.RESTORE, b"plan")
+        return self.snapshot.active_timeline.create_new_instant_time(Action.RESTORE, b"plan")
 
-    def restore_just_before(self: CleanPlanActionExecutor, *arguments: Any) -> str | None:
+    def restore_just_before(self: CleanActionExecutor) -> HoodieCleanerPlan | None:
         table.load().active_timeline.create_new_instant_time(Action.RESTORE, b"plan")
-        return plan(self, *arguments)
+        return plan(self)
 
     with monkeypatch.context() as patched, table.client() as client:
-        patched.setattr(CleanPlanActionExecutor, "execute", restore_just_before)
+        patched.setattr(CleanActionExecutor, "plan", restore_just_before)
         with pytest.raises(HoodieCommitException, match="is pending: nothing is cleaned"):
             clean(table, **retain(1))
         assert not table.instants(Action.CLEAN)
         for file in (table.base_path / ".hoodie").glob("*.restore.*"):
             file.unlink()
     with monkeypatch.context() as patched, table.client() as client:
-        patched.setattr(RestoreActionExecutor, "schedule", clean_just_before)
+        patched.setattr(RestoreActionExecutor, "publish", clean_just_before)
         with pytest.raises(HoodieRestoreException, match="at the same moment.*nothing was restored. Call it"):
             client.restore_to_instant(times[1])
     assert not table.instants(Action.RESTORE)

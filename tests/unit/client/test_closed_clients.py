@@ -11,8 +11,8 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, ProgressEvent
-from hoodie.client.rollback_service import RollbackService
 from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.table.action.rollback.rollback_service import RollbackService
 
 ROWS = pa.table({"id": ["a"], "ts": [1]})
 

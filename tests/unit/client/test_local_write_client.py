@@ -28,6 +28,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.table.action.table_action import announce, carry_out
 
 Rows = list[tuple[str, str, int, float]]
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
@@ -468,7 +469,7 @@ def test_an_instant_that_another_writer_is_rolling_back_is_not_completed(base_pa
     instant_time = c.start_commit()
     result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
     meta_client = HoodieTableMetaClient.load(str(base_path))
-    RollbackActionExecutor(meta_client).schedule(meta_client.active_timeline.find(instant_time))
+    announce(RollbackActionExecutor(meta_client.snapshot, meta_client.active_timeline.find(instant_time)))
     with pytest.raises(HoodieCommitException, match="being rolled back"):
         c.commit(instant_time, result)
     assert read(base_path) == []
@@ -479,12 +480,13 @@ def test_a_rollback_is_withdrawn_when_the_instant_was_completed_meanwhile(base_p
     instant_time = c.start_commit()
     result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
     meta_client = HoodieTableMetaClient.load(str(base_path))
-    executor = RollbackActionExecutor(meta_client)
-    rollback_time = executor.schedule(meta_client.active_timeline.find(instant_time))
+    executor = RollbackActionExecutor(meta_client.snapshot, meta_client.active_timeline.find(instant_time))
+    rollback = announce(executor)
+    assert rollback is not None
     timeline = meta_client.reload_active_timeline()
     timeline.save_as_complete(instant_time, Action.COMMIT, result.commit_metadata.to_json())
     with pytest.raises(HoodieRollbackException, match="completed by its writer"):
-        executor.execute(rollback_time, was_pending=True)
+        carry_out(executor, rollback.instant_time)
     assert read(base_path) == [("a", "x", 1, 1.0)]
     assert len(meta_client.reload_active_timeline().filter_pending()) == 0
 

@@ -33,7 +33,7 @@ from hoodie.exception import (
     HoodieRollbackException,
     HoodieWriteConflictException,
 )
-from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
+from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
@@ -825,16 +825,16 @@ def test_a_restore_does_not_undo_a_write_that_began_right_before_its_plan(
     first = HoodieTableMetaClient.load(path).active_timeline.commits_timeline().instants[-1].requested_time
     other = client(path, BY_HAND)
     begun: list[str] = []
-    plan = RestoreActionExecutor.schedule
+    plan = RestoreActionExecutor.plan
 
-    def begin(self: RestoreActionExecutor, instant_time: str) -> str:
+    def begin(self: RestoreActionExecutor) -> HoodieRestorePlan:
         begun.append(other.start_commit())
-        self._meta_client.reload_active_timeline()
-        return plan(self, instant_time)
+        self.look()
+        return plan(self)
 
     with client(path) as restoring:
         with monkeypatch.context() as patched:
-            patched.setattr(RestoreActionExecutor, "schedule", begin)
+            patched.setattr(RestoreActionExecutor, "plan", begin)
             with pytest.raises(HoodieHeartbeatException, match=r"is being written"):
                 restoring.restore_to_instant(first)
         assert ("commit", State.REQUESTED) in timeline(path)

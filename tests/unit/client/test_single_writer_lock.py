@@ -21,10 +21,10 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client import rollback_service
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieKeyException, HoodieLockException, TableNotFoundException
 from hoodie.storage import process_lock
+from hoodie.table.action.rollback import rollback_service
 from hoodie.table.repair.orphan_files import remove_orphan_files
 from hoodie.transaction.lock import lock_waiting
 from tests.object_store_servers import Bucket

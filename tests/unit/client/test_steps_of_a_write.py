@@ -16,6 +16,7 @@ from hoodie.exception import HoodieKeyException
 from hoodie.metrics.metrics import StepDuration
 from hoodie.metrics.progress import ProgressState
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.table.action.table_action import announce
 
 REPOSITORY = Path(__file__).parents[3]
 START = ["start commit", "  roll back failed writes", "  create the instant", "load the table", "prepare the input"]
@@ -152,10 +153,11 @@ def test_a_rollback_that_was_begun_is_finished_in_a_step(base_path: str) -> None
     meta_client = HoodieTableMetaClient.load(base_path)
     instant = meta_client.active_timeline.find(instant_time)
     assert instant is not None
-    rollback_time = RollbackActionExecutor(meta_client).schedule(instant)
+    rollback = announce(RollbackActionExecutor(meta_client.snapshot, instant))
+    assert rollback is not None
     with HoodieLocalWriteClient(config(base_path)) as client:
         client.start_commit()
-        assert f"    finish a rollback ({rollback_time})" in walk(client.metrics.steps)
+        assert f"    finish a rollback ({rollback.instant_time})" in walk(client.metrics.steps)
 
 
 def test_a_write_that_fails_tells_where_and_that_it_was_rolled_back(base_path: str) -> None:

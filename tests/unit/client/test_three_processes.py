@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 
 from hoodie.client.committer import Committer
-from hoodie.client.timeline_archiver import HoodieTimelineArchiver
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieException, HoodieSavepointException
+from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
+from hoodie.table.action.rollback import rollback_service
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.transaction.transaction_manager import Transaction
 from tests.hooked_storage import hooked
@@ -379,7 +380,7 @@ def test_nobody_goes_back_to_a_commit_that_is_being_archived(
     times = [table.upsert("a") for _ in range(5)]
     done: list[str] = []
     with table.client(**properties) as client:
-        due = HoodieTimelineArchiver(client.config, table.load()).instants_to_archive()
+        due = HoodieTimelineArchiver(client.config, table.load().snapshot).instants_to_archive()
     last = due[-1].requested_time
 
     def hook(name: str, path: str) -> None:
@@ -482,19 +483,19 @@ def test_a_commit_that_one_undoes_while_another_withdraws_the_rollback_is_not_to
 
     threads["A"] = threading.Thread(target=undo, args="A")
     threads["C"] = threading.Thread(target=undo, args="C")
-    execute = RollbackActionExecutor.execute
+    execute = rollback_service.carry_out
     delete = RollbackActionExecutor._delete_files
 
-    def slow_execute(self: RollbackActionExecutor, *arguments: Any, **named: Any) -> Any:
+    def slow_execute(*arguments: Any, **named: Any) -> Any:
         if threading.current_thread() is threads["A"]:
             planned.set()
             assert completed.wait(20)
             assert finishing.wait(20)
             try:
-                return execute(self, *arguments, **named)
+                return execute(*arguments, **named)
             finally:
                 withdrawn.set()
-        return execute(self, *arguments, **named)
+        return execute(*arguments, **named)
 
     def slow_delete(self: RollbackActionExecutor, *arguments: Any) -> Any:
         if threading.current_thread() is threads["C"]:
@@ -502,7 +503,7 @@ def test_a_commit_that_one_undoes_while_another_withdraws_the_rollback_is_not_to
             assert withdrawn.wait(20)
         return delete(self, *arguments)
 
-    monkeypatch.setattr(RollbackActionExecutor, "execute", slow_execute)
+    monkeypatch.setattr(rollback_service, "carry_out", slow_execute)
     monkeypatch.setattr(RollbackActionExecutor, "_delete_files", slow_delete)
     main = threading.current_thread()
 
@@ -707,7 +708,7 @@ def test_a_commit_that_is_being_archived_is_not_savepointed(
     for _ in range(5):
         table.upsert("a", client=table.client(**{"hoodie.parquet.small.file.limit": 0}))
     with table.client(**FEW) as client:
-        due = HoodieTimelineArchiver(client.config, table.load()).instants_to_archive()
+        due = HoodieTimelineArchiver(client.config, table.load().snapshot).instants_to_archive()
     last = due[-1].requested_time
     made: list[str] = []
     done: list[str] = []

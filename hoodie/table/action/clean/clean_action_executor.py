@@ -1,13 +1,13 @@
-"""Carry out cleans that were planned: delete the files, write ``<t>.clean``.
+"""Clean a table: plan what goes, delete it, report it.
 
-Hudi: org.apache.hudi.table.action.clean.CleanActionExecutor.
+Hudi: org.apache.hudi.table.action.clean.{CleanPlanActionExecutor, CleanActionExecutor}.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
@@ -20,16 +20,19 @@ from hoodie.avro.clean_metadata import (
 from hoodie.avro.timeline_metadata import decode, encode
 from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.model.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
-from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.config.clean_config import HoodieCleanConfig
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieIOException
+from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieException, HoodieIOException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, resolve_inside, scheme
-from hoodie.table.action.clean.base_clean_action_executor import BaseCleanActionExecutor
 from hoodie.table.action.clean.clean_planner import CleanPlanner, files_that_stay
+from hoodie.table.action.table_action import TableAction, complete_instant
+from hoodie.table.table_state import refuse_pending_restore
 
-__all__ = ["CleanActionExecutor"]
+__all__ = ["CleanActionExecutor", "EmptyPlan", "OutdatedPlanException"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,86 +40,165 @@ REMOTE_THREADS = 16
 """Of one task that deletes from an object store, where a call is mostly waiting."""
 
 
-class CleanActionExecutor(BaseCleanActionExecutor):
-    """Carries out plans, from wherever an earlier attempt stopped: every step may be done twice.
+@attrs.frozen
+class EmptyPlan:
+    """A plan that found nothing, which leaves no instant: later ones of the same client need not look there again.
 
-    Where no folder of a partition may be deleted, they stay though the plan says they go.
-
-    Hudi: org.apache.hudi.table.action.clean.CleanActionExecutor. Differs: a plan that was left behind is looked through
-        again, so
-    that nothing goes that has become the newest version, or was savepointed, since; an emptied partition's folder is
-    only deleted when nothing is in it.
+    Attributes:
+        earliest: The earliest instant that was to be retained.
+        savepoints: The savepoints at that time.
     """
 
-    def finish_pending(self) -> list[HoodieCleanMetadata]:
-        """Carry out the cleans that other runs left behind, the oldest first.
+    earliest: str
+    savepoints: tuple[str, ...]
+
+
+class OutdatedPlanException(HoodieException):
+    """Somebody went back to older versions, or saved them, while a clean was planned that would delete them."""
+
+
+class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | None]):
+    """Plans cleans and carries them out, from wherever an earlier attempt stopped: every step may be done twice.
+
+    Files that are gone count as deleted. A file that cannot be deleted is reported in the metadata, and the clean
+    completes: the next one looks at its partition again. Where no folder of a partition may be deleted, they stay
+    though the plan says they go.
+
+    Args:
+        context: The engine.
+        clean: The policy.
+        snapshot: The table, just loaded.
+        may_delete_partitions: Whether folders of partitions of which nothing is left may go: only where no other writer
+            can be about to write there.
+        last_empty_plan: Of an earlier clean of the same client.
+        is_forced: Whether a clean is due though there are too few commits after the last one.
+
+    Attributes:
+        empty_plan: Set by `plan` when it looked and found nothing.
+
+    Hudi: org.apache.hudi.table.action.clean.{CleanPlanActionExecutor, CleanActionExecutor}. Differs: a plan that was
+    left behind is looked through again, so that nothing goes that has become the newest version, or was savepointed,
+    since; an emptied partition's folder is only deleted when nothing is in it.
+    """
+
+    kind = Action.CLEAN
+
+    def __init__(
+        self,
+        context: HoodieEngineContext,
+        clean: HoodieCleanConfig,
+        snapshot: TableSnapshot,
+        may_delete_partitions: bool = True,
+        last_empty_plan: EmptyPlan | None = None,
+        is_forced: bool = True,
+    ) -> None:
+        super().__init__(snapshot)
+        self._context = context
+        self._clean = clean
+        self._may_delete_partitions = may_delete_partitions
+        self._last_empty_plan = last_empty_plan
+        self._is_forced = is_forced
+        self._storage = snapshot.storage
+        self._content = b""
+        self.empty_plan: EmptyPlan | None = None
+
+    def plan(self) -> HoodieCleanerPlan | None:
+        """What a clean would delete now; None when none is due, or nothing goes.
 
         Raises:
-            HoodieCorruptedDataException: A plan is damaged, or names what is no data file of the table.
-            HoodieIOException: Storage failed; call again.
+            HoodieCorruptedDataException: What holds files cannot be read.
+            HoodieIOException: Storage failed.
         """
-        timeline = self._snapshot.reload_active_timeline()
-        finished = []
-        for instant in timeline.filter_actions(Action.CLEAN).filter_pending():
-            requested = HoodieInstant(instant.requested_time, Action.CLEAN, State.REQUESTED)
-            if self._storage.exists(timeline.path_of(requested)) and not timeline.read_details(requested):
-                # Its writer died while it made the plan, so nothing of it was done.
-                timeline.delete_pending(instant.requested_time, Action.CLEAN)
-                continue
-            logger.warning("finishing clean %s of %s", instant.requested_time, self._snapshot.base_path)
-            metadata = self.execute(instant.requested_time, is_left_behind=True)
-            if metadata is not None:
-                finished.append(metadata)
-        return finished
+        planner = CleanPlanner(self._context, self._clean, self.snapshot)
+        if not self._is_forced and planner.commits_since_last_clean < self._clean.max_commits:
+            return None
+        last = self._last_empty_plan
+        known = last.earliest if last is not None and last.savepoints == planner.savepoints else None
+        plan = planner.make_plan(known, self._may_delete_partitions) if planner.may_clean else None
+        if plan is not None and plan.file_count:
+            return plan
+        if planner.earliest is not None:
+            self.empty_plan = EmptyPlan(planner.earliest.requested_time, planner.savepoints)
+        return None
 
-    def execute(self, instant_time: str, is_left_behind: bool = False) -> HoodieCleanMetadata | None:
-        """Carry out one plan.
+    def publish(self, plan: HoodieCleanerPlan, check: Callable[[], None]) -> str:
+        """See `TableAction.publish`."""
+        instant_time = self.snapshot.active_timeline.create_new_instant_time(self.kind, encode(plan))
+        logger.info(
+            "planned clean %s of %s: %d files of %d partitions, readable from %s on",
+            instant_time,
+            self.snapshot.base_path,
+            plan.file_count,
+            len(plan.file_paths_to_be_deleted_per_partition),
+            plan.earliest_instant_to_retain.timestamp if plan.earliest_instant_to_retain else "the retained versions",
+        )
+        return instant_time
 
-        Files that are gone count as deleted. A file that cannot be deleted is reported in the metadata, and the clean
-        completes: the next one looks at its partition again.
+    def refuse_rivals(self, plan: HoodieCleanerPlan, instant_time: str, before: TableSnapshot | None) -> None:
+        """Stop where others went back to older versions, or saved them. A plan of another run is looked through later.
 
-        Args:
-            instant_time: Of a requested or inflight clean.
-            is_left_behind: Whether the plan was made by an earlier run: the table may have changed since.
+        Raises:
+            OutdatedPlanException: They did while the plan was made.
+            HoodieCommitException: A restore is pending.
+        """
+        if before is None:
+            return
+        news = sorted(_ways_back(self.snapshot) - _ways_back(before))
+        if news:
+            raise OutdatedPlanException(
+                f"the clean of {self.snapshot.base_path} that was just planned is withdrawn: "
+                + ", ".join(f"{action} {time}" for time, action in news)
+                + " came meanwhile"
+            )
+        refuse_pending_restore(self.snapshot, "nothing is cleaned until it is finished")
+
+    def read_plan(self, instant_time: str) -> HoodieCleanerPlan:
+        """See `TableAction.read_plan`."""
+        timeline = self.snapshot.active_timeline
+        requested = HoodieInstant(instant_time, self.kind, State.REQUESTED)
+        self._content = timeline.read_details(requested)
+        source = timeline.path_of(requested)
+        plan: HoodieCleanerPlan = decode(self._content, HoodieCleanerPlan, source)
+        self._files_of(plan, source)
+        for partition_path in plan.partitions_to_be_deleted:
+            resolve_inside(self.snapshot.base_path, partition_path, f"the plan {source}")
+        return plan
+
+    def begin(self, plan: HoodieCleanerPlan, instant_time: str) -> None:
+        """See `TableAction.begin`; the inflight file holds the plan too."""
+        self.snapshot.active_timeline.transition_requested_to_inflight(instant_time, self.kind, self._content)
+
+    def already_ended(self, instant_time: str) -> None:
+        """Somebody else completed it: nothing is left to do."""
+
+    def do(self, plan: HoodieCleanerPlan, instant_time: str, is_left_behind: bool) -> HoodieCleanMetadata | None:
+        """Delete the files.
 
         Returns:
             What was done; None when somebody else completed it meanwhile.
 
         Raises:
-            HoodieCorruptedDataException: The plan is damaged, or names what is no data file of the table; nothing was
-                deleted.
             HoodieIOException: Storage failed; call again.
         """
         started = time.monotonic()
-        timeline = self._snapshot.reload_active_timeline()
-        instant = timeline.find(instant_time, Action.CLEAN)
-        if instant is None or instant.state is State.COMPLETED:
-            return None
-        requested = HoodieInstant(instant_time, Action.CLEAN, State.REQUESTED)
-        content = timeline.read_details(requested)
-        plan: HoodieCleanerPlan = decode(content, HoodieCleanerPlan, timeline.path_of(requested))
-        files = self._files_of(plan, timeline.path_of(requested))
-        for partition_path in plan.partitions_to_be_deleted:
-            resolve_inside(self._snapshot.base_path, partition_path, f"the plan {timeline.path_of(requested)}")
-        if instant.state is State.REQUESTED:
-            timeline.transition_requested_to_inflight(instant_time, Action.CLEAN, content)
+        base_path = self.snapshot.base_path
+        files = self._files_of(plan, f"of clean {instant_time}")
         if is_left_behind:
             files = self._without_those_that_stay(files, instant_time)
         failed = self._delete(files)
         gone = self._delete_partitions(plan.partitions_to_be_deleted)
         metadata = _metadata_of(instant_time, plan, files, failed, gone, started)
         try:
-            is_ours = timeline.save_as_complete(instant_time, Action.CLEAN, encode(metadata))
+            is_ours = complete_instant(self.snapshot, instant_time, self.kind, encode(metadata))
         except HoodieCommitException:
             # Somebody else completed it, and archived it since.
             is_ours = False
-        self._snapshot.reload_active_timeline()
         if not is_ours:
-            logger.info("clean %s of %s was completed by somebody else", instant_time, self._snapshot.base_path)
+            logger.info("clean %s of %s was completed by somebody else", instant_time, base_path)
             return None
         logger.info(
             "cleaned %s at %s: %d files deleted, %d could not be",
-            self._snapshot.base_path, instant_time, metadata.total_files_deleted, sum(map(len, failed.values())),
+            base_path, instant_time, metadata.total_files_deleted, sum(map(len, failed.values())),
         )  # fmt: skip
         return metadata
 
@@ -128,7 +210,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         }
         for partition_path, names in (plan.files_to_be_deleted_per_partition or {}).items():
             known = planned.setdefault(partition_path, [])
-            known += [join(self._snapshot.base_path, partition_path, file_name(name)) for name in names]
+            known += [join(self.snapshot.base_path, partition_path, file_name(name)) for name in names]
         return {
             partition_path: [self._checked(partition_path, path, source) for path in paths]
             for partition_path, paths in planned.items()
@@ -138,21 +220,20 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         try:
             check_partition_path(partition_path)
             path = normalise_path(planned)
-            found = relative_to(self._snapshot.base_path, parent(path))
+            found = relative_to(self.snapshot.base_path, parent(path))
         except (ValueError, HoodieIOException):
             path, found = planned, None
         if found != partition_path.strip("/") or not is_data_file_name(file_name(path)):
             raise HoodieCorruptedDataException(
                 f"the plan {source} asks to delete {planned!r}, which is no data file of partition {partition_path!r} "
-                f"of {self._snapshot.base_path}; nothing was deleted. If the table was moved, or the plan is not to "
+                f"of {self.snapshot.base_path}; nothing was deleted. If the table was moved, or the plan is not to "
                 "be trusted, delete the clean's .inflight file and then its .requested file: the next clean plans anew"
             )
         return path
 
     def _without_those_that_stay(self, files: dict[str, list[str]], instant_time: str) -> dict[str, list[str]]:
-        retention = CleanPlanner(self._context, self._clean, self._snapshot).retention()
-        metadata = FileSystemBackedTableMetadata(self._storage, self._snapshot.base_path)
-        listed = metadata.list_files_of(sorted(files))
+        retention = CleanPlanner(self._context, self._clean, self.snapshot).retention()
+        listed = self.snapshot.table_metadata.list_files_of(sorted(files))
         result = {}
         for partition_path, paths in files.items():
             staying = files_that_stay(retention, partition_path, listed[partition_path])
@@ -161,7 +242,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
                 logger.warning(
                     "clean %s of %s was planned when %s was not needed; it is now, and stays",
                     instant_time,
-                    self._snapshot.base_path,
+                    self.snapshot.base_path,
                     ", ".join(kept),
                 )
             result[partition_path] = [path for path in paths if path not in staying]
@@ -173,7 +254,7 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         task_count = min(self._clean.parallelism, len(work), 4 * self._context.default_parallelism)
         failed: dict[str, set[str]] = {}
         results = self._context.run_tasks(
-            [work[i::task_count] for i in range(task_count)], _DeleteFiles(self._storage, self._snapshot.base_path)
+            [work[i::task_count] for i in range(task_count)], _DeleteFiles(self._storage, self.snapshot.base_path)
         )
         for part in results:
             for partition_path, path in part:
@@ -188,9 +269,9 @@ class CleanActionExecutor(BaseCleanActionExecutor):
         deleted = set()
         for partition_path in wanted:
             # A write that began since the plan was made, or while files were deleted, may be about to use the folder.
-            if len(self._snapshot.reload_active_timeline().commits_timeline().filter_pending()):
+            if len(self.look().active_timeline.commits_timeline().filter_pending()):
                 break
-            folder = join(self._snapshot.base_path, check_partition_path(partition_path))
+            folder = join(self.snapshot.base_path, check_partition_path(partition_path))
             try:
                 inside = [
                     status
@@ -229,6 +310,12 @@ class _DeleteFiles:
             logger.warning("cleaning could not delete %s: %s", path, error)
             return False
         return True
+
+
+def _ways_back(snapshot: TableSnapshot) -> set[tuple[str, Action]]:
+    """Instants that need older versions; a pending restore stops a clean anyhow, and loudly."""
+    found = snapshot.active_timeline.filter_actions(Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT)
+    return {(i.requested_time, i.action) for i in found if i.action is not Action.RESTORE or i.is_completed}
 
 
 def _metadata_of(

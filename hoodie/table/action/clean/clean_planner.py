@@ -13,13 +13,18 @@ from typing import Any
 
 import attrs
 
-from hoodie.avro.clean_metadata import HoodieCleanMetadata
+from hoodie.avro.clean_metadata import (
+    HoodieActionInstant,
+    HoodieCleanerPlan,
+    HoodieCleanFileInfo,
+    HoodieCleanMetadata,
+)
 from hoodie.avro.timeline_metadata import decode, decode_record
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.clustering_plans import requested_replacement
-from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -151,7 +156,7 @@ class CleanPlanner:
         self._clean = clean
         self._snapshot = snapshot
         self._timeline = snapshot.active_timeline
-        self._files = FileSystemBackedTableMetadata(snapshot.storage, snapshot.base_path)
+        self._files = snapshot.table_metadata
         self._metadata: dict[str, HoodieCommitMetadata] = {}
         self._last_clean: tuple[HoodieCleanMetadata | None] | None = None
 
@@ -199,7 +204,7 @@ class CleanPlanner:
             return []
         start = self._start_of_changes(last_planned)
         if start is None:
-            return FileSystemBackedTableMetadata(self._snapshot.storage, self._snapshot.base_path).list_partitions()
+            return self._files.list_partitions()
         assert self.earliest is not None
         end = self.earliest.requested_time
         found: set[str] = set()
@@ -230,6 +235,41 @@ class CleanPlanner:
         work = _PlanPartitions(self._files, retention)
         found = self._context.run_tasks([paths[i::task_count] for i in range(task_count)], work)
         return sorted((cleaning for part in found for cleaning in part), key=lambda cleaning: cleaning.partition_path)
+
+    def make_plan(self, last_planned: str | None, may_delete_partitions: bool) -> HoodieCleanerPlan:
+        """The plan of a clean as it is stored; it may name no file.
+
+        Args:
+            last_planned: As of `partitions_to_clean`.
+            may_delete_partitions: Whether folders of partitions that are left empty may go.
+
+        Raises:
+            HoodieCorruptedDataException: What holds files cannot be read.
+            HoodieIOException: Storage failed.
+        """
+        cleanings = self.plan(self.partitions_to_clean(last_planned))
+        writes = self._timeline.commits_timeline()
+        last = writes.filter_completed_instants().last_instant
+        may_delete = may_delete_partitions and not len(writes.filter_pending())
+        earliest = self.earliest
+        return HoodieCleanerPlan(
+            earliest_instant_to_retain=None
+            if earliest is None
+            else HoodieActionInstant(earliest.requested_time, str(earliest.action), State(earliest.state).name),
+            last_completed_commit_timestamp="" if last is None else last.requested_time,
+            policy=str(self._clean.policy),
+            file_paths_to_be_deleted_per_partition={
+                cleaning.partition_path: tuple(HoodieCleanFileInfo(path) for path in cleaning.paths)
+                for cleaning in cleanings
+                if cleaning.paths
+            },
+            partitions_to_be_deleted=tuple(
+                cleaning.partition_path
+                for cleaning in cleanings
+                if cleaning.is_left_empty and cleaning.partition_path and may_delete
+            ),
+            extra_metadata={SAVEPOINTED_TIMESTAMPS: ",".join(self.savepoints)} if self.savepoints else {},
+        )
 
     def retention(self) -> FileRetention:
         """The rules, with all that holds files at present."""
@@ -308,7 +348,7 @@ class CleanPlanner:
 class _PlanPartitions:
     """Lists partitions in a task."""
 
-    metadata: FileSystemBackedTableMetadata
+    metadata: HoodieTableMetadata
     retention: FileRetention
 
     def __call__(self, task: TaskIdentity, partition_paths: list[str]) -> list[PartitionCleaning]:
@@ -316,7 +356,7 @@ class _PlanPartitions:
 
 
 def _plan_partitions(
-    metadata: FileSystemBackedTableMetadata, retention: FileRetention, partition_paths: list[str]
+    metadata: HoodieTableMetadata, retention: FileRetention, partition_paths: list[str]
 ) -> list[PartitionCleaning]:
     listed = metadata.list_files_of(partition_paths)
     cleanings = (retention.clean(partition_path, files) for partition_path, files in listed.items())

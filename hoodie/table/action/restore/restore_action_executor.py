@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -17,13 +18,13 @@ from hoodie.avro.timeline_metadata import decode_record, encode_record
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
-from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.planned_instant import check_planned_instant
+from hoodie.table.action.table_action import TableAction, complete_instant
 from hoodie.table.table_state import files_at, missing_at
 
 __all__ = ["HoodieRestorePlan", "RestoreActionExecutor", "pending_restore"]
@@ -95,53 +96,118 @@ def pending_restore(timeline: HoodieActiveTimeline) -> HoodieInstant | None:
     return timeline.filter_actions(Action.RESTORE).filter_pending().first_instant
 
 
-class RestoreActionExecutor:
+class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
     """Restores a copy-on-write table.
 
-    Whatever step it dies at, `execute` of a new one finishes what is left: every step may be done twice, and no write
-    starts in between.
+    Whatever step it dies at, carrying the plan out again finishes what is left: every step may be done twice, and no
+    write starts in between.
 
     Args:
-        snapshot: The table, its timeline freshly loaded.
+        snapshot: The table, just loaded.
+        restored_to: A completed commit of the active timeline; "" for a plan of another run.
+        refuse_living_writers: Given the table and an instant time, fails where an older write is alive.
 
     Hudi: org.apache.hudi.table.action.restore.CopyOnWriteRestoreActionExecutor.
     """
 
-    def __init__(self, snapshot: TableSnapshot) -> None:
-        self._snapshot = snapshot
+    kind = Action.RESTORE
+
+    def __init__(
+        self,
+        snapshot: TableSnapshot,
+        restored_to: str,
+        refuse_living_writers: Callable[[TableSnapshot, str], None],
+    ) -> None:
+        super().__init__(snapshot)
+        self._restored_to = restored_to
+        self._refuse_living_writers = refuse_living_writers
         self._storage = snapshot.storage
 
-    def schedule(self, instant_time: str) -> str:
-        """Write the plan.
-
-        Args:
-            instant_time: A completed commit of the active timeline.
-
-        Returns:
-            The restore's own instant time.
+    def plan(self) -> HoodieRestorePlan:
+        """What is undone.
 
         Raises:
             HoodieRestoreException: The table cannot be what it was at that instant, a savepoint is newer, or a clean
                 that is pending deletes files of that instant.
         """
-        self.check_possible(instant_time)
-        timeline = self._snapshot.active_timeline
-        undone = [i for i in timeline.after(instant_time) if i.action in _UNDONE_ACTIONS]
+        self._check_possible(self._restored_to)
+        timeline = self.snapshot.active_timeline
+        undone = [i for i in timeline.after(self._restored_to) if i.action in _UNDONE_ACTIONS]
         undone.sort(key=lambda i: (i.is_pending and is_clustering(timeline, i), i.requested_time), reverse=True)
-        plan = HoodieRestorePlan(instant_time, tuple((i.requested_time, i.action) for i in undone))
-        return timeline.create_new_instant_time(Action.RESTORE, plan.encode())
+        return HoodieRestorePlan(self._restored_to, tuple((i.requested_time, i.action) for i in undone))
 
-    def check_possible(self, instant_time: str) -> None:
-        """Refuse to restore to what cannot be had any more, or is about to go.
+    def publish(self, plan: HoodieRestorePlan, check: Callable[[], None]) -> str:
+        """See `TableAction.publish`."""
+        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan.encode())
 
-        Args:
-            instant_time: As for `schedule`.
+    def refuse_rivals(self, plan: HoodieRestorePlan, instant_time: str, before: TableSnapshot | None) -> None:
+        """Stop beside cleans and writes that began while the restore was planned.
+
+        From here on nobody begins or completes a write; until here somebody might have, without the lock.
 
         Raises:
-            HoodieRestoreException: As by `schedule`.
+            HoodieRestoreException: There is one, or the plan cannot be carried out any more.
+            HoodieHeartbeatException: A writer is alive.
         """
-        timeline = self._snapshot.active_timeline
-        where = f"{self._snapshot.base_path} cannot be restored to {instant_time}"
+        if before is not None:
+            self._refuse_new_cleans(before)
+        self._refuse_unplanned(plan, instant_time)
+        self._refuse_living_writers(self.snapshot, instant_time)
+        self._check_possible(plan.restored_to)
+
+    def read_plan(self, instant_time: str) -> HoodieRestorePlan:
+        """See `TableAction.read_plan`."""
+        return HoodieRestorePlan.read(self.snapshot.active_timeline, instant_time)
+
+    def already_ended(self, instant_time: str) -> tuple[str, ...]:
+        """Always an error.
+
+        Raises:
+            HoodieRestoreException: There is no such pending restore.
+        """
+        raise HoodieRestoreException(f"there is no pending restore {instant_time} in {self.snapshot.base_path}")
+
+    def do(self, plan: HoodieRestorePlan, instant_time: str, is_left_behind: bool) -> tuple[str, ...]:
+        """Undo what is planned, the newest first.
+
+        Returns:
+            The instant times that were undone, the newest first.
+
+        Raises:
+            HoodieIOException: Storage failed; call again.
+        """
+        started = time.monotonic()
+        files = self._files_between(plan.restored_to, instant_time)
+        rollbacks: dict[str, list[dict[str, Any]]] = {}
+        for undone, action in plan.instants_to_rollback:
+            deleted = self._undo(undone, action, files.pop(undone, {}))
+            rollbacks[undone] = [_rollback_metadata(instant_time, undone, action, deleted)]
+        # Of instants that were archived, or that nothing of the timeline explains.
+        for leftovers in files.values():
+            self._delete(leftovers)
+        self._forget_rollbacks(plan.restored_to, instant_time)
+        content = encode_record(
+            "HoodieRestoreMetadata",
+            {
+                "startRestoreTime": instant_time,
+                "timeTakenInMillis": int((time.monotonic() - started) * 1000),
+                "instantsToRollback": [undone for undone, _ in plan.instants_to_rollback],
+                "hoodieRestoreMetadata": rollbacks,
+                "version": 1,
+                "restoreInstantInfo": [_info(*instant) for instant in plan.instants_to_rollback],
+            },
+        )
+        complete_instant(self.snapshot, instant_time, self.kind, content)
+        logger.info(
+            "restored %s to %s at %s: %d instants undone",
+            self.snapshot.base_path, plan.restored_to, instant_time, len(plan.instants_to_rollback),
+        )  # fmt: skip
+        return tuple(undone for undone, _ in plan.instants_to_rollback)
+
+    def _check_possible(self, instant_time: str) -> None:
+        """Refuse to restore to what cannot be had any more, or is about to go."""
+        timeline = self.snapshot.active_timeline
+        where = f"{self.snapshot.base_path} cannot be restored to {instant_time}"
         commits = timeline.commits_timeline().filter_completed_instants()
         if not commits.contains(instant_time):
             there = [commit.requested_time for commit in commits]
@@ -160,59 +226,37 @@ class RestoreActionExecutor:
         self._refuse_what_is_going(instant_time, where)
         self._refuse_what_is_gone(instant_time, savepoints.contains(instant_time), where)
 
-    def execute(self, restore_time: str) -> tuple[str, ...]:
-        """Carry out a plan, from wherever an earlier attempt stopped.
+    def _refuse_new_cleans(self, before: TableSnapshot) -> None:
+        """A clean looks for a pending restore once it is planned; one that did so too early is seen here."""
+        known = {clean.requested_time for clean in before.active_timeline.filter_actions(Action.CLEAN)}
+        for clean in self.snapshot.active_timeline.filter_actions(Action.CLEAN):
+            if clean.requested_time not in known:
+                raise HoodieRestoreException(
+                    f"clean {clean.requested_time} of {self.snapshot.base_path} began at the same moment, and may "
+                    "delete what the restore goes back to; nothing was restored. Call it again"
+                )
 
-        Returns:
-            The instant times that were undone, the newest first.
+    def _refuse_unplanned(self, plan: HoodieRestorePlan, restore_time: str) -> None:
+        """Refuse to delete the files of a write that began when the plan was made, and is not in it.
 
-        Raises:
-            HoodieRestoreException: There is no such pending restore.
-            HoodieIOException: Storage failed; call again.
+        A write that begins after this finds the plan, or has a later time and keeps its files.
         """
-        started = time.monotonic()
-        timeline = self._snapshot.reload_active_timeline()
-        restore = timeline.find(restore_time, Action.RESTORE)
-        if restore is None or restore.is_completed:
-            raise HoodieRestoreException(f"there is no pending restore {restore_time} in {self._snapshot.base_path}")
-        plan = HoodieRestorePlan.read(timeline, restore_time)
-        if restore.state is State.REQUESTED:
-            timeline.transition_requested_to_inflight(restore_time, Action.RESTORE)
-        files = self._files_between(plan.restored_to, restore_time)
-        rollbacks: dict[str, list[dict[str, Any]]] = {}
-        for instant_time, action in plan.instants_to_rollback:
-            deleted = self._undo(instant_time, action, files.pop(instant_time, {}))
-            rollbacks[instant_time] = [_rollback_metadata(restore_time, instant_time, action, deleted)]
-        # Of instants that were archived, or that nothing of the timeline explains.
-        for leftovers in files.values():
-            self._delete(leftovers)
-        self._forget_rollbacks(plan.restored_to, restore_time)
-        content = encode_record(
-            "HoodieRestoreMetadata",
-            {
-                "startRestoreTime": restore_time,
-                "timeTakenInMillis": int((time.monotonic() - started) * 1000),
-                "instantsToRollback": [instant_time for instant_time, _ in plan.instants_to_rollback],
-                "hoodieRestoreMetadata": rollbacks,
-                "version": 1,
-                "restoreInstantInfo": [_info(*instant) for instant in plan.instants_to_rollback],
-            },
-        )
-        timeline.save_as_complete(restore_time, Action.RESTORE, content)
-        self._snapshot.reload_active_timeline()
-        logger.info(
-            "restored %s to %s at %s: %d instants undone",
-            self._snapshot.base_path, plan.restored_to, restore_time, len(plan.instants_to_rollback),
-        )  # fmt: skip
-        return tuple(instant_time for instant_time, _ in plan.instants_to_rollback)
+        known = {undone for undone, _ in plan.instants_to_rollback}
+        writes = self.snapshot.active_timeline.commits_timeline().after(plan.restored_to).before(restore_time)
+        begun = [instant.requested_time for instant in writes if instant.requested_time not in known]
+        if begun:
+            raise HoodieRestoreException(
+                f"{self.snapshot.base_path} was not restored to {plan.restored_to}: {begun[0]} began while that was "
+                "being planned. Nothing was undone; let its writer finish, and restore again"
+            )
 
     def _refuse_what_is_going(self, instant_time: str, where: str) -> None:
         """A clean that is under way goes on deleting what its plan names, whatever becomes of the table meanwhile."""
-        timeline = self._snapshot.active_timeline
+        timeline = self.snapshot.active_timeline
         going = files_being_cleaned(timeline)
         if not going:
             return
-        for partition_path, names in files_at(self._snapshot, instant_time).items():
+        for partition_path, names in files_at(self.snapshot, instant_time).items():
             clean_time = next((going[partition_path, name] for name in names if (partition_path, name) in going), None)
             if clean_time is not None:
                 raise HoodieRestoreException(
@@ -220,13 +264,13 @@ class RestoreActionExecutor:
                 )
 
     def _refuse_what_is_gone(self, instant_time: str, is_savepointed: bool, where: str) -> None:
-        missing = missing_at(self._snapshot, instant_time)
+        missing = missing_at(self.snapshot, instant_time)
         if missing:
             raise HoodieRestoreException(
                 f"{where}: its version of {len(missing)} file groups was cleaned, such as {missing[0]}. Restore to a "
                 "later commit; a savepoint keeps files for this"
             )
-        archived = self._snapshot.archived_timeline.commits_timeline().filter_completed_instants()
+        archived = self.snapshot.archived_timeline.commits_timeline().filter_completed_instants()
         if archived.contains(instant_time):
             raise HoodieRestoreException(
                 f"{where}: it is being archived, and without it nothing would tell readers which files count. Restore "
@@ -243,7 +287,7 @@ class RestoreActionExecutor:
 
         What is younger than the restore itself came after it, if its completed file was lost, and stays.
         """
-        metadata = FileSystemBackedTableMetadata(self._storage, self._snapshot.base_path)
+        metadata = self.snapshot.table_metadata
         found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         for partition_path, statuses in metadata.list_files_of(metadata.list_partitions()).items():
             for status in statuses:
@@ -254,14 +298,14 @@ class RestoreActionExecutor:
 
     def _undo(self, instant_time: str, action: Action, files: dict[str, list[str]]) -> dict[str, list[str]]:
         """Undo one instant: out of readers' sight first, then its files, then its last trace."""
-        timeline = self._snapshot.active_timeline
+        timeline = self.snapshot.active_timeline
         timeline.revert_completed_to_inflight(instant_time, action)
-        markers = WriteMarkers(self._storage, self._snapshot.meta_path, instant_time)
+        markers = WriteMarkers(self._storage, self.snapshot.meta_path, instant_time)
         markers.close()
         self._delete(files)
         timeline.delete_pending(instant_time, action)
         markers.delete_all()
-        self._storage.delete_file(self._snapshot.heartbeat_path(instant_time))
+        self._storage.delete_file(self.snapshot.heartbeat_path(instant_time))
         return files
 
     def _delete(self, files: dict[str, list[str]]) -> None:
@@ -271,7 +315,7 @@ class RestoreActionExecutor:
         """Rollbacks of what is gone. A pending clean stays, for whoever carries it out may be alive, and going on: the
         next one that goes back to its files must find it.
         """
-        timeline = self._snapshot.active_timeline
+        timeline = self.snapshot.active_timeline
         for instant in timeline.filter_actions(Action.ROLLBACK).after(restored_to):
             if instant.requested_time < restore_time:
                 timeline.revert_completed_to_inflight(instant.requested_time, instant.action)

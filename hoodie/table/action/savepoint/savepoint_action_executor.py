@@ -18,6 +18,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieException, HoodieSavepointException
 from hoodie.storage.storage_path import join
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned
+from hoodie.table.action.table_action import AnnouncedAction, complete_instant
 from hoodie.table.table_state import files_at, missing_at
 
 __all__ = ["HoodieSavepoint", "SavepointActionExecutor", "delete_savepoint", "savepoints"]
@@ -25,10 +26,6 @@ __all__ = ["HoodieSavepoint", "SavepointActionExecutor", "delete_savepoint", "sa
 logger = logging.getLogger(__name__)
 
 _RECORD = "HoodieSavepointMetadata"
-
-
-def _no_check() -> None:
-    pass
 
 
 @attrs.frozen
@@ -90,96 +87,102 @@ def savepoints(timeline: HoodieActiveTimeline) -> list[HoodieSavepoint]:
     return [HoodieSavepoint.read(timeline, instant) for instant in completed]
 
 
-class SavepointActionExecutor:
-    """Makes a savepoint.
+class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
+    """Makes a savepoint: keeps the files that readers of a commit read.
+
+    What another process that died left half done is finished.
 
     Args:
-        snapshot: The table, its timeline freshly loaded.
-        check: Called right before the savepoint is there; what it raises leaves none.
+        snapshot: The table, just loaded.
+        instant_time: A completed commit or replacecommit of the active timeline.
+        user: Who asks.
+        comment: Why.
 
     Hudi: org.apache.hudi.table.action.savepoint.SavepointActionExecutor.
     """
 
-    def __init__(self, snapshot: TableSnapshot, check: Callable[[], None] = _no_check) -> None:
-        self._snapshot = snapshot
-        self._check = check
+    kind = Action.SAVEPOINT
 
-    def execute(self, instant_time: str, user: str = "", comment: str = "") -> HoodieSavepoint:
-        """Keep the files that readers of a commit read.
+    def __init__(self, snapshot: TableSnapshot, instant_time: str, user: str = "", comment: str = "") -> None:
+        super().__init__(snapshot)
+        self._instant_time = instant_time
+        self._user = user
+        self._comment = comment
+        self._where = f"{instant_time} of {snapshot.base_path} cannot be savepointed"
 
-        What a maker that died left half done is finished.
-
-        Args:
-            instant_time: A completed commit or replacecommit of the active timeline.
-            user: Who asks.
-            comment: Why.
+    def plan(self) -> HoodieSavepoint:
+        """The files of the commit.
 
         Raises:
             HoodieSavepointException: There is no such commit, it is savepointed already, files of it were cleaned, or a
                 clean is pending.
         """
-        timeline = self._snapshot.active_timeline
-        where = f"{instant_time} of {self._snapshot.base_path} cannot be savepointed"
+        instant_time, timeline = self._instant_time, self.snapshot.active_timeline
         commits = timeline.commits_timeline().filter_completed_instants()
         if not commits.contains(instant_time):
             newest = commits.last_instant
-            raise HoodieSavepointException(
-                f"{where}: there is no completed commit of that time in the active timeline"
+            raise self._refusal(
+                "there is no completed commit of that time in the active timeline"
                 + (f"; the newest is {newest.requested_time}" if newest is not None else "")
             )
-        existing = timeline.find(instant_time, Action.SAVEPOINT)
+        existing = timeline.find(instant_time, self.kind)
         if existing is not None and existing.is_completed:
-            raise HoodieSavepointException(
-                f"{where}: it is already; delete_savepoint({instant_time!r}) takes that savepoint away"
-            )
+            raise self._refusal(f"it is already; delete_savepoint({instant_time!r}) takes that savepoint away")
         cleaning = timeline.filter_actions(Action.CLEAN).filter_pending().first_instant
         if cleaning is not None:
-            raise HoodieSavepointException(
-                f"{where}: clean {cleaning.requested_time} is pending, and may be deleting files. Let it end, or "
-                "finish it by clean()"
+            raise self._refusal(
+                f"clean {cleaning.requested_time} is pending, and may be deleting files. Let it end, or finish it by "
+                "clean()"
             )
-        self._refuse_cleaned(instant_time, where)
-        savepoint = HoodieSavepoint(
-            instant_time, user, comment, int(time.time() * 1000), files_at(self._snapshot, instant_time)
-        )
-        timeline.transition_requested_to_inflight(instant_time, Action.SAVEPOINT)
-        try:
-            self._check()
-        except HoodieException:
-            timeline.delete_pending(instant_time, Action.SAVEPOINT)
-            raise
-        if not timeline.save_as_complete(instant_time, Action.SAVEPOINT, savepoint.encode()):
-            raise HoodieSavepointException(f"{where}: somebody else has done so just now")
-        self._withdraw_if_cleaned(savepoint, where)
-        logger.info("savepointed %s of %s: %d files", instant_time, self._snapshot.base_path, savepoint.num_files)
-        return savepoint
-
-    def _refuse_cleaned(self, instant_time: str, where: str) -> None:
-        missing = missing_at(self._snapshot, instant_time)
+        missing = missing_at(self.snapshot, instant_time)
         if missing:
-            raise HoodieSavepointException(
-                f"{where}: its version of {len(missing)} file groups was cleaned, such as {missing[0]}. Savepoint a "
-                "later commit, or raise hoodie.cleaner.commits.retained for the future"
+            raise self._refusal(
+                f"its version of {len(missing)} file groups was cleaned, such as {missing[0]}. Savepoint a later "
+                "commit, or raise hoodie.cleaner.commits.retained for the future"
             )
+        files = files_at(self.snapshot, instant_time)
+        return HoodieSavepoint(instant_time, self._user, self._comment, int(time.time() * 1000), files)
 
-    def _withdraw_if_cleaned(self, savepoint: HoodieSavepoint, where: str) -> None:
-        """A clean that was planned before the savepoint was seen may have deleted its files since, or be about to."""
-        base_path = self._snapshot.base_path
+    def publish(self, plan: HoodieSavepoint, check: Callable[[], None]) -> str:
+        """Complete the savepoint: it is never requested, and counts from then on."""
+        instant_time, timeline = self._instant_time, self.snapshot.active_timeline
+        timeline.transition_requested_to_inflight(instant_time, self.kind)
+        try:
+            check()
+        except HoodieException:
+            timeline.delete_pending(instant_time, self.kind)
+            raise
+        if not complete_instant(self.snapshot, instant_time, self.kind, plan.encode()):
+            raise self._refusal("somebody else has done so just now")
+        return instant_time
+
+    def refuse_rivals(self, plan: HoodieSavepoint, instant_time: str, before: TableSnapshot | None) -> None:
+        """Stop beside a clean that was planned before the savepoint was seen, and beside archiving.
+
+        Raises:
+            HoodieSavepointException: The files are being cleaned, or the commit is being archived.
+        """
+        snapshot = self.snapshot
         # Before files are listed: what a clean deleted that was completed since is not there any more.
-        going = files_being_cleaned(self._snapshot.reload_active_timeline())
-        if self._snapshot.archived_timeline.commits_timeline().contains(savepoint.instant_time):
-            delete_savepoint(self._snapshot, savepoint.instant_time)
-            raise HoodieSavepointException(f"{where}: it is being archived. Savepoint a later commit")
-        for partition_path, names in savepoint.files.items():
-            listed = {status.name for status in self._snapshot.storage.list_directory(join(base_path, partition_path))}
+        going = files_being_cleaned(snapshot.active_timeline)
+        if snapshot.archived_timeline.commits_timeline().contains(instant_time):
+            raise self._refusal("it is being archived. Savepoint a later commit")
+        for partition_path, names in plan.files.items():
+            folder = join(snapshot.base_path, partition_path)
+            listed = {status.name for status in snapshot.storage.list_directory(folder)}
             gone = [name for name in names if name not in listed or (partition_path, name) in going]
             if gone:
-                self._snapshot.reload_active_timeline()
-                delete_savepoint(self._snapshot, savepoint.instant_time)
-                raise HoodieSavepointException(
-                    f"{where}: a clean deletes {gone[0]} of partition '{partition_path}' at the same moment; the "
-                    "savepoint was taken back. Savepoint a later commit"
+                raise self._refusal(
+                    f"a clean deletes {gone[0]} of partition '{partition_path}' at the same moment; the savepoint was "
+                    "taken back. Savepoint a later commit"
                 )
+
+    def withdraw(self, instant_time: str) -> None:
+        """Take the savepoint away again."""
+        delete_savepoint(self.snapshot, instant_time)
+
+    def _refusal(self, reason: str) -> HoodieSavepointException:
+        return HoodieSavepointException(f"{self._where}: {reason}")
 
 
 def delete_savepoint(snapshot: TableSnapshot, instant_time: str) -> bool:

@@ -90,7 +90,7 @@ def table(tmp_path: Path) -> ServicesTable:
 
 
 def planner(table: ServicesTable, **retained: Any) -> CleanPlanner:
-    return CleanPlanner(LocalEngineContext(1), HoodieCleanConfig(**retained), table.load())
+    return CleanPlanner(LocalEngineContext(1), HoodieCleanConfig(**retained), table.load().snapshot)
 
 
 def test_pending_clusterings_and_savepoints_hold_the_files_that_they_name(table: ServicesTable) -> None:

@@ -15,11 +15,9 @@ from datetime import UTC, datetime
 
 import attrs
 
-from hoodie.client.archive_files import ArchiveFiles
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
-from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
@@ -29,7 +27,9 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieSavepointException
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
+from hoodie.table.action.archive.archive_files import ArchiveFiles
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean
+from hoodie.table.action.table_action import no_check
 from hoodie.table.table_state import being_rolled_back
 
 __all__ = ["HoodieTimelineArchiver"]
@@ -41,10 +41,6 @@ _COUNTED_APART = (Action.CLEAN, Action.ROLLBACK)
 """Actions that are archived by their own number."""
 _MOVED_AT_ONCE_BYTES = 64 << 20
 """Entries of so many bytes are written at once: a timeline that was not archived for long does not fit in memory."""
-
-
-def _no_check() -> None:
-    pass
 
 
 @attrs.frozen
@@ -69,7 +65,7 @@ class HoodieTimelineArchiver:
     """
 
     def __init__(
-        self, config: HoodieWriteConfig, snapshot: TableSnapshot, check: Callable[[], None] = _no_check
+        self, config: HoodieWriteConfig, snapshot: TableSnapshot, check: Callable[[], None] = no_check
     ) -> None:
         self._config = config
         self._check = check
@@ -121,6 +117,10 @@ class HoodieTimelineArchiver:
             )
         self._archive.finish_merge()
         self._archive_instants([instant])
+
+    def _look(self) -> None:
+        self._snapshot = self._snapshot.refreshed()
+        self._timeline = self._snapshot.active_timeline
 
     # --- what is due --------------------------------------------------------------------------------------------
 
@@ -211,8 +211,7 @@ class HoodieTimelineArchiver:
         if not isinstance(metadata, HoodieReplaceCommitMetadata):
             return False
         replaced = {path: set(ids) for path, ids in metadata.partition_to_replace_file_ids.items() if ids}
-        files = FileSystemBackedTableMetadata(self._snapshot.storage, self._snapshot.base_path)
-        listed = files.list_files_of(sorted(replaced))
+        listed = self._snapshot.table_metadata.list_files_of(sorted(replaced))
         return any(
             _file_id(status.name) in replaced[partition_path]
             for partition_path, statuses in listed.items()
@@ -245,7 +244,7 @@ class HoodieTimelineArchiver:
                 done += part
                 part, datums, size_bytes = [], [], 0
         self._move(part, files, datums)
-        self._timeline = self._snapshot.reload_active_timeline()
+        self._look()
         return [*done, *part]
 
     def _move(
@@ -266,7 +265,7 @@ class HoodieTimelineArchiver:
         """Stop where somebody went back in time, or took away a savepoint that is archived past, since the timeline was
         listed. Who does that looks at the archive once it can be seen, and this looks once the archive can be seen.
         """
-        before, now = self._timeline, self._snapshot.reload_active_timeline()
+        before, now = self._timeline, self._snapshot.refreshed().active_timeline
         going = {instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS}
         completed = {i.requested_time for i in now.commits_timeline().filter_completed_instants()}
         known = {i.requested_time for i in before.filter_actions(Action.RESTORE)}

@@ -1,0 +1,459 @@
+"""Roll back instants: those that failed writers left, and those that a caller names.
+
+Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient (rollback, rollbackFailedWrites).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from hoodie.avro.timeline_metadata import HoodieRollbackMetadata, decode
+from hoodie.common.table.clustering_plans import is_clustering
+from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import is_instant_time
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import FailedWritesPolicy
+from hoodie.exception import HoodieHeartbeatException, HoodieIOException, HoodieRollbackException
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_clock import age_ms
+from hoodie.storage.storage_path import join, parent
+from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.table.action.table_action import announce, carry_out, no_check
+from hoodie.table.table_state import pending_rollback_plan, refuse_pending_restore
+from hoodie.transaction.begun_instants import is_begun_here
+from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
+from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
+from hoodie.transaction.transaction_manager import TransactionManager
+
+__all__ = ["INGESTION_ACTIONS", "RollbackService", "rolled_back_by"]
+
+logger = logging.getLogger(__name__)
+
+LEFTOVER_AGE_MS = 60 * 60 * 1000
+"""Temporary files of that age are nobody's: they live for milliseconds."""
+JUST_NOW_MS = 10_000
+"""What another process began at most so long ago may be under way."""
+_LOOK_MS = 500
+INGESTION_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+_NO_WRITES = "the table takes no writes until it is finished"
+
+
+class RollbackService:
+    """Decides what may be rolled back, and has it done. A client has one.
+
+    Args:
+        config: Policy and heartbeat of the writer.
+        transactions: The table's lock, held while instants are rolled back where several writers are at work.
+        metrics: Times the steps.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, transactions: TransactionManager, metrics: HoodieMetrics) -> None:
+        self._config = config
+        self._transactions = transactions
+        self._metrics = metrics
+
+    # --- failed writes --------------------------------------------------------------------------------------------
+
+    def prepare_write(self, snapshot: TableSnapshot) -> tuple[list[str], TableSnapshot]:
+        """What a new write does about failed ones: all of them are rolled back (EAGER), or left alone (LAZY, NEVER).
+
+        Returns:
+            The instant times that were rolled back, and the table after that.
+
+        Raises:
+            HoodieHeartbeatException: EAGER, and the heartbeat of a pending instant is fresh: its writer is alive.
+            HoodieCommitException: A restore is pending.
+            HoodieRollbackException: A pending instant has completed ones after it (EAGER), or files and no markers: its
+                completed file may be lost.
+        """
+        if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
+            return self._roll_back_all(snapshot)
+        snapshot = snapshot.refreshed()
+        refuse_pending_restore(snapshot, _NO_WRITES)
+        return [], snapshot
+
+    def rollback_failed_writes(self, snapshot: TableSnapshot) -> list[str]:
+        """Finish pending rollbacks, then roll back failed ingestions, the newest first, as the policy says.
+
+        EAGER takes every pending one for failed, LAZY those whose heartbeat has expired, NEVER none. Compactions,
+        clusterings, cleans and indexings that are pending are left alone. Markers and heartbeats that a writer left
+        which died just after it had completed its instant are deleted.
+
+        Returns:
+            The instant times that were rolled back.
+
+        Raises:
+            HoodieHeartbeatException: EAGER, and the heartbeat of a pending instant is fresh: its writer is alive.
+            HoodieCommitException: A restore is pending.
+            HoodieRollbackException: A pending instant has completed ones after it (EAGER), or files and no markers: its
+                completed file may be lost.
+            HoodieLockException: The lock was not given.
+        """
+        match self._config.write.failed_writes:
+            case FailedWritesPolicy.EAGER:
+                return self._roll_back_all(snapshot)[0]
+            case FailedWritesPolicy.LAZY:
+                return self.rollback_expired_writes(snapshot)
+        self._delete_leftovers(snapshot)
+        return []
+
+    def rollback_expired_writes(self, snapshot: TableSnapshot) -> list[str]:
+        """Roll back pending ingestions whose heartbeat has expired, or that have none; what clean does with LAZY.
+
+        Looked for without the lock; then, if there are any, looked at again and rolled back under it: a writer that
+        completed its instant meanwhile has no heartbeat either. Pending rollbacks of dead writers are finished.
+
+        Returns:
+            The instant times that were rolled back.
+
+        Raises:
+            HoodieCommitException: A restore is pending.
+            HoodieRollbackException: One has files and no markers: its completed file may be lost.
+            HoodieLockException: The lock was not given.
+        """
+        snapshot = self._delete_leftovers(snapshot)
+        refuse_pending_restore(snapshot, _NO_WRITES)
+        pending_rollbacks = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
+        if not self._expired_writes(snapshot) and not len(pending_rollbacks):
+            return []
+        with self._transactions.transaction(snapshot, "rollback of failed writes") as transaction:
+            rolled_back, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
+            return rolled_back + self._roll_back_failed(
+                snapshot, self._expired_writes(snapshot), "the heartbeat of its writer has expired",
+                transaction.check_held,
+            )  # fmt: skip
+
+    def _roll_back_all(self, snapshot: TableSnapshot) -> tuple[list[str], TableSnapshot]:
+        snapshot = self._delete_leftovers(snapshot)
+        refuse_pending_restore(snapshot, _NO_WRITES)
+        snapshot = self._wait_for_others(snapshot)
+        rolled_back, snapshot = self.finish_pending_rollbacks(snapshot)
+        failed = self.failed_writes(snapshot)
+        for instant in failed:
+            self._check_heartbeat(snapshot, instant)
+            _check_nothing_follows(snapshot, instant)
+        rolled_back += self._roll_back_failed(snapshot, failed, "its writer failed", no_check)
+        return rolled_back, snapshot.refreshed() if failed else snapshot
+
+    def _wait_for_others(self, snapshot: TableSnapshot) -> TableSnapshot:
+        """Let writers in other processes end that began just now, where no lock keeps processes apart.
+
+        Whether they live cannot be known: one that crashed in its first seconds is waited for as well, once.
+
+        Returns:
+            The table after that.
+        """
+        if not self._config.lock.single_writer_enable or self._transactions.keeps_processes_apart:
+            return snapshot
+        left_ms = max((_left_ms(snapshot, instant) for instant in self.failed_writes(snapshot)), default=0.0)
+        if left_ms <= 0:
+            return snapshot
+        clock = self._transactions.clock
+        deadline_ms = clock.monotonic_ms() + left_ms
+        logger.warning(
+            "%s has a write that another process began just now; waiting for it, %.0f s at most, before it is rolled "
+            "back. %s", snapshot.base_path, left_ms / 1000, SEVERAL_WRITERS,
+        )  # fmt: skip
+        while clock.monotonic_ms() < deadline_ms:
+            clock.sleep_ms(min(_LOOK_MS, left_ms))
+            snapshot = snapshot.refreshed()
+            if not any(_is_of_others(snapshot, instant) for instant in self.failed_writes(snapshot)):
+                break
+        return snapshot.refreshed()
+
+    def _roll_back_failed(
+        self, snapshot: TableSnapshot, failed: list[HoodieInstant], reason: str, check: Callable[[], None]
+    ) -> list[str]:
+        for instant in failed:
+            _check_not_lost(snapshot, instant)
+        for instant in reversed(failed):
+            logger.warning(
+                "rolling back %s %s of %s: %s", instant.action, instant.requested_time, snapshot.base_path, reason
+            )
+            self._roll_back(snapshot, instant, check)
+        return [instant.requested_time for instant in reversed(failed)]
+
+    def _expired_writes(self, snapshot: TableSnapshot) -> list[HoodieInstant]:
+        return [
+            instant
+            for instant in self.failed_writes(snapshot)
+            if is_heartbeat_expired(snapshot, instant.requested_time, self._config.write)
+        ]
+
+    def failed_writes(self, snapshot: TableSnapshot) -> list[HoodieInstant]:
+        """Pending ingestion instants, the oldest first."""
+        timeline = snapshot.active_timeline
+        pending = timeline.filter_actions(*INGESTION_ACTIONS).filter_pending()
+        return [instant for instant in pending if not is_clustering(timeline, instant)]
+
+    def refuse_living_writers(self, snapshot: TableSnapshot, before: str | None = None) -> None:
+        """Fail when a pending write's heartbeat is fresh.
+
+        Args:
+            snapshot: The table.
+            before: Instants that are not older than this time are nobody's business; None for none of them.
+
+        Raises:
+            HoodieHeartbeatException: Its writer is alive.
+        """
+        for instant in snapshot.active_timeline.filter_pending():
+            if instant.action in INGESTION_ACTIONS and (before is None or instant.requested_time < before):
+                self._check_heartbeat(snapshot, instant)
+
+    def _check_heartbeat(self, snapshot: TableSnapshot, instant: HoodieInstant) -> None:
+        old_ms = heartbeat_age_ms(snapshot, instant.requested_time)
+        if old_ms <= self._config.write.heartbeat_tolerance_ms:
+            path = snapshot.heartbeat_path(instant.requested_time)
+            raise HoodieHeartbeatException(
+                f"{instant.action} {instant.requested_time} of {snapshot.base_path} is being written: its "
+                f"heartbeat {path} is {old_ms / 1000:.0f} s old. Let its writer finish, or wait until the heartbeat "
+                f"expires. {SEVERAL_WRITERS}"
+            )
+
+    # --- what is left of writes that have ended -------------------------------------------------------------------
+
+    def _delete_leftovers(self, snapshot: TableSnapshot) -> TableSnapshot:
+        """Delete what no instant needs; the table as it was listed after that was found."""
+        marked = _marked_instants(snapshot)
+        beating = _instants_with_heartbeat(snapshot)
+        for folder in (
+            snapshot.meta_path,
+            parent(snapshot.heartbeat_path("0")),
+            join(snapshot.meta_path, TEMP_FOLDER_NAME),
+            join(snapshot.meta_path, snapshot.table_config.archive_folder),
+        ):
+            snapshot.storage.delete_leftovers(folder, LEFTOVER_AGE_MS)
+        snapshot = snapshot.refreshed()
+        pending = {instant.requested_time for instant in snapshot.active_timeline.filter_pending()}
+        _delete_markers(snapshot, set(marked) - pending)
+        for instant_time in sorted(set(beating) - pending):
+            # A heartbeat begins before its instant can be seen.
+            if is_heartbeat_expired(snapshot, instant_time, self._config.write):
+                snapshot.storage.delete_file(snapshot.heartbeat_path(instant_time))
+        return snapshot
+
+    # --- one instant ----------------------------------------------------------------------------------------------
+
+    def rollback(
+        self, snapshot: TableSnapshot, instant_time: str, only_pending: bool = False, is_patient: bool = True
+    ) -> bool:
+        """Roll back one instant.
+
+        Args:
+            snapshot: The table.
+            instant_time: The instant.
+            only_pending: Of this process's own instant: leave it alone when it is completed, and where its write never
+                began take it out of the timeline without a rollback.
+            is_patient: Whether to wait for the lock.
+
+        Returns:
+            False when there is no such instant.
+        """
+        what = f"rollback of {instant_time}"
+        with self._transactions.transaction(snapshot, what, is_patient) as transaction:
+            _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
+            instant = next(
+                (
+                    found
+                    for found in snapshot.active_timeline
+                    if found.requested_time == instant_time and found.action in INGESTION_ACTIONS
+                ),
+                None,
+            )
+            if instant is None or (only_pending and instant.is_completed):
+                return False
+            if not (only_pending and _withdraw(snapshot, instant)):
+                self._roll_back(snapshot, instant, transaction.check_held)
+        return True
+
+    def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
+        executor = RollbackActionExecutor(snapshot, instant, using_markers=self._config.write.rollback_using_markers)
+        with self._metrics.step("roll back", instant.requested_time):
+            with self._metrics.step("plan the rollback"):
+                # From the look after the announcement on nobody commits what this undoes.
+                announced = announce(executor, check)
+            assert announced is not None
+            with self._metrics.step("delete the files") as step:
+                metadata = carry_out(executor, announced.instant_time)
+                step.count(files=metadata.total_files_deleted)
+        for partition_path in metadata.partition_metadata:
+            snapshot.storage.delete_leftovers(join(snapshot.base_path, partition_path), LEFTOVER_AGE_MS)
+
+    def was_undone(self, snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
+        """Whether somebody rolled an instant back that its writer has completed all the same; to ask under the lock.
+
+        What a rollback left half done is finished, and the completed file, which names files that are gone, is deleted.
+
+        Args:
+            snapshot: The table.
+            instant: The instant, in any state.
+        """
+        _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed(), of_completed=instant.requested_time)
+        found = snapshot.active_timeline.find(instant.requested_time, instant.action)
+        archived = snapshot.archived_timeline.commits_timeline().filter_completed_instants()
+        if (found is None or found.is_completed) and archived.contains(instant.requested_time):
+            # Archived since, or by half.
+            return False
+        if found is None or not found.is_completed:
+            return True
+        inflight = HoodieInstant(instant.requested_time, instant.action, State.INFLIGHT)
+        if snapshot.storage.exists(snapshot.active_timeline.path_of(inflight)):
+            return False
+        # The inflight file is the last but one that a rollback deletes.
+        self.take_back(snapshot, found, is_empty=True)
+        return True
+
+    def take_back(self, snapshot: TableSnapshot, instant: HoodieInstant, is_empty: bool = False) -> None:
+        """Roll back what this writer has completed just now and should not have; to be done under the lock.
+
+        Args:
+            snapshot: The table.
+            instant: A completed commit, which need not be the newest.
+            is_empty: Whether its files are gone already.
+
+        Raises:
+            HoodieRollbackException: Another commit is built on it, or nothing is left of what it replaced.
+        """
+        markers = self._config.write.rollback_using_markers
+        executor = RollbackActionExecutor(snapshot, instant, using_markers=markers, is_late=True, is_empty=is_empty)
+        with self._metrics.step("roll back", instant.requested_time):
+            announced = announce(executor)
+            assert announced is not None
+            carry_out(executor, announced.instant_time)
+
+    # --- rollbacks of others --------------------------------------------------------------------------------------
+
+    def finish_pending_rollbacks(
+        self, snapshot: TableSnapshot, of_completed: str | None = None
+    ) -> tuple[list[str], TableSnapshot]:
+        """Execute again what a writer planned and did not finish, under its own instant.
+
+        One of a pending instant that was completed before anybody began with the rollback is withdrawn.
+
+        Args:
+            snapshot: The table, just loaded.
+            of_completed: An instant that is undone all the same, by its own writer, who tells so.
+
+        Returns:
+            The instants that were rolled back, and the table after that.
+        """
+        finished = []
+        pending = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
+        for rollback in pending:
+            plan = pending_rollback_plan(snapshot.active_timeline, rollback)
+            if plan is None:
+                logger.warning(
+                    "rollback %s of %s is given up: its writer died over the plan, and nothing of it was done",
+                    rollback.requested_time,
+                    snapshot.base_path,
+                )
+                snapshot.active_timeline.delete_pending(rollback.requested_time, Action.ROLLBACK)
+                continue
+            info = plan.instant_to_rollback
+            if info is not None and Action(info.action) not in INGESTION_ACTIONS:
+                continue
+            logger.warning("finishing rollback %s of %s", rollback.requested_time, snapshot.base_path)
+            with self._metrics.step("finish a rollback", rollback.requested_time) as step:
+                executor = RollbackActionExecutor(snapshot, using_markers=self._config.write.rollback_using_markers)
+                is_own = info is not None and info.commit_time == of_completed
+                try:
+                    metadata = carry_out(executor, rollback.requested_time, is_left_behind=not is_own)
+                except HoodieRollbackException as error:
+                    if snapshot.refreshed().active_timeline.find(rollback.requested_time, Action.ROLLBACK):
+                        raise
+                    logger.warning("%s", error)
+                    continue
+                step.count(files=metadata.total_files_deleted)
+            if info is not None:
+                finished.append(info.commit_time)
+        return finished, snapshot.refreshed() if len(pending) else snapshot
+
+
+def rolled_back_by(snapshot: TableSnapshot, rollback: HoodieInstant) -> tuple[str, ...]:
+    """The instant times that a completed rollback undid."""
+    timeline = snapshot.active_timeline
+    content = timeline.read_details(rollback)
+    metadata: HoodieRollbackMetadata = decode(content, HoodieRollbackMetadata, timeline.path_of(rollback))
+    return metadata.commits_rollback
+
+
+def _left_ms(snapshot: TableSnapshot, instant: HoodieInstant) -> float:
+    """How long a pending instant is waited for, in milliseconds; 0 or less for not at all."""
+    if not _is_of_others(snapshot, instant):
+        return 0
+    status = snapshot.storage.file_status(snapshot.active_timeline.path_of(instant))
+    return 0 if status is None else JUST_NOW_MS - age_ms(snapshot.storage, status)
+
+
+def _is_of_others(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
+    return not is_begun_here(snapshot.base_path, instant.requested_time)
+
+
+def _withdraw(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
+    """Take an own instant away of which there is nothing but its requested file; False where there may be more.
+
+    Tasks write for instants that are open, and an instant is opened before it is inflight: of one that is neither
+    nobody has written a file, nor can do so any more.
+    """
+    timeline = snapshot.active_timeline
+    if instant.state is not State.REQUESTED or instant.requested_time in _marked_instants(snapshot):
+        return False
+    if len(timeline.filter_actions(Action.ROLLBACK, Action.RESTORE).filter_pending()):
+        # Their plans may name it.
+        return False
+    return timeline.withdraw_requested(instant.requested_time, instant.action)
+
+
+def _marked_instants(snapshot: TableSnapshot) -> list[str]:
+    """Instants that have markers or are open; to be listed before the timeline: what is not in it has ended."""
+    entries = snapshot.storage.list_directory(join(snapshot.meta_path, TEMP_FOLDER_NAME))
+    names = [entry.name if entry.is_directory else entry.name.removesuffix(OPEN_SUFFIX) for entry in entries]
+    return [name for name in names if is_instant_time(name)]
+
+
+def _instants_with_heartbeat(snapshot: TableSnapshot) -> list[str]:
+    """Likewise of heartbeats."""
+    entries = snapshot.storage.list_directory(parent(snapshot.heartbeat_path("0")))
+    return [entry.name for entry in entries if is_instant_time(entry.name)]
+
+
+def _delete_markers(snapshot: TableSnapshot, instant_times: Iterable[str]) -> None:
+    for instant_time in sorted(instant_times):
+        try:
+            WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).delete_all()
+        except HoodieIOException as error:
+            logger.warning("left-over markers of finished instant %s were not deleted: %s", instant_time, error)
+        else:
+            logger.info("deleted left-over markers of finished instant %s", instant_time)
+
+
+def _check_nothing_follows(snapshot: TableSnapshot, instant: HoodieInstant) -> None:
+    """Writers clear failed writes before they go on: a pending instant among completed ones has rows of theirs.
+
+    One with a heartbeat is of several writers at once, who did not clear each other's.
+    """
+    completed = snapshot.active_timeline.commits_timeline().filter_completed_instants()
+    later = completed.after(instant.requested_time).first_instant
+    if later is not None and not snapshot.storage.exists(snapshot.heartbeat_path(instant.requested_time)):
+        raise _perhaps_lost(snapshot, instant, f"{later.requested_time} and others after it are completed")
+
+
+def _check_not_lost(snapshot: TableSnapshot, instant: HoodieInstant) -> None:
+    """A write that failed left markers beside its files; without them it was completed."""
+    files = RollbackActionExecutor(snapshot).files_without_markers(instant)
+    if files:
+        raise _perhaps_lost(snapshot, instant, f"its files have no markers, such as {files[0]}")
+
+
+def _perhaps_lost(snapshot: TableSnapshot, instant: HoodieInstant, reason: str) -> HoodieRollbackException:
+    timeline = snapshot.active_timeline
+    completed = HoodieInstant(instant.requested_time, instant.action, State.COMPLETED)
+    return HoodieRollbackException(
+        f"{instant.action} {instant.requested_time} of {snapshot.base_path} is pending "
+        f"({timeline.path_of(instant)}), but {reason}: its completed file may have been lost, and rolling it back "
+        f"would delete its rows. Restore {timeline.path_of(completed)}; or, if the write did fail, call "
+        f"rollback({instant.requested_time!r})"
+    )
