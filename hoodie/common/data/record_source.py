@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 from hoodie.common.data.exact_numbers import UNAMBIGUOUS_BELOW
 from hoodie.common.data.normalise import normalise_batch, normalise_table
 from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, is_list, normalise_schema
+from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.record import HoodieRecord
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -164,10 +165,13 @@ def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordS
             raise HoodieSchemaException("the iterator of record batches is empty, so its columns are unknown")
         return _from_table(schema.empty_table(), schema)
     _check_item(first, 0)
+    columns: pa.Schema = first.schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         for number, item in enumerate(chain([first], iterator)):
             _check_item(item, number)
+            if item.schema != columns:
+                _check_columns(item.schema, columns, number)
             yield from item.to_batches() if isinstance(item, pa.Table) else [item]
 
     return _from_stream(first.schema, batches, schema, is_one_shot=True)
@@ -178,6 +182,17 @@ def _check_item(item: Any, number: int) -> None:
         raise HoodieSchemaException(
             f"item {number} of the iterator is a {type(item).__qualname__}, not a pyarrow RecordBatch; for dicts or "
             "HoodieRecords give a list"
+        )
+
+
+def _check_columns(schema: pa.Schema, columns: pa.Schema, number: int) -> None:
+    """Refuse columns that the first item of an iterator does not have: they would be left out."""
+    unknown = unknown_columns(columns, schema)
+    if unknown:
+        raise HoodieSchemaException(
+            f"item {number} of the iterator has columns that its first item does not have: "
+            f"{', '.join(map(str, unknown))}. The first item says which columns are written: give all of them the same "
+            "ones, with nulls where an item has no values"
         )
 
 
