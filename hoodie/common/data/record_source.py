@@ -80,6 +80,8 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     DuckDB relation), an iterator of batches or tables
     ======================================================  ==========  ========================================
 
+    The first batch of an iterator says which columns are written; a later one that has others fails the write.
+
     A list of `HoodieRecord` brings its keys: besides the columns of the data there are ``RECORD_KEY``,
     ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` when a record has one (null where one has none).
     Columns of the data are nullable then, because a delete has no data.
@@ -189,10 +191,10 @@ def _check_columns(schema: pa.Schema, columns: pa.Schema, number: int) -> None:
     """Refuse columns that the first item of an iterator does not have: they would be left out."""
     unknown = unknown_columns(columns, schema)
     if unknown:
+        names = ", ".join(repr(column.path) for column in unknown)
         raise HoodieSchemaException(
-            f"item {number} of the iterator has columns that its first item does not have: "
-            f"{', '.join(map(str, unknown))}. The first item says which columns are written: give all of them the same "
-            "ones, with nulls where an item has no values"
+            f"item {number} of the iterator has columns that its first item does not have: {names}. The first item "
+            "says which columns are written: give all items the same ones, with nulls where an item has no values"
         )
 
 
