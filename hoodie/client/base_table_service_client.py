@@ -77,7 +77,7 @@ class BaseHoodieTableServiceClient:
         self._is_closed = False
         self._open_instants: dict[str, Action] = {}
         self._failed_instants: set[str] = set()
-        self._transactions = TransactionManager(config)
+        self._transactions = TransactionManager(config, metrics=self._metrics)
         self._heartbeats = HoodieHeartbeatClient(config.write)
         self._services = TableServices(context, config, self._metrics, self._transactions)
 
@@ -95,8 +95,11 @@ class BaseHoodieTableServiceClient:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is not None:
+            if not isinstance(error, Exception):
+                # Ctrl-C: services that run beside the client must not wait for a lock either.
+                self._transactions.call_off()
             for instant_time in list(self._open_instants):
-                self._try_rollback(instant_time)
+                self._try_rollback(instant_time, error)
         self.close()
 
     def close(self) -> None:
@@ -192,8 +195,7 @@ class BaseHoodieTableServiceClient:
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.
         """
-        with self._call("clean") as call:
-            self._measure(None)
+        with self._call("clean") as call, self._alone():
             metadata = self._services.clean()
             call.summary = f"clean: {0 if metadata is None else metadata.total_files_deleted} files deleted"
         return metadata
@@ -212,8 +214,7 @@ class BaseHoodieTableServiceClient:
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.
         """
-        with self._call("archive") as call:
-            self._measure(None)
+        with self._call("archive") as call, self._alone():
             count = self._services.archive()
             call.summary = f"archive: {count} instants archived"
         return count
@@ -235,8 +236,7 @@ class BaseHoodieTableServiceClient:
                 or the files before it were cleaned.
         """
         _check_time(instant_time)
-        with self._call("rollback") as call:
-            self._measure(None)
+        with self._call("rollback") as call, self._alone():
             self._services.wait()
             done = self._rollback_service(load_table(self._config)).rollback(instant_time)
             call.summary = f"rollback of {instant_time}" if done else f"nothing to roll back: no instant {instant_time}"
@@ -260,10 +260,12 @@ class BaseHoodieTableServiceClient:
         Returns:
             The instant times that were rolled back.
         """
-        with self._call("rollback_failed_writes"):
-            self._measure(None)
-            with self._metrics.step("roll back failed writes"):
-                rolled_back = self._rollback_service(load_table(self._config)).rollback_failed_writes()
+        with (
+            self._call("rollback_failed_writes"),
+            self._alone(),
+            self._metrics.step("roll back failed writes"),
+        ):
+            rolled_back = self._rollback_service(load_table(self._config)).rollback_failed_writes()
         for instant_time in rolled_back:
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
@@ -286,8 +288,7 @@ class BaseHoodieTableServiceClient:
         """
         if instant_time is not None:
             _check_time(instant_time)
-        with self._call("savepoint") as call:
-            self._measure(None)
+        with self._call("savepoint") as call, self._alone():
             self._services.wait()
             made = self._savepoints().savepoint(instant_time, user, comment)
             call.summary = f"savepoint {made.instant_time}"
@@ -304,8 +305,7 @@ class BaseHoodieTableServiceClient:
             HoodieSavepointException: Its commit must be archived with it, and files that it replaced are there still.
         """
         _check_time(instant_time)
-        with self._call("delete_savepoint"):
-            self._measure(None)
+        with self._call("delete_savepoint"), self._alone():
             self._services.wait()
             return self._savepoints().delete_savepoint(instant_time)
 
@@ -337,8 +337,7 @@ class BaseHoodieTableServiceClient:
 
     def _restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
         _check_time(instant_time)
-        with self._call("restore") as call:
-            self._measure(None)
+        with self._call("restore") as call, self._alone():
             self._services.wait()
             undone = self._savepoints().restore(instant_time, needs_savepoint)
             call.summary = f"restore to {instant_time}"
@@ -354,23 +353,39 @@ class BaseHoodieTableServiceClient:
         return RollbackService(meta_client, self._config, self._metrics, self._transactions)
 
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
-        """Roll back a pending instant after an error, which matters more than one of the rollback itself."""
+        """Roll back a pending instant after an error, which matters more than one of the rollback itself.
+
+        Nobody waits for a lock over that who was interrupted, or could not have the lock just now.
+        """
         self._failed_instants.add(instant_time)
+        is_interrupted = error is not None and not isinstance(error, Exception)
+        had_no_lock = self._transactions.gave_up
+        if is_interrupted and had_no_lock:
+            self._leave(instant_time, "it was interrupted while it waited for the lock", error)
+            return
         try:
-            self._rollback_service(load_table(self._config)).rollback(instant_time, only_pending=True)
+            self._rollback_service(load_table(self._config)).rollback(
+                instant_time, only_pending=True, is_patient=not (is_interrupted or had_no_lock)
+            )
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
         except Exception as second:
-            text = f"instant {instant_time} could not be rolled back ({second}); {_who_does_it(self._config)}"
-            logger.warning("%s", text)
-            self._heartbeats.abandon(instant_time)
-            if error is not None:
-                error.add_note(text)
+            self._leave(instant_time, str(second), error)
+
+    def _leave(self, instant_time: str, reason: str, error: BaseException | None) -> None:
+        """Leave the rollback of an instant to others."""
+        text = f"instant {instant_time} could not be rolled back ({reason}); {_who_does_it(self._config)}"
+        logger.warning("%s", text)
+        self._heartbeats.abandon(instant_time)
+        self._transactions.drop(instant_time, has_ended=False)
+        if error is not None:
+            error.add_note(text)
 
     def _forget(self, instant_time: str) -> None:
         """An instant has ended."""
         self._open_instants.pop(instant_time, None)
         self._failed_instants.discard(instant_time)
+        self._transactions.drop(instant_time)
 
     @contextmanager
     def _call(self, name: str) -> Iterator[Operation]:
@@ -385,6 +400,13 @@ class BaseHoodieTableServiceClient:
                 f"{name}: this client of {self._config.base_path} is closed, by close() or by the end of its with "
                 f"block; nothing was done. Make a new {type(self).__name__} for further calls"
             )
+
+    @contextmanager
+    def _alone(self, instant_time: str | None = None) -> Iterator[None]:
+        """A piece of work that other processes are kept out of, where one writer at a time is at work."""
+        self._measure(instant_time)
+        with self._transactions.alone():
+            yield
 
     def _measure(self, instant_time: str | None) -> None:
         """Forget the steps of another instant."""

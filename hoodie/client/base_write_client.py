@@ -175,13 +175,15 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieNotSupportedException: The table needs a feature that hoodie does not have.
             HoodieHeartbeatException: Another writer is alive (with hoodie.cleaner.policy.failed.writes=EAGER).
             HoodieCommitException: A restore is pending.
+            HoodieLockException: A writer in another process had the table all the time (SINGLE_WRITER).
         """
         with self._call("start_commit"):
             self._measure(None)
-            with self._metrics.step("start commit"):
+            with self._metrics.step("start commit"), self._transactions.alone():
                 meta_client = self._prepare_table(operation)
                 with self._metrics.step("create the instant"):
                     instant_time = self._create_instant(meta_client, self._action_of(operation))
+                self._transactions.keep(instant_time)
         self._open_instants[instant_time] = self._action_of(operation)
         self._measured_instant = instant_time
         return instant_time
@@ -199,7 +201,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         action = self._action_of(operation)
         with self._call("start_commit"):
             self._measure(None)
-            with self._metrics.step("start commit"):
+            with self._metrics.step("start commit"), self._transactions.alone():
                 meta_client = self._prepare_table(operation)
                 with self._metrics.step("create the instant"):
                     created = False
@@ -212,6 +214,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                     finally:
                         if not created:
                             self._heartbeats.stop(instant_time)
+                            self._transactions.drop(instant_time)
+                if created:
+                    self._transactions.keep(instant_time)
         if not created:
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} is taken; use start_commit()"
@@ -235,9 +240,11 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             for instant_time in tried:
                 if instant_time != created:
                     self._heartbeats.stop(instant_time)
+                    self._transactions.drop(instant_time)
 
     def _announce(self, meta_client: HoodieTableMetaClient, instant_time: str) -> bool:
         """Start the heartbeat of an instant time, if it is to have one; False when another writer's is there."""
+        self._transactions.announce(instant_time)
         if self._config.write.failed_writes is not FailedWritesPolicy.LAZY:
             return True
         return self._heartbeats.start(meta_client, instant_time)
@@ -493,7 +500,13 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         started_here = instant_time is None
         if instant_time is None:
             instant_time = self.start_commit(operation)
-        self._measure(instant_time)
+        # Until the services that follow are done.
+        with self._alone(instant_time):
+            return self._write_alone(operation, records, instant_time, started_here, **options)
+
+    def _write_alone(
+        self, operation: WriteOperationType, records: Any, instant_time: str, started_here: bool, **options: Any
+    ) -> HoodieWriteResult:
         table: HoodieTable | None = None
         try:
             with self._metrics.step("load the table"):
@@ -525,6 +538,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             raise
         result = self._result(instant_time, metadata, schemas, self._index.commit_metadata(table.record_key_fields))
         if not self._config.write.auto_commit:
+            # Another client may have started it.
+            self._transactions.keep(instant_time)
             return result
         try:
             self._refuse_errors(result)
@@ -615,8 +630,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         _check_extra_metadata(extra_metadata or {})
         if not allow_errors:
             self._refuse_errors(result, way_out="; commit(..., allow_errors=True) commits the others")
-        with self._call("commit") as call:
-            self._measure(instant_time)
+        with self._call("commit") as call, self._alone(instant_time):
             is_committed = self._commit(instant_time, result, dict(extra_metadata or {}))
             self._follow_up(result, is_committed)
             call.summary = f"commit {instant_time}" if is_committed else f"nothing to commit at {instant_time}"
@@ -634,6 +648,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                     self._try_rollback(instant_time, error)
                 raise
         self._open_instants.pop(instant_time, None)
+        self._transactions.drop(instant_time)
         return is_committed
 
     def _validate(

@@ -18,6 +18,7 @@ from hoodie.client.open_table import load_table
 from hoodie.client.rollback_service import RollbackService
 from hoodie.client.transaction.concurrent_operation import ConcurrentOperation
 from hoodie.client.transaction.conflict_resolver import ConflictResolver
+from hoodie.client.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.client.transaction.write_start import WriteStart, completed_write_times
 from hoodie.client.write_result import CommitState, HoodieWriteResult
@@ -50,6 +51,7 @@ __all__ = ["Committer"]
 logger = logging.getLogger(__name__)
 
 SHOWN_ERRORS = 3
+ONE_AT_A_TIME = "Make sure that one writer is at work at a time"
 
 
 class Committer:
@@ -197,8 +199,8 @@ class Committer:
             result.commit_state.is_committed = False
             raise HoodieCommitException(
                 f"instant {instant_time} of {meta_client.base_path} was rolled back by another writer in the moment in "
-                "which it was being completed; nothing was committed. Make sure that one writer is at work at a time, "
-                "and write again"
+                f"which it was being completed; nothing was committed. {ONE_AT_A_TIME}, and write again. "
+                f"{SEVERAL_WRITERS}"
             )
         self._publisher.note_commit(meta_client.table_config.table_name, action, metadata)
         if self._callbacks.is_on:
@@ -210,8 +212,8 @@ class Committer:
             # at least one of them sees the other.
             raise HoodieWriteConflictException(
                 f"{instant_time} was completed on {meta_client.base_path}, and another writer's "
-                f"{', '.join(others[:SHOWN_ERRORS])} at the same moment: rows of one may hide rows of the other. Make "
-                "sure that one writer is at work at a time, and upsert the records of both again",
+                f"{', '.join(others[:SHOWN_ERRORS])} at the same moment: rows of one may hide rows of the other. "
+                f"{ONE_AT_A_TIME}, and upsert the records of both again. {SEVERAL_WRITERS}",
                 instant_time=instant_time,
                 other_instants=others,
             )
@@ -398,9 +400,8 @@ class Committer:
         if others:
             raise HoodieWriteConflictException(
                 f"another writer changed {self._config.base_path} by {', '.join(others[:SHOWN_ERRORS])} while "
-                f"{instant_time} was being written; nothing of {instant_time} was committed. Make sure that one writer "
-                "is at work at a time, and write again: that is safe. Or let several write at once by "
-                "hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL for all of them",
+                f"{instant_time} was being written; nothing of {instant_time} was committed. {ONE_AT_A_TIME}, and "
+                f"write again: that is safe. {SEVERAL_WRITERS}",
                 instant_time=instant_time,
                 other_instants=others,
                 is_retry_safe=True,

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata, decode
 from hoodie.client.heartbeat.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
+from hoodie.client.transaction.begun_instants import is_begun_here
+from hoodie.client.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.client.transaction.transaction_manager import Transaction, TransactionManager
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
@@ -26,6 +28,7 @@ from hoodie.exception import (
     HoodieRollbackException,
 )
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_clock import age_ms
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.table_state import pending_rollback_plan
@@ -36,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 LEFTOVER_AGE_MS = 60 * 60 * 1000
 """Temporary files of that age are nobody's: they live for milliseconds."""
+JUST_NOW_MS = 10_000
+"""What another process began at most so long ago may be under way."""
+_LOOK_MS = 500
 INGESTION_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 
 
@@ -150,6 +156,8 @@ class RollbackService:
     def _roll_back_all(self) -> list[str]:
         timeline = self._delete_leftovers()
         self.check_no_restore(timeline)
+        if self._wait_for_others():
+            self._meta_client.reload_active_timeline()
         rolled_back = self.finish_pending_rollbacks()
         failed = self.failed_writes()
         for instant in failed:
@@ -163,6 +171,42 @@ class RollbackService:
             self._roll_back(instant)
             rolled_back.append(instant.requested_time)
         return rolled_back
+
+    def _wait_for_others(self) -> bool:
+        """Let writers in other processes end that began just now, where no lock keeps processes apart.
+
+        Whether they live cannot be known: one that crashed in its first seconds is waited for as well, once.
+
+        Returns:
+            Whether anybody was waited for.
+        """
+        if not self._config.lock.single_writer_enable or self._transactions.keeps_processes_apart:
+            return False
+        left_ms = max(map(self._wait_for, self.failed_writes()), default=0.0)
+        if left_ms <= 0:
+            return False
+        clock = self._transactions.clock
+        deadline_ms = clock.monotonic_ms() + left_ms
+        logger.warning(
+            "%s has a write that another process began just now; waiting for it, %.0f s at most, before it is rolled "
+            "back. %s", self._meta_client.base_path, left_ms / 1000, SEVERAL_WRITERS,
+        )  # fmt: skip
+        while clock.monotonic_ms() < deadline_ms:
+            clock.sleep_ms(min(_LOOK_MS, left_ms))
+            self._meta_client.reload_active_timeline()
+            if not any(self._is_of_others(instant) for instant in self.failed_writes()):
+                break
+        return True
+
+    def _wait_for(self, instant: HoodieInstant) -> float:
+        """How long a pending instant is waited for, in milliseconds; 0 or less for not at all."""
+        if not self._is_of_others(instant):
+            return 0
+        status = self._meta_client.storage.file_status(self._meta_client.active_timeline.path_of(instant))
+        return 0 if status is None else JUST_NOW_MS - age_ms(self._meta_client.storage, status)
+
+    def _is_of_others(self, instant: HoodieInstant) -> bool:
+        return not is_begun_here(self._meta_client.base_path, instant.requested_time)
 
     def _delete_leftovers(self) -> HoodieActiveTimeline:
         """Delete what no instant needs; the timeline as it was listed after that was found."""
@@ -203,17 +247,19 @@ class RollbackService:
         pending = timeline.filter_actions(*INGESTION_ACTIONS).filter_pending()
         return [instant for instant in pending if not is_clustering(timeline, instant)]
 
-    def rollback(self, instant_time: str, only_pending: bool = False) -> bool:
+    def rollback(self, instant_time: str, only_pending: bool = False, is_patient: bool = True) -> bool:
         """Roll back one instant.
 
         Args:
             instant_time: The instant.
             only_pending: Leave it alone when it is completed.
+            is_patient: Whether to wait for the lock.
 
         Returns:
             False when there is no such instant.
         """
-        with self._transactions.transaction(self._meta_client, f"rollback of {instant_time}") as transaction:
+        what = f"rollback of {instant_time}"
+        with self._transactions.transaction(self._meta_client, what, is_patient) as transaction:
             self._meta_client.reload_active_timeline()
             self.finish_pending_rollbacks()
             timeline = self._meta_client.active_timeline
@@ -392,5 +438,5 @@ class RollbackService:
             raise HoodieHeartbeatException(
                 f"{instant.action} {instant.requested_time} of {self._meta_client.base_path} is being written: its "
                 f"heartbeat {path} is {age_ms / 1000:.0f} s old. Let its writer finish, or wait until the heartbeat "
-                "expires. Several writers at once need hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL"
+                f"expires. {SEVERAL_WRITERS}"
             )

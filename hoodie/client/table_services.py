@@ -209,7 +209,8 @@ class TableServices:
     def _run(self, services: list[Callable[[HoodieMetrics], object]], metrics: HoodieMetrics) -> None:
         for service in services:
             try:
-                service(metrics)
+                with self._transactions.alone():
+                    service(metrics)
             except Exception as error:
                 logger.warning(
                     "a table service of %s failed after a commit, which stands; the next one goes on where it stopped",

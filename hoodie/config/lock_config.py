@@ -184,6 +184,15 @@ class HoodieLockConfig(PropertyGroup):
         120_000,
         "How long to wait until such a table can be used, in milliseconds.",
     )
+    single_writer_enable: bool = property_field(
+        _PREFIX + "single.writer.enable",
+        boolean(),
+        True,
+        "With SINGLE_WRITER: wait for a writer of hoodie in another process, for `hoodie.write.lock.wait_time_ms` at "
+        "most. On a file system a lock of the operating system keeps processes apart; elsewhere only what another one "
+        "began in the last 10 seconds is waited for.",
+        is_ours=True,
+    )
     wait_retry: bool = property_field(
         _PREFIX + "wait.retry",
         boolean(),

@@ -294,8 +294,8 @@ def _without_effect(config: HoodieWriteConfig) -> list[str]:
         asked = {_PROVIDER_KEY: config.lock.provider, _UNIQUE_KEY: config.write.unique_keys}
         if names := [key for key, value in asked.items() if value]:
             found.append(
-                f"{' and '.join(names)} without {_MODE_KEY} = OPTIMISTIC_CONCURRENCY_CONTROL: this writer takes no "
-                "lock, and rolls back what others have under way"
+                f"{' and '.join(names)} without {_MODE_KEY} = OPTIMISTIC_CONCURRENCY_CONTROL: this writer does "
+                "not take that lock, and rolls back what others have under way"
             )
     named = {name.rpartition(".")[2] for name in config.validator.validators}
     found += [

@@ -287,8 +287,9 @@ class HoodieWriteOptions(PropertyGroup):
             },
         ),
         WriteConcurrencyMode.SINGLE_WRITER,
-        "How many writers the table has. SINGLE_WRITER takes no lock, and refuses to commit when somebody else did "
-        "meanwhile. With OPTIMISTIC_CONCURRENCY_CONTROL several may write at once: who changed the same file group as "
+        "How many writers the table has. With SINGLE_WRITER one process writes at a time, see "
+        "hoodie.write.lock.single.writer.enable, and a commit is refused when somebody else made one meanwhile. With "
+        "OPTIMISTIC_CONCURRENCY_CONTROL several may write at once: who changed the same file group as "
         "another one that committed first loses. It needs hoodie.write.lock.provider, and makes "
         "hoodie.cleaner.policy.failed.writes LAZY.",
     )

@@ -149,6 +149,7 @@ class HoodieMetrics:
         self._listeners = tuple(listeners)
         self._lock = threading.RLock()
         self._operation: Operation | None = None
+        self._thread: int | None = None
         self._stack: list[Step] = []
         self._told = NO_TASKS
         self._entries: list[StepDuration | None] = []
@@ -162,6 +163,21 @@ class HoodieMetrics:
     def steps(self) -> tuple[StepDuration, ...]:
         """The steps that have ended since `restart`, in the order in which they began: a step, then its parts."""
         return tuple(entry for entry in self._entries if entry is not None)
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller is in the thread of a client's call that is under way; others have no steps here."""
+        return self._thread == threading.get_ident()
+
+    def tell_again(self, step: Step, detail: str) -> None:
+        """Tell listeners what a step that is under way is about by now.
+
+        Args:
+            step: The step.
+            detail: Its detail from now on.
+        """
+        step.detail = detail
+        self._tell(step, ProgressState.ADVANCED, step.tasks)
 
     def restart(self) -> None:
         """Forget the steps so far: what follows is another piece of work."""
@@ -179,6 +195,7 @@ class HoodieMetrics:
             yield self._operation
             return
         self._operation = operation = Operation(name)
+        self._thread = threading.get_ident()
         for listener in self._listeners:
             listener.begin(name)
         ticker = Ticker(self._tick) if self._listeners else None
@@ -188,7 +205,7 @@ class HoodieMetrics:
                 yield operation
             succeeded = True
         finally:
-            self._operation = None
+            self._operation = self._thread = None
             if ticker is not None:
                 ticker.stop()
             for listener in self._listeners:

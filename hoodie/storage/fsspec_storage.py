@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 import threading
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -316,6 +317,11 @@ class LocalStorage(FsspecStorage):
                 return False
         return True
 
+    def now_ms(self, folder: str) -> int:
+        """The present by the clock of the file system; see `HoodieStorage.now_ms`."""
+        with _naming("Asking for the time in", folder):
+            return local_files.present_ms(folder)
+
     def delete_leftovers(self, path: str, min_age_ms: int) -> int:
         """Delete old temporary files; see `HoodieStorage.delete_leftovers`."""
         return local_files.delete_temporary_files(path, min_age_ms)
@@ -423,6 +429,10 @@ class MemoryStorage(FsspecStorage):
                 return False
             self._file_system.pipe_file(path, self.read(path))
         return True
+
+    def now_ms(self, folder: str) -> int:
+        """The present of this process, which gives the files their times; see `HoodieStorage.now_ms`."""
+        return time.time_ns() // 1_000_000
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file for random access; see `HoodieStorage.open_input_file`."""

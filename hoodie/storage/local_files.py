@@ -17,7 +17,6 @@ import logging
 import os
 import re
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -38,6 +37,7 @@ __all__ = [
     "exclusively",
     "is_hidden_from_listings",
     "make_directories",
+    "present_ms",
     "replace_atomically",
     "scan",
     "walk",
@@ -114,6 +114,8 @@ def create_exclusively(path: str, data: bytes) -> bool:
         with suppress(FileNotFoundError):
             os.unlink(checksum_sibling(path))
         created = _give_name(temporary, path)
+    except FileNotFoundError as error:
+        raise _deleted_by_others(temporary, error) from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -137,7 +139,10 @@ def replace_atomically(path: str, data: bytes) -> None:
         # First the checksum, then the file: Hadoop reads a file without a checksum, but refuses a wrong one.
         with suppress(FileNotFoundError):
             os.unlink(checksum_sibling(path))
-        os.replace(temporary, path)
+        try:
+            os.replace(temporary, path)
+        except FileNotFoundError as error:
+            raise _deleted_by_others(temporary, error) from error
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -204,21 +209,43 @@ def delete_temporary_files(directory: str, min_age_ms: int) -> int:
 
     Args:
         directory: An absolute path; it may be missing.
-        min_age_ms: Younger ones stay.
+        min_age_ms: Younger ones stay, by the clock of the file system.
 
     Returns:
         How many were deleted.
     """
-    newest_ns = time.time_ns() - min_age_ms * 1_000_000
     deleted = 0
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.name.startswith(_TEMPORARY_PREFIX) and is_hidden_from_listings(entry.name):
-                with suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_mtime_ns <= newest_ns:
-                        os.unlink(entry.path)
-                        deleted += 1
+    with suppress(OSError):
+        with os.scandir(directory) as entries:
+            found = [
+                entry.path
+                for entry in entries
+                if entry.name.startswith(_TEMPORARY_PREFIX) and is_hidden_from_listings(entry.name)
+            ]
+        # In most folders there are none, and nothing is asked.
+        oldest_ms = present_ms(directory) - min_age_ms if found else 0
+        for path in found:
+            with suppress(OSError):
+                if os.lstat(path).st_mtime_ns // 1_000_000 <= oldest_ms:
+                    os.unlink(path)
+                    deleted += 1
     return deleted
+
+
+def present_ms(directory: str) -> int:
+    """The present as the file system of a directory sees it, in milliseconds; over a network its clock is another one.
+
+    Raises:
+        OSError: The file system failed.
+    """
+    path = f"{directory}/{_TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        return os.fstat(descriptor).st_mtime_ns // 1_000_000
+    finally:
+        os.close(descriptor)
+        with suppress(OSError):
+            os.unlink(path)
 
 
 @contextmanager
@@ -274,6 +301,19 @@ def _write_temporary(path: str, data: bytes) -> str:
             os.unlink(temporary)
         raise
     return temporary
+
+
+def _deleted_by_others(temporary: str, error: FileNotFoundError) -> FileNotFoundError:
+    """What to say of a file that was gone before it got its name."""
+    if os.path.lexists(temporary):
+        return error
+    return FileNotFoundError(
+        errno.ENOENT,
+        "somebody deleted this temporary file while it was being written. Another writer may take it for one that was "
+        "left behind, because the clock of its machine is ahead or it is of an older hoodie: compare the clocks of all "
+        "writers, and write again",
+        temporary,
+    )
 
 
 def make_directories(directory: str) -> None:

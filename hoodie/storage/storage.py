@@ -7,6 +7,8 @@ splits them.
 
 from __future__ import annotations
 
+import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
@@ -167,6 +169,25 @@ class HoodieStorage(ABC):
             HoodieNotSupportedException: The store cannot.
         """
         raise HoodieNotSupportedException(f"Touching {path}: {type(self).__name__} cannot do that")
+
+    def now_ms(self, folder: str) -> int:
+        """The present by the clock that gives the files of a folder their modification times.
+
+        Found out by a file that is written there and deleted again.
+
+        Args:
+            folder: An existing folder of the table.
+
+        Returns:
+            Milliseconds since the epoch, UTC.
+        """
+        path = f"{folder.rstrip('/')}/.hoodie_tmp_{uuid.uuid4().hex}"
+        self.replace(path, b"")
+        try:
+            status = self.file_status(path)
+        finally:
+            self.delete_file(path)
+        return status.modification_time_ms if status is not None else time.time_ns() // 1_000_000
 
     def delete_leftovers(self, path: str, min_age_ms: int) -> int:
         """Delete temporary files that killed processes left directly in a directory; what fails is left.

@@ -17,23 +17,26 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieException, HoodieHeartbeatException
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_clock import age_ms, is_older
 
 __all__ = ["HoodieHeartbeatClient", "heartbeat_age_ms", "is_heartbeat_expired"]
 
 logger = logging.getLogger(__name__)
 
 
-def heartbeat_age_ms(meta_client: HoodieTableMetaClient, instant_time: str, now_ms: float | None = None) -> float:
-    """How long ago an instant's writer gave its last sign of life, in milliseconds; infinite where there is none."""
+def heartbeat_age_ms(meta_client: HoodieTableMetaClient, instant_time: str) -> float:
+    """How long ago an instant's writer gave its last sign of life, in milliseconds; infinite where there is none.
+
+    By the clock of the storage, which gave the file its time.
+    """
     status = meta_client.storage.file_status(meta_client.heartbeat_path(instant_time))
-    if status is None:
-        return float("inf")
-    return (time.time() * 1000 if now_ms is None else now_ms) - status.modification_time_ms
+    return float("inf") if status is None else age_ms(meta_client.storage, status)
 
 
 def is_heartbeat_expired(meta_client: HoodieTableMetaClient, instant_time: str, options: HoodieWriteOptions) -> bool:
     """Whether an instant's writer counts as dead, by its file and this writer's interval and tolerable misses."""
-    return heartbeat_age_ms(meta_client, instant_time) > options.heartbeat_tolerance_ms
+    status = meta_client.storage.file_status(meta_client.heartbeat_path(instant_time))
+    return status is None or is_older(meta_client.storage, status, options.heartbeat_tolerance_ms)
 
 
 @attrs.define

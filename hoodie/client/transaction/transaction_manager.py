@@ -10,10 +10,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hoodie.client.transaction.begun_instants import forget_instant, note_instant
 from hoodie.client.transaction.lock.lock_manager import LockManager, lock_provider_class
 from hoodie.client.transaction.lock.lock_provider import LockClock, LockConfiguration
+from hoodie.client.transaction.lock.lock_waiting import LockWaiting
+from hoodie.client.transaction.lock.single_writer_lock import SingleWriterLock
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_path import normalise_path
 
 __all__ = ["Transaction", "TransactionManager"]
 
@@ -45,13 +50,16 @@ class Transaction:
 
 
 class TransactionManager:
-    """Takes the table's lock where several writers are at work; for a single writer it does nothing.
+    """Takes the table's lock where several writers are at work, and keeps other processes out where one is.
 
     What is inside of a `transaction` reads the timeline again, decides, and changes it. One inside of another joins it.
+    A single writer has its lock for longer, from before it looks at the table until nothing of it is under way: see
+    `alone` and `keep`.
 
     Args:
         config: Concurrency mode and lock.
         clock: The time of locks; for tests.
+        metrics: Told of waits; None where nobody follows.
 
     Raises:
         HoodieConfigException: The lock provider is not known.
@@ -59,12 +67,18 @@ class TransactionManager:
     Hudi: org.apache.hudi.client.transaction.TransactionManager.
     """
 
-    def __init__(self, config: HoodieWriteConfig, clock: LockClock | None = None) -> None:
+    def __init__(
+        self, config: HoodieWriteConfig, clock: LockClock | None = None, metrics: HoodieMetrics | None = None
+    ) -> None:
         if config.write.has_several_writers:
             # Said before anything is written.
             lock_provider_class(config.lock.provider)
         self._config = config
         self._clock = clock or LockClock()
+        self._base_path = normalise_path(config.base_path)
+        self._waiting = LockWaiting(metrics, self._clock)
+        self._single = SingleWriterLock(config, self._waiting, self._clock)
+        self._gave_up = False
         self._mutex = threading.RLock()
         self._current: Transaction | None = None
         self._lock_manager: LockManager | None = None
@@ -73,6 +87,55 @@ class TransactionManager:
     def is_lock_required(self) -> bool:
         """Whether several writers may be at work."""
         return self._config.write.has_several_writers
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the newest attempt to take the lock was interrupted or failed: nobody should wait for it again."""
+        return self._gave_up
+
+    @property
+    def keeps_processes_apart(self) -> bool:
+        """Whether a single writer has a lock now that keeps those in other processes out."""
+        return self._single.is_held
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep writers in other processes out for a block, where one writer at a time is at work.
+
+        Raises:
+            HoodieLockException: Another process writes, and did so for as long as it was waited for.
+        """
+        with self._alone(is_patient=True):
+            yield
+
+    def announce(self, instant_time: str) -> None:
+        """An instant of this process is about to be made, and will be dropped."""
+        note_instant(self._base_path, instant_time)
+
+    def keep(self, instant_time: str) -> None:
+        """Keep them out until an instant is dropped.
+
+        Raises:
+            HoodieLockException: As of `alone`.
+        """
+        with self._noting():
+            self._single.keep(instant_time)
+
+    def drop(self, instant_time: str, has_ended: bool = True) -> None:
+        """An instant that was kept has ended.
+
+        Args:
+            instant_time: The instant.
+            has_ended: False when it is left to others.
+        """
+        self._single.drop(instant_time)
+        if has_ended:
+            forget_instant(self._base_path, instant_time)
+
+    @property
+    def clock(self) -> LockClock:
+        """The time of locks."""
+        return self._clock
 
     def check(self, meta_client: HoodieTableMetaClient) -> None:
         """Refuse a lock that can never be taken, before anything is written; nobody is asked for it yet.
@@ -89,25 +152,40 @@ class TransactionManager:
                              self._manager(meta_client).provider.name)  # fmt: skip
 
     @contextmanager
-    def transaction(self, meta_client: HoodieTableMetaClient, owner: str) -> Iterator[Transaction]:
+    def _alone(self, is_patient: bool) -> Iterator[None]:
+        reason = object()
+        with self._noting():
+            self._single.keep(reason, is_patient)
+        try:
+            yield
+        finally:
+            self._single.drop(reason)
+
+    @contextmanager
+    def transaction(
+        self, meta_client: HoodieTableMetaClient, owner: str, is_patient: bool = True
+    ) -> Iterator[Transaction]:
         """Hold the lock for a block; it is given back however the block ends.
 
         Args:
             meta_client: The table.
             owner: What is being done, for the log: an instant time or a service.
+            is_patient: Whether others are waited for; else the lock is looked at once.
 
         Raises:
             HoodieLockException: Others held the lock for too long, or its service failed.
         """
         if not self.is_lock_required:
-            yield Transaction(None)
+            with self._alone(is_patient):
+                yield Transaction(None)
             return
         with self._mutex:
             if self._current is not None:
                 yield self._current
                 return
             manager = self._manager(meta_client)
-            manager.lock()
+            with self._noting():
+                manager.lock(is_patient)
             logger.debug("%s of %s holds %s", owner, meta_client.base_path, manager.provider.name)
             self._current = Transaction(manager)
             try:
@@ -116,8 +194,23 @@ class TransactionManager:
                 self._current = None
                 manager.unlock()
 
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Around an attempt to take the lock."""
+        try:
+            yield
+        except BaseException:
+            self._gave_up = True
+            raise
+        self._gave_up = False
+
+    def call_off(self) -> None:
+        """Let threads of this client that wait for the lock end."""
+        self._waiting.call_off()
+
     def close(self) -> None:
         """Give the lock back if it is held, close connections."""
+        self._single.close()
         with self._mutex:
             if self._lock_manager is not None:
                 self._lock_manager.close()
@@ -133,6 +226,7 @@ class TransactionManager:
                     options=self._config.lock,
                     properties=self._config.properties,
                     clock=self._clock,
+                    waiting=self._waiting,
                 )
             )
         return self._lock_manager

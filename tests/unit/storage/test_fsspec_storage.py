@@ -18,6 +18,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import hoodie
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
+from hoodie.storage import local_files
 from hoodie.storage.fsspec_storage import LocalStorage, MemoryStorage, open_storage
 from hoodie.storage.object_storage import ObjectStorage
 
@@ -298,6 +299,35 @@ def test_old_temporary_files_of_killed_processes_are_deleted_and_nothing_else(
     assert storage.delete_leftovers(str(tmp_path), 60_000) == 1
     assert sorted(os.listdir(tmp_path)) == sorted(names[1:])
     assert storage.delete_leftovers(str(tmp_path / "missing"), 60_000) == 0
+
+
+def test_a_clock_that_is_ahead_takes_no_temporary_file_of_another_writer_for_an_old_one(
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead_s = 2 * 3600
+    monkeypatch.setattr(time, "time_ns", lambda now=time.time_ns: now() + ahead_s * 10**9)
+    monkeypatch.setattr(time, "time", lambda now=time.time: now() + ahead_s)
+    living = tmp_path / (".hoodie_tmp_" + "0f" * 16)
+    living.write_bytes(b"x")
+    assert storage.delete_leftovers(str(tmp_path), 3_600_000) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [living.name]
+
+
+@pytest.mark.parametrize("write", ["create_if_absent", "replace"])
+def test_a_temporary_file_that_another_writer_deleted_is_told_with_the_clock(
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    make = local_files._write_temporary
+
+    def deleted_by_others(path: str, data: bytes) -> str:
+        temporary = make(path, data)
+        os.unlink(temporary)
+        return temporary
+
+    monkeypatch.setattr(local_files, "_write_temporary", deleted_by_others)
+    with pytest.raises(HoodieIOException, match=r"deleted this temporary file .*compare the clocks .*\.hoodie_tmp_"):
+        getattr(storage, write)(str(tmp_path / "file"), b"x")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("folder", ["", ".heartbeat", ".temp", "archived"])

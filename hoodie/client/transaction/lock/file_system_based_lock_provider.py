@@ -8,12 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from typing import Any
 
 from hoodie.client.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
+from hoodie.common.util.process_identity import is_gone, name_process
 from hoodie.exception import HoodieConfigException, HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_clock import age_ms, is_older
 
 __all__ = ["FileSystemBasedLockProvider"]
 
@@ -29,7 +32,8 @@ _MAX_BREAKERS = 100
 class FileSystemBasedLockProvider(LeaseLockProvider):
     """The file ``lock`` in a folder of a file system: made if absent, deleted to give it back.
 
-    The file tells who holds the lock. Its age is its lease: with ``hoodie.write.lock.filesystem.expire`` a lock of that
+    The file tells who holds the lock. What a process of hoodie on this machine left that has ended is taken at once;
+    Java's locks do not say so. The file's age is its lease: with ``hoodie.write.lock.filesystem.expire`` a lock of that
     age counts as left by a dead writer, and a live one of hoodie touches it three times in that span. Several
     writers that find such a lock at once must not delete each other's new one: the first to make a file that
     is named after the old lock deletes that, and only if it is unchanged.
@@ -76,7 +80,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
         if self._storage.create_if_absent(self._path, content):
             self._content = content
             return True
-        return self._is_expired() and self._break(content)
+        return self._break(content)
 
     def renew_once(self) -> bool:
         """See `LeaseLockProvider.renew_once`."""
@@ -90,22 +94,23 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
 
     def read_ownership(self) -> bool:
         """See `LeaseLockProvider.read_ownership`."""
-        return self._read() == self._content
+        return self._read(self._path) == self._content
 
     def owner_information(self) -> str:
         """See `LockProvider.owner_information`."""
         try:
-            status, content = self._storage.file_status(self._path), self._read()
+            status, content = self._storage.file_status(self._path), self._read(self._path)
+            if status is None or content is None:
+                return "nobody"
+            age_s = age_ms(self._storage, status) / 1000
         except HoodieIOException as error:
             return f"unknown ({error})"
-        if status is None or content is None:
-            return "nobody"
         try:
             known = json.loads(content)
-            who = f"process {known['process']} on {known['host']}, thread {known['thread']}"
+            who = f"{name_process(known)}, thread {known['thread']}"
         except (ValueError, KeyError, TypeError, RecursionError):
             who = "a writer that is not hoodie"
-        return f"{who}; {self._path} is {(self.clock.wall_ms() - status.modification_time_ms) / 1000:.0f} s old"
+        return f"{who}; {self._path} is {age_s:.0f} s old"
 
     def way_out(self) -> str:
         """See `LockProvider.way_out`."""
@@ -116,33 +121,34 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
             )
         return (
             f"When that writer is dead, delete {self._path}; hoodie.write.lock.filesystem.expire has that done after "
-            "so many minutes."
+            "so many minutes. A lock of a process of hoodie on this machine that has ended is taken at once."
         )
 
-    def _read(self) -> bytes | None:
+    def _read(self, path: str) -> bytes | None:
         try:
-            return self._storage.read(self._path)
+            return self._storage.read(path)
         except FileNotFoundError:
             return None
 
-    def _is_expired(self) -> bool:
-        return bool(self.lease_ms) and self._is_old(self._storage.file_status(self._path))
-
-    def _is_old(self, status: FileStatus | None) -> bool:
-        return status is not None and self.clock.wall_ms() - status.modification_time_ms > self.lease_ms
+    def _is_left(self, status: FileStatus | None, content: bytes | None) -> bool:
+        """Whether whoever made a file is dead: its lease is over, or its process is known to have ended."""
+        if status is None or content is None:
+            return False
+        is_old = bool(self.lease_ms) and is_older(self._storage, status, self.lease_ms)
+        return is_old or is_gone(_details(content))
 
     def _break(self, content: bytes) -> bool:
         """Take the lock of a dead writer."""
         old = self._storage.file_status(self._path)
-        old_content = self._read()
-        if not self._is_old(old) or old_content is None or old is None:
+        old_content = self._read(self._path)
+        if old_content is None or old is None or not self._is_left(old, old_content):
             return False
         identity = hashlib.sha256(old_content + str(old.modification_time_ms).encode()).hexdigest()[:16]
         breaker = self._claim_breaking(f"{self._path}{_BREAK_INFIX}{identity}")
         if breaker is None:
             return False
         try:
-            if self._storage.file_status(self._path) != old or self._read() != old_content:
+            if self._storage.file_status(self._path) != old or self._read(self._path) != old_content:
                 return False
             logger.warning("breaking %s: its holder died (%s)", self.name, self.owner_information())
             self._storage.delete_file(self._path)
@@ -157,15 +163,25 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
     def _delete_old_claims(self) -> None:
         """Delete what writers left that died while they broke a lock; a claim is of no use once its lock is gone."""
         for status in self._storage.list_directory(storage_path.parent(self._path)):
-            if status.name.startswith(_FILE_NAME + _BREAK_INFIX) and self._is_old(status):
+            is_claim = status.name.startswith(_FILE_NAME + _BREAK_INFIX)
+            if is_claim and self._is_left(status, self._read(status.path)):
                 self._storage.delete_file(status.path)
 
     def _claim_breaking(self, stem: str) -> str | None:
         """The right to delete one old lock; that of a writer that died over it is passed on."""
         for number in range(_MAX_BREAKERS):
             path = f"{stem}-{number}"
-            if self._storage.create_if_absent(path, self.owner.encode()):
+            if self._storage.create_if_absent(path, json.dumps(self.describe_self()).encode()):
                 return path
-            if not self._is_old(self._storage.file_status(path)):
+            if not self._is_left(self._storage.file_status(path), self._read(path)):
                 return None
         return None
+
+
+def _details(content: bytes) -> dict[str, Any]:
+    """What a lock of hoodie says; nothing of another program's."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

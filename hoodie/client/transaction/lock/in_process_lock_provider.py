@@ -13,6 +13,7 @@ from hoodie.client.transaction.lock.lock_provider import LockConfiguration, Lock
 
 __all__ = ["InProcessLockProvider"]
 
+_LOOK_S = 5.0
 _condition = threading.Condition()
 _owners: dict[str, tuple[str, str]] = {}
 """Base path -> the provider that holds its lock, and the name of its thread."""
@@ -34,8 +35,10 @@ class InProcessLockProvider(LockProvider):
         deadline = time.monotonic() + timeout_ms / 1000
         with _condition:
             while path in _owners:
-                if not _condition.wait(max(deadline - time.monotonic(), 0)) and path in _owners:
+                left = deadline - time.monotonic()
+                if not _condition.wait(max(min(left, _LOOK_S), 0)) and path in _owners and left <= _LOOK_S:
                     return False
+                self.tell_of_waiting()
             _owners[path] = (self._owner, threading.current_thread().name)
             return True
 

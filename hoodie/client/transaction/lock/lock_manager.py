@@ -91,27 +91,21 @@ class LockManager:
             self._provider = lock_provider_class(self._configuration.options.provider)(self._configuration)
         return self._provider
 
-    def lock(self) -> None:
+    def lock(self, is_patient: bool = True) -> None:
         """Take the lock; waits as ``hoodie.write.lock.wait_time_ms`` and ``hoodie.write.lock.client.*`` say.
+
+        Args:
+            is_patient: Whether to wait at all; else the lock is looked at once.
 
         Raises:
             HoodieLockException: Others held it all the time, or its service failed each time.
         """
-        options, clock = self._configuration.options, self._configuration.clock
+        clock = self._configuration.clock
         began_ms = clock.monotonic_ms()
-        failure: HoodieException | None = None
-        for attempt in range(options.client_num_retries + 1):
-            if attempt:
-                clock.sleep_ms(options.client_wait_time_ms_between_retry)
-            try:
-                if self.provider.try_lock(options.wait_time_ms):
-                    return
-                failure = None
-            except HoodieConfigException:
-                raise
-            except HoodieException as error:
-                failure = error
-                logger.warning("taking %s failed, attempt %d: %s", self.provider.name, attempt + 1, error)
+        with self._configuration.waiting.wait(self.provider.name):
+            is_locked, failure = self._try(is_patient)
+        if is_locked:
+            return
         waited = (clock.monotonic_ms() - began_ms) / 1000
         message = f"{self.provider.name} could not be taken in {waited:.0f} s: "
         if failure is not None:
@@ -119,6 +113,26 @@ class LockManager:
         raise HoodieLockException(
             f"{message}held by {self.provider.owner_information()}. {self.provider.way_out()} Nothing was committed"
         )
+
+    def _try(self, is_patient: bool) -> tuple[bool, HoodieException | None]:
+        """Whether the lock is held now, and how its service failed at last."""
+        options, clock = self._configuration.options, self._configuration.clock
+        failure: HoodieException | None = None
+        for attempt in range(options.client_num_retries + 1 if is_patient else 1):
+            if attempt:
+                # A provider of somebody's own may not tell of its waits.
+                self._configuration.waiting.tell(self.provider.owner_information, self.provider.way_out)
+                clock.sleep_ms(options.client_wait_time_ms_between_retry)
+            try:
+                if self.provider.try_lock(options.wait_time_ms if is_patient else 0):
+                    return True, None
+                failure = None
+            except HoodieConfigException:
+                raise
+            except HoodieException as error:
+                failure = error
+                logger.warning("taking %s failed, attempt %d: %s", self.provider.name, attempt + 1, error)
+        return False, failure
 
     def check_held(self) -> None:
         """Make sure that the lock was not lost.

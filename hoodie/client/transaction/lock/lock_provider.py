@@ -6,17 +6,16 @@ Hudi: org.apache.hudi.common.lock.LockProvider.
 from __future__ import annotations
 
 import logging
-import os
 import random
-import socket
 import threading
-import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import attrs
 
+from hoodie.client.transaction.lock.lock_waiting import LockClock, LockWaiting
+from hoodie.common.util.process_identity import describe_process
 from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.storage.storage import HoodieStorage
@@ -24,22 +23,6 @@ from hoodie.storage.storage import HoodieStorage
 __all__ = ["LeaseLockProvider", "LockClock", "LockConfiguration", "LockProvider"]
 
 logger = logging.getLogger(__name__)
-
-
-class LockClock:
-    """The time as locks see it; tests have their own."""
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the epoch, to compare with what others wrote."""
-        return time.time_ns() // 1_000_000
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds since some moment, for spans of time: never set back."""
-        return time.monotonic_ns() // 1_000_000
-
-    def sleep_ms(self, duration_ms: float) -> None:
-        """Let time pass."""
-        time.sleep(duration_ms / 1000)
 
 
 @attrs.frozen
@@ -53,6 +36,7 @@ class LockConfiguration:
         options: Typed properties of locks.
         properties: All properties as they were given, for a provider of the user's own.
         clock: The time.
+        waiting: To be told again and again while another one's lock is waited for; see `LockProvider.tell_of_waiting`.
 
     Hudi: org.apache.hudi.common.config.LockConfiguration.
     """
@@ -63,6 +47,7 @@ class LockConfiguration:
     options: HoodieLockConfig
     properties: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     clock: LockClock = attrs.field(factory=LockClock, repr=False)
+    waiting: LockWaiting = attrs.field(factory=LockWaiting, repr=False)
 
 
 class LockProvider(ABC):
@@ -142,6 +127,14 @@ class LockProvider(ABC):
         """What a user may do about a lock that is not given back; a sentence."""
         return "Find out whether that writer is alive."
 
+    def tell_of_waiting(self) -> None:
+        """To be called again and again, with pauses of seconds at most, while `try_lock` waits for another holder.
+
+        Raises:
+            HoodieLockException: The wait is called off.
+        """
+        self.configuration.waiting.tell(self.owner_information, self.way_out)
+
     def close(self) -> None:
         """Give the lock back and close connections; nothing is raised."""
         try:
@@ -196,12 +189,7 @@ class LeaseLockProvider(LockProvider):
 
     def describe_self(self) -> dict[str, str]:
         """Who this is, for those who wait."""
-        return {
-            "owner": self.owner,
-            "host": socket.gethostname(),
-            "process": str(os.getpid()),
-            "thread": threading.current_thread().name,
-        }
+        return {"owner": self.owner, **describe_process(), "thread": threading.current_thread().name}
 
     def try_lock(self, timeout_ms: int) -> bool:
         """See `LockProvider.try_lock`."""
@@ -217,6 +205,7 @@ class LeaseLockProvider(LockProvider):
             left_ms = deadline - self.clock.monotonic_ms()
             if left_ms <= 0:
                 return False
+            self.tell_of_waiting()
             # A part of the pause is left to chance: writers that wait together would come back together.
             self.clock.sleep_ms(min(random.uniform(pause_ms / 2, pause_ms), left_ms))
             pause_ms = min(pause_ms * 2, options.max_wait_time_ms_between_retry)

@@ -179,6 +179,7 @@ class ZookeeperBasedLockProvider(LockProvider):
             before = f"{self._path}/{queue[place - 1]}"
             if client.exists(before, watch=lambda event, changed=changed: changed.set()) is not None:
                 changed.wait(min(left, 5))
+            self.tell_of_waiting()
 
     def _queue(self, client: Any) -> list[str]:
         """The nodes of those who wait, the holder first; Curator's are sorted by what follows ``lock-``."""

@@ -5,11 +5,10 @@ Hudi: org.apache.hudi.table.marker.SimpleDirectMarkerBasedDetectionStrategy.
 
 from __future__ import annotations
 
-import time
-
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.timeline.instant_time import is_instant_time
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_clock import is_older
 from hoodie.storage.storage_path import join
 
 __all__ = ["find_rival"]
@@ -44,7 +43,7 @@ def find_rival(
         if not entry.is_directory or entry.name == instant_time or not is_instant_time(entry.name):
             continue
         heartbeat = storage.file_status(join(meta_path, ".heartbeat", entry.name))
-        if heartbeat is None or time.time() * 1000 - heartbeat.modification_time_ms > heartbeat_tolerance_ms:
+        if heartbeat is None or is_older(storage, heartbeat, heartbeat_tolerance_ms):
             continue
         markers = join(entry.path, partition_path) if partition_path else entry.path
         if any(marker.name.startswith(f"{file_id}_") for marker in storage.list_directory(markers)):

@@ -30,7 +30,8 @@ from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieIOException,
 )
-from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_clock import is_older
 from hoodie.storage.storage_path import join
 
 __all__ = ["HoodieActiveTimeline"]
@@ -486,13 +487,20 @@ class HoodieActiveTimeline(HoodieTimeline):
         deadline, pause = time.monotonic() + _BEING_WRITTEN_S, 0.02
         while not _is_whole(instant, content) and time.monotonic() < deadline:
             status = self.storage.file_status(path)
-            if status is None or time.time() - status.modification_time_ms / 1000 > _BEING_WRITTEN_S:
+            if status is None or self._is_older(status, _BEING_WRITTEN_S * 1000):
                 break
             logger.info("%s is being written; reading it again", path)
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
             content = self.storage.read(path)
         return content
+
+    def _is_older(self, status: FileStatus, limit_ms: float) -> bool:
+        """By the clock of the storage; by this machine's for readers, who may write nothing there."""
+        try:
+            return is_older(self.storage, status, limit_ms)
+        except HoodieIOException:
+            return time.time() * 1000 - status.modification_time_ms > limit_ms
 
     def _claim(self, instant_time: str, action: Action, content: bytes) -> bool:
         """Make the requested file, and give it up again when another writer took the same time or a later one."""

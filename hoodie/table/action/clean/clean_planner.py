@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +34,14 @@ from hoodie.storage.storage_path import file_name, resolve_inside
 from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning
 from hoodie.table.table_state import being_rolled_back, files_at
 
-__all__ = ["SAVEPOINTED_TIMESTAMPS", "CleanPlanner", "earliest_instant_to_retain", "files_that_stay", "read_last_clean"]
+__all__ = [
+    "SAVEPOINTED_TIMESTAMPS",
+    "CleanPlanner",
+    "earliest_instant_to_retain",
+    "files_that_stay",
+    "read_last_clean",
+    "retention_now",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +87,22 @@ def earliest_instant_to_retain(
         return found
     earlier = [instant for instant in completed if instant.requested_time < pending.requested_time]
     return earlier[-1] if earlier else None
+
+
+def retention_now(meta_client: HoodieTableMetaClient, clean: HoodieCleanConfig) -> datetime:
+    """The present by which hours are counted; never later than the storage's: a clock that is ahead cleans too much.
+
+    Args:
+        meta_client: The table.
+        clean: Its policy; only the one by hours looks at the storage.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    now = meta_client.active_timeline.clock()
+    if clean.policy is not CleaningPolicy.KEEP_LATEST_BY_HOURS:
+        return now
+    return min(now, datetime.fromtimestamp(meta_client.storage.now_ms(meta_client.meta_path) / 1000, UTC))
 
 
 def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | None:
@@ -138,7 +161,8 @@ class CleanPlanner:
     def earliest(self) -> HoodieInstant | None:
         """See `earliest_instant_to_retain`."""
         timeline = self._timeline
-        return earliest_instant_to_retain(timeline, self._clean, timeline.clock(), timeline.timezone)
+        now = retention_now(self._meta_client, self._clean)
+        return earliest_instant_to_retain(timeline, self._clean, now, timeline.timezone)
 
     @property
     def last_clean(self) -> HoodieCleanMetadata | None:

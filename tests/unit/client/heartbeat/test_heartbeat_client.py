@@ -85,6 +85,24 @@ def test_it_is_expired_when_it_is_older_than_the_interval_times_the_misses(table
     assert table.storage.exists(table.heartbeat_path(INSTANT))
 
 
+@pytest.mark.parametrize("ahead_s", [-7200, 7200])
+def test_its_age_is_counted_by_the_clock_of_the_storage(
+    table: HoodieTableMetaClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, ahead_s: int
+) -> None:
+    client = HoodieHeartbeatClient(options())
+    client.start(table, INSTANT)
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda now=time.time: now() + ahead_s)
+        assert not is_heartbeat_expired(table, INSTANT, options())
+        assert heartbeat_age_ms(table, INSTANT) < 60_000
+        (record,) = caplog.records
+        word = "ahead of" if ahead_s > 0 else "behind"
+        assert f"the clock of this machine is 7200 s {word} that of the storage" in record.getMessage()
+    age(table, 7200)
+    assert is_heartbeat_expired(table, INSTANT, options())
+    client.close()
+
+
 def test_its_own_writer_does_not_go_on_when_it_is_expired(table: HoodieTableMetaClient) -> None:
     now = 0.0
     client = HoodieHeartbeatClient(options(), lambda: now)

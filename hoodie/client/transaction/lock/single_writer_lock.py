@@ -1,0 +1,180 @@
+"""What keeps processes apart that all take themselves for the only writer of a table."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import random
+import threading
+
+from hoodie.client.transaction.lock.lock_waiting import LockClock, LockWaiting
+from hoodie.common.util.process_identity import describe_process, name_process
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieLockException
+from hoodie.storage import storage_path
+from hoodie.storage.process_lock import LocksNotSupportedError, ProcessLock, read_note, try_process_lock
+
+__all__ = ["SEVERAL_WRITERS", "SingleWriterLock"]
+
+logger = logging.getLogger(__name__)
+
+SEVERAL_WRITERS = (
+    "Several writers, and table services in another process, need "
+    "hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL and the same hoodie.write.lock.provider for all of "
+    "them"
+)
+"""What messages say to those whose table has more than one writer."""
+_PATH = (".hoodie", ".locks", "single_writer.lock")
+_QUEUE_SUFFIX = ".queue"
+_FIRST_PAUSE_MS = 5
+_LONGEST_PAUSE_MS = 100
+_warned: set[str] = set()
+"""Files that cannot be locked, of which that was said."""
+
+
+class SingleWriterLock:
+    """One client's share in the lock that its process holds on a table of a file system.
+
+    It is taken when the first reason to have it comes and given back when the last one goes: the instants that the
+    client has open, and what it is doing just now. Clients and threads of one process do not keep each other out. The
+    kernel ends the lock with the process; a forked child does not have it. A client that is forgotten gives it back.
+
+    Whoever waits holds a second lock, the queue, which is asked for first: a process that writes without a pause waits
+    behind it.
+
+    Args:
+        config: Of the client.
+        waiting: What those who wait are told.
+        clock: The time.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, waiting: LockWaiting, clock: LockClock) -> None:
+        self._base_path = storage_path.normalise_path(config.base_path)
+        self._wait_ms = config.lock.wait_time_ms
+        self._waiting = waiting
+        self._clock = clock
+        self._is_on = (
+            config.lock.single_writer_enable
+            and not config.write.has_several_writers
+            and storage_path.scheme(self._base_path) == "file"
+        )
+        self._path = storage_path.join(self._base_path, *_PATH) if self._is_on else ""
+        self._mutex = threading.RLock()
+        self._reasons: set[object] = set()
+        self._lock: ProcessLock | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether processes are kept apart by this lock now; False where there are no locks."""
+        return self._lock is not None and self._lock.is_held
+
+    def keep(self, reason: object, is_patient: bool = True) -> None:
+        """Have the lock until the reason is dropped; one reason counts once.
+
+        Args:
+            reason: Such as an instant time.
+            is_patient: Whether another process is waited for.
+
+        Raises:
+            HoodieLockException: Another process had it all the time.
+        """
+        with self._mutex:
+            if self.is_held or not self._is_on:
+                self._reasons.add(reason)
+                return
+        found = self._take(is_patient)
+        with self._mutex:
+            self._reasons.add(reason)
+            if found is not None and not self.is_held:
+                self._lock, found = found, None
+        if found is not None:
+            # Another thread of this client was faster.
+            found.give_back()
+
+    def drop(self, reason: object) -> None:
+        """End a reason; the last one gives the lock back. Nothing happens when it was none."""
+        with self._mutex:
+            self._reasons.discard(reason)
+            if not self._reasons:
+                self.close()
+
+    def close(self) -> None:
+        """Give the lock back, whatever it was held for."""
+        with self._mutex:
+            self._reasons.clear()
+            lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.give_back()
+
+    def _take(self, is_patient: bool) -> ProcessLock | None:
+        if not os.path.isdir(storage_path.parent(storage_path.parent(self._path))):
+            # There is no table yet; whoever makes one begins to write after that.
+            return None
+        try:
+            found = self._look()
+            if found is None and is_patient:
+                found = self._wait()
+        except LocksNotSupportedError as error:
+            if error.errno != errno.ENOENT and self._path not in _warned:
+                _warned.add(self._path)
+                logger.warning(
+                    "%s cannot be locked (%s): writers in other processes are not kept out of %s. Let one write at a "
+                    "time. %s", self._path, error.strerror or error, self._base_path, SEVERAL_WRITERS,
+                )  # fmt: skip
+            return None
+        if found is None:
+            waited = f"for {self._wait_ms / 1000:.0f} s (hoodie.write.lock.wait_time_ms)" if is_patient else "no longer"
+            raise HoodieLockException(
+                f"{self._base_path} is being written by {self._holder()}, and was waited for {waited}. Nothing was "
+                f"changed. {self._way_out()}"
+            )
+        return found
+
+    def _look(self) -> ProcessLock | None:
+        """Take the lock if nobody has it, and nobody waits for it."""
+        queue = try_process_lock(self._path + _QUEUE_SUFFIX)
+        if queue is None:
+            return None
+        try:
+            return try_process_lock(self._path, self._note())
+        finally:
+            queue.give_back()
+
+    def _wait(self) -> ProcessLock | None:
+        deadline = self._clock.monotonic_ms() + self._wait_ms
+        pause_ms = float(_FIRST_PAUSE_MS)
+        queue: ProcessLock | None = None
+        try:
+            with self._waiting.wait(f"the writer of {self._base_path} in another process"):
+                while True:
+                    queue = queue or try_process_lock(self._path + _QUEUE_SUFFIX)
+                    found = None if queue is None else try_process_lock(self._path, self._note())
+                    left_ms = deadline - self._clock.monotonic_ms()
+                    if found is not None or left_ms <= 0:
+                        return found
+                    self._waiting.tell(self._holder, self._way_out)
+                    self._clock.sleep_ms(min(random.uniform(pause_ms / 2, pause_ms), left_ms))
+                    pause_ms = min(pause_ms * 2, _LONGEST_PAUSE_MS)
+        finally:
+            if queue is not None:
+                queue.give_back()
+
+    def _note(self) -> bytes:
+        return json.dumps({**describe_process(), "since": self._clock.wall_ms()}).encode()
+
+    def _holder(self) -> str:
+        try:
+            told = json.loads(read_note(self._path))
+            since_s = (self._clock.wall_ms() - told["since"]) / 1000
+            return f"{name_process(told)}, for {since_s:.0f} s ({self._path})"
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return f"another process ({self._path})"
+
+    def _way_out(self) -> str:
+        return (
+            "Let that process finish; the lock ends when its write is committed, rolled back or given up by "
+            f"client.close(), and with the process at the latest. {SEVERAL_WRITERS}. "
+            "hoodie.write.lock.single.writer.enable=false does without this lock"
+        )

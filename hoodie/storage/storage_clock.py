@@ -1,0 +1,63 @@
+"""How old a file is, by the clock that gives files their times: that of this machine may be another one.
+
+A writer whose clock is ahead would take what others have just written for old, and delete it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_path import parent
+
+__all__ = ["age_ms", "is_older"]
+
+logger = logging.getLogger(__name__)
+
+_SKEW_MS = 60_000
+"""Clocks that are further apart are told of."""
+_warned: set[str] = set()
+
+
+def age_ms(storage: HoodieStorage, status: FileStatus) -> float:
+    """How long ago a file was written, in milliseconds; two or three calls of the storage.
+
+    Args:
+        storage: Where it is.
+        status: The file, as it was listed just now.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    folder = parent(status.path)
+    now_ms = storage.now_ms(folder)
+    ahead_ms = _local_ms() - now_ms
+    if abs(ahead_ms) > _SKEW_MS and folder not in _warned:
+        _warned.add(folder)
+        logger.warning(
+            "the clock of this machine is %.0f s %s that of the storage of %s: ages of files are counted by the "
+            "storage's. Set the clock (NTP): instant times and locks go by it", abs(ahead_ms) / 1000,
+            "ahead of" if ahead_ms > 0 else "behind", folder,
+        )  # fmt: skip
+    return max(now_ms - status.modification_time_ms, 0)
+
+
+def is_older(storage: HoodieStorage, status: FileStatus, limit_ms: float) -> bool:
+    """Whether a file is older than that; costs nothing where it is not, even by the clock of this machine.
+
+    Args:
+        storage: Where it is.
+        status: The file, as it was listed just now.
+        limit_ms: The age.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    if 0 <= _local_ms() - status.modification_time_ms <= limit_ms:
+        return False
+    return age_ms(storage, status) > limit_ms
+
+
+def _local_ms() -> float:
+    return time.time() * 1000
