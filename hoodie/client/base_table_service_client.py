@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -106,26 +106,37 @@ class BaseHoodieTableServiceClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is not None:
-            if not isinstance(error, Exception):
-                # Ctrl-C: services that run beside the client must not wait for a lock either.
-                self._transactions.call_off()
-            for instant_time in list(self._open_instants):
-                self._try_rollback(instant_time, error)
-        self.close()
+        try:
+            if error is not None:
+                if not isinstance(error, Exception):
+                    # Ctrl-C: services that run beside the client must not wait for a lock either.
+                    self._transactions.call_off()
+                for instant_time in list(self._open_instants):
+                    self._try_rollback(instant_time, error)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Release what the client holds, and wait for table services that run beside it; a second time does nothing.
 
         Instants that were started by hand and not completed stay pending; a warning names them. Every later call on
-        the client raises `HoodieException`.
+        the client raises `HoodieException`. Where the wait is interrupted, a second call goes on with it.
         """
         self._is_closed = True
-        self._services.wait()
-        self._warn_of_pending_instants()
-        self._heartbeats.close()
-        self._transactions.close()
-        self._publisher.close()
+        with ExitStack() as stack:
+            stack.callback(self._publisher.close)
+            stack.callback(self._heartbeats.close)
+            try:
+                self._services.wait()
+            except BaseException:
+                # Ctrl-C: what the client holds for its instants it gives back; a service that is at work keeps the lock
+                # until it ends.
+                self._transactions.call_off()
+                for instant_time in self._open_instants:
+                    self._transactions.drop(instant_time, has_ended=False)
+                raise
+            stack.callback(self._transactions.close)
+            self._warn_of_pending_instants()
 
     def _warn_of_pending_instants(self) -> None:
         """Name the instants of this client that are pending now; others may have rolled them back meanwhile."""

@@ -191,7 +191,7 @@ def check_types_of_new_table(
         HoodieSchemaException: A column has a type that cannot be stored, or a name that is none.
     """
     key_fields = {*(config.table.record_key_fields or ()), *(config.table.partition_fields or ())}
-    stored = check_schema(declared, columns, True, key_fields=key_fields, widens_lossy=True)
+    stored = check_schema(declared, columns, True, key_fields=key_fields, widens_lossy=config.write.schema_widen_lossy)
     to_avro(stored, record_name(table_name), record_namespace(table_name))
 
 

@@ -476,8 +476,7 @@ class WriteInput:
             input_schema,
             self._config.write.set_null_for_missing_columns or table_avro is None,
             key_fields={*config.record_key_fields, *(name.partition(":")[0] for name in config.partition_fields)},
-            # Nothing is stored in a new table that could be rounded: declared columns become what comes in.
-            widens_lossy=self._config.write.schema_widen_lossy or table_avro is None,
+            widens_lossy=self._config.write.schema_widen_lossy,
         )
         columns = merged.columns
         if table_schema is not None and absent:
@@ -491,8 +490,7 @@ class WriteInput:
             avro = table_avro if columns == table_schema else evolve(table_avro, columns)
         else:
             avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))
-        changes = merged.changes if table_avro is not None or self._config.write.schema_widen_lossy else ()
-        return WriteSchemas(columns, avro, add_meta_columns(avro), changes)
+        return WriteSchemas(columns, avro, add_meta_columns(avro), merged.changes)
 
 
 def _refuse_null_keys(table: pa.Table, key_generator: KeyGenerator) -> None:

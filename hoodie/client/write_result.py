@@ -138,7 +138,11 @@ class HoodieWriteResult:
 
     @property
     def kept_count(self) -> int:
-        """Records whose key is stored, and of which a record merger of yours kept the stored one."""
+        """Records whose key is stored, and whose stored record stays: a record merger of yours kept it, or the write
+        is an insert that drops known keys (``hoodie.datasource.insert.dup.policy=drop``).
+
+        Dropped records are not counted where the keys of the input take more than 64 MiB together.
+        """
         return self.without_effect.kept
 
     @property

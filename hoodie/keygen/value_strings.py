@@ -72,10 +72,10 @@ def nan_rows(values: pa.Array) -> pa.BooleanArray | None:
     Args:
         values: An array of any type, or dictionaries of it.
     """
-    plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-    if not pa.types.is_floating(plain.type):
+    is_dictionary = pa.types.is_dictionary(values.type)
+    if not pa.types.is_floating(values.type.value_type if is_dictionary else values.type):
         return None
-    is_nan = pc.is_nan(plain).fill_null(False)
+    is_nan = pc.is_nan(values.dictionary_decode() if is_dictionary else values).fill_null(False)
     return is_nan if pc.any(is_nan).as_py() else None
 
 

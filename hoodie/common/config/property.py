@@ -57,19 +57,31 @@ _METADATA_KEY = "hoodie.property"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST_INTEGER = 2**63 - 1
-_PASSWORD_IN_URL = re.compile(r"(://[^:/@?]*):[^/?]*@")
-_PASSWORD_IN_OPTIONS = re.compile(r"([?&\s]\w*password\s*=)[^&\s]*", re.IGNORECASE)
+# A password may hold whatever ends it in a URL; digits before a slash are a port.
+_PASSWORD_IN_URL = re.compile(r"(://[^:/?\s]*):(?!\d+(?:[/?]|$))\S*@")
+_SECRET_OPTION = (
+    r"(?:[\w.-]*(?:password|passwd|pwd|passphrase|secret|token|signature|(?:access|account|api)[_-]?key)|sig)"
+)
+_PASSWORD_IN_OPTIONS = re.compile(
+    rf"([?&]{_SECRET_OPTION}=)[^&\s]*|(;\s*{_SECRET_OPTION}\s*=)[^;\s]*"
+    rf"|((?:^|\s){_SECRET_OPTION}\s*=\s*)(?:'(?:[^'\\]|\\.)*'?|\S*)",
+    re.IGNORECASE,
+)
 _SENSITIVE_WORDS = (
     "password",
+    "passwd",
+    "passphrase",
     "secret",
     "token",
     "credential",
-    "access.key",
-    "api.key",
+    "accesskey",
+    "accountkey",
+    "apikey",
+    "privatekey",
     "auth",
-    "custom.headers",
+    "customheaders",
     # The path of a web hook is often its secret.
-    "http.url",
+    "httpurl",
 )
 
 
@@ -308,7 +320,7 @@ def display_value(key: str, value: Any) -> str:
     if is_sensitive(key):
         return "'***'"
     if isinstance(value, str):
-        value = _PASSWORD_IN_OPTIONS.sub(r"\1***", _PASSWORD_IN_URL.sub(r"\1:***@", value))
+        value = _PASSWORD_IN_OPTIONS.sub(r"\1\2\3***", _PASSWORD_IN_URL.sub(r"\1:***@", value))
     shown = repr(str(value)) if isinstance(value, str) else repr(value)
     return shown if len(shown) <= 100 else f"{shown[:97]}..."
 
@@ -322,7 +334,8 @@ def is_sensitive(key: str) -> bool:
     Returns:
         True when its value must not be shown.
     """
-    return any(word in key.lower() for word in _SENSITIVE_WORDS)
+    plain = re.sub(r"[._-]", "", key.lower())
+    return any(word in plain for word in _SENSITIVE_WORDS)
 
 
 def integer(*, minimum: int | None = None, maximum: int = _LARGEST_INTEGER) -> Parser[int]:

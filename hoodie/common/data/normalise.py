@@ -265,7 +265,7 @@ def _check_whole_days(values: pa.Array, path: str) -> None:
 
 def _safe_cast(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     try:
-        return values.cast(target, safe=True)
+        return _cast(values, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         first = _first_that_fails(values, target)
         is_scale = pa.types.is_decimal(values.type) and pa.types.is_decimal(target)
@@ -275,13 +275,20 @@ def _safe_cast(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         ) from error
 
 
+def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(values.type) and pa.types.is_decimal(target) and target.scale > values.type.scale:
+        # Arrow multiplies in the bits of the type, and does not see each overflow: 76 digits hold every product.
+        values = values.cast(pa.decimal256(76, target.scale))
+    return values.cast(target, safe=True)
+
+
 def _first_that_fails(values: pa.Array, target: pa.DataType) -> str:
     """The first value that a safe cast refuses, found by halving."""
     low, count = 0, len(values)
     while count > 1:
         half = count // 2
         try:
-            values.slice(low, half).cast(target, safe=True)
+            _cast(values.slice(low, half), target)
             low, count = low + half, count - half
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             count = half
@@ -317,6 +324,7 @@ def _converted_list(values: pa.Array, target: pa.ListType, path: str, rounded: C
     else:
         if not pa.types.is_list(values.type):
             values = values.cast(pa.list_(values.type.value_field))
+        values = _without_hidden(values)
         offsets, start, length = _rebased_offsets(values)
         children = values.values.slice(start, length)
     elements = _converted(children, target.value_type, f"{path}.element", rounded)
@@ -332,12 +340,22 @@ def _list_view_content(values: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _converted_map(values: pa.MapArray, target: pa.MapType, path: str, rounded: Collection[str] | None) -> pa.Array:
+    values = _without_hidden(values)
     offsets, start, length = _rebased_offsets(values)
     keys = _converted(values.keys.slice(start, length), target.key_type, f"{path}.key", rounded)
     items = _converted(values.items.slice(start, length), target.item_type, f"{path}.value", rounded)
     if not target.item_field.nullable and items.null_count:
         raise HoodieSchemaException(f"column '{path}.value' allows no nulls, but has some in the input")
     return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=_null_mask(values))
+
+
+def _without_hidden(values: pa.Array) -> pa.Array:
+    """Lists or maps whose nulls have no elements: Arrow allows any there, and nobody means them."""
+    if values.null_count:
+        lengths = np.diff(values.offsets.to_numpy(zero_copy_only=False))
+        if lengths[values.is_null().to_numpy(zero_copy_only=False)].any():
+            return values.take(pa.array(np.arange(len(values))))
+    return values
 
 
 def _rebased_offsets(values: pa.Array) -> tuple[pa.Array, int, int]:

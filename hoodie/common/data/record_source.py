@@ -21,6 +21,7 @@ import pyarrow.dataset as ds
 from hoodie.common.data.exact_numbers import UNAMBIGUOUS_BELOW
 from hoodie.common.data.normalise import normalise_batch, normalise_table
 from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, is_list, normalise_schema
+from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -85,6 +86,8 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     RecordBatchReader, other ``__arrow_c_stream__`` (a      no          its own; can be read once
     DuckDB relation), an iterator of batches or tables
     ======================================================  ==========  ========================================
+
+    The first batch of an iterator says which columns are written; a later one that has others fails the write.
 
     A list of `HoodieRecord` brings its keys: besides the columns of the data there are ``RECORD_KEY``,
     ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` when a record has one (null where one has none).
@@ -223,10 +226,13 @@ def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordS
             raise HoodieSchemaException("the iterator of record batches is empty, so its columns are unknown")
         return _from_table(schema.empty_table(), schema)
     _check_item(first, 0)
+    columns: pa.Schema = first.schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         for number, item in enumerate(chain([first], iterator)):
             _check_item(item, number)
+            if item.schema != columns:
+                _check_columns(item.schema, columns, number)
             yield from item.to_batches() if isinstance(item, pa.Table) else [item]
 
     return _from_stream(first.schema, batches, schema, is_one_shot=True)
@@ -237,6 +243,17 @@ def _check_item(item: Any, number: int) -> None:
         raise HoodieSchemaException(
             f"item {number} of the iterator is a {type(item).__qualname__}, not a pyarrow RecordBatch; for dicts or "
             "HoodieRecords give a list"
+        )
+
+
+def _check_columns(schema: pa.Schema, columns: pa.Schema, number: int) -> None:
+    """Refuse columns that the first item of an iterator does not have: they would be left out."""
+    unknown = unknown_columns(columns, schema)
+    if unknown:
+        names = ", ".join(repr(column.path) for column in unknown)
+        raise HoodieSchemaException(
+            f"item {number} of the iterator has columns that its first item does not have: {names}. The first item "
+            "says which columns are written: give all items the same ones, with nulls where an item has no values"
         )
 
 

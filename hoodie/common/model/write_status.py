@@ -48,7 +48,8 @@ class WithoutEffect:
 
     Attributes:
         ignored: Those that met a stored record which the table's rules call newer.
-        kept: Those that met a stored record which a record merger kept.
+        kept: Those that met a stored record which a record merger kept, and those of known keys that an insert
+            dropped.
         unchanged: Those that replaced a stored record of the same values: it was written again, so they are counted as
             updates too.
         unmatched_deletes: Deletes that met no stored record, and those of an operation that looks for none.

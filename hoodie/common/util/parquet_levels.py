@@ -25,6 +25,8 @@ __all__ = ["MAX_LEVELS", "check_levels", "check_value_levels", "deep_columns"]
 MAX_LEVELS = 98
 """Groups above a column of values. Arrow counts the root and the values too, and allows 100."""
 
+_SEQUENCES = (list, tuple, set, np.ndarray)
+
 _Type = TypeVar("_Type")
 
 
@@ -75,25 +77,29 @@ def check_value_levels(name: str, values: Iterable[Any]) -> None:
     Raises:
         HoodieSchemaException: Dicts or lists are nested more than `MAX_LEVELS` deep.
     """
-    level = [value for value in values if _is_container(value)]
+    level = _containers(list(values))
     for _ in range(MAX_LEVELS):
+        items = [item for value in level for item in (value if isinstance(value, _SEQUENCES) else value.values())]
         # By identity: a list that holds itself is one value on each level.
-        inner = {
-            id(item): item
-            for value in level
-            for item in (value.values() if isinstance(value, Mapping) else value)
-            if _is_container(item)
-        }
-        if not inner:
+        level = list({id(item): item for item in _containers(items)}.values())
+        if not level:
             return
-        level = list(inner.values())
     raise _too_deep(name, f"its values have more than {MAX_LEVELS} levels")
 
 
-def _is_container(value: Any) -> bool:
-    return isinstance(value, list | dict | tuple | set | Mapping) or (
-        isinstance(value, np.ndarray) and value.dtype == np.object_ and value.ndim > 0
-    )
+def _containers(values: list[Any]) -> list[Any]:
+    """The dicts and lists among values; looks at the values one by one only where a type of theirs is one."""
+    kinds = {kind for kind in set(map(type, values)) if issubclass(kind, (*_SEQUENCES, Mapping))}
+    if not kinds:
+        return []
+    found = [value for value in values if type(value) in kinds]
+    if any(issubclass(kind, np.ndarray) for kind in kinds):
+        return [value for value in found if not _holds_plain_numbers(value)]
+    return found
+
+
+def _holds_plain_numbers(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and (value.dtype != np.object_ or value.ndim == 0)
 
 
 def _too_deep(name: str, found: str) -> HoodieSchemaException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,57 @@ def test_closing_says_so_where_the_table_cannot_be_looked_at(
     monkeypatch.setattr("hoodie.client.base_table_service_client.load_table", fails)
     client.close()
     assert f"whether {instant_time} is still pending could not be found out (no route to host)" in caplog.text
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_closing_leaves_no_heartbeat(base_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(
+        base_path,
+        write_concurrency_mode="OPTIMISTIC_CONCURRENCY_CONTROL",
+        write_lock_provider="InProcessLockProvider",
+        cleaner_policy_failed_writes="LAZY",
+    )
+    instant_time = client.start_commit()
+    [heart] = [thread for thread in threading.enumerate() if instant_time in thread.name]
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(client._services, "wait", interrupt)
+        client.close()
+    heart.join(10)
+    assert not heart.is_alive()
+    client.close()
+
+
+@pytest.mark.parametrize("interrupted", ["closing", "rollback"])
+def test_an_interrupted_end_gives_the_lock_of_a_single_writer_back(
+    base_path: str, monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    client = client_of(base_path, auto_commit=False)
+    client.start_commit()
+    assert client._transactions.keeps_processes_apart
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        if interrupted == "closing":
+            patched.setattr(client._services, "wait", interrupt)
+            client.close()
+        else:
+            patched.setattr(client, "_try_rollback", interrupt)
+            with client:
+                raise ValueError
+    assert not client._transactions.keeps_processes_apart
+    client.close()
+
+
+def test_an_interrupted_closing_leaves_the_lock_to_a_service_at_work(
+    base_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = client_of(base_path, auto_commit=False)
+    client.start_commit()
+    with client._transactions.alone():
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(client._services, "wait", interrupt)
+            client.close()
+        assert client._transactions.keeps_processes_apart
+    assert not client._transactions.keeps_processes_apart
+    client.close()

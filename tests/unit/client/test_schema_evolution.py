@@ -215,6 +215,17 @@ def test_a_declared_schema_gives_dicts_their_types_and_a_new_table_its_columns(t
     assert table.schema.field("c").type == pa.float64()
 
 
+def test_a_declared_column_of_integers_stays_one_when_the_first_frame_of_pandas_has_a_gap(table: Table) -> None:
+    declared = DECLARED.replace('"float"', '"long"')
+    half = pd.DataFrame({"id": ["a", "b"], "part": "p", "ts": 1, "c": [1.5, None], "at": None})
+    with pytest.raises(SchemaCompatibilityException, match=r"column 'c' is int64.* double 1\.5 there"):
+        table.upsert(half, hoodie__avro__schema=declared)
+    table.upsert(half.assign(c=[7, None]), hoodie__avro__schema=declared)
+    assert table.schema.field("c").type == pa.int64()
+    table.upsert(rows("a", "p", 2, [2**53 + 1], pa.int64()), hoodie__write__set__null__for__missing__columns="true")
+    assert table.rows("c") == [{"id": "a", "c": 2**53 + 1}, {"id": "b", "c": None}]
+
+
 @pytest.mark.parametrize("value", ["x", True, [1]], ids=repr)
 def test_an_ordering_value_of_another_type_is_named(table: Table, value: Any) -> None:
     table.upsert(rows("a", "p", 1, [1], pa.int64()))

@@ -253,6 +253,8 @@ class BaseCommitActionExecutor(ABC):
                 "written. Give hoodie.datasource.insert.dup.policy=drop to pass over them, none to add them again, or "
                 "upsert them"
             )
+        if left is not None:
+            self._without_effect += WithoutEffect(kept=sum(counts["count"].to_pylist()) - left)
         return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts, left
 
     @staticmethod

@@ -144,3 +144,30 @@ def test_a_value_that_does_not_parse_is_a_problem_and_leaves_the_default() -> No
 def test_secrets_are_not_displayed_and_long_values_are_cut() -> None:
     assert display_value("hoodie.datasource.hive_sync.password", "hive") == "'***'"
     assert len(display_value("hoodie.avro.schema", "x" * 1000)) == 100
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("postgresql://me@corp:s3cr3t@db/x", "postgresql://me@corp:***@db/x"),
+        ("postgresql://me:a/s3cr3t@db/x", "postgresql://me:***@db/x"),
+        ("postgresql://me:a?s3cr3t@db/x", "postgresql://me:***@db/x"),
+        ("jdbc:sqlserver://db;user=sa;password=s3cr3t;x=1", "jdbc:sqlserver://db;user=sa;password=***;x=1"),
+        ("password=s3cr3t host=db", "password=*** host=db"),
+        ("host=db password = 'a s3cr3t' user=me", "host=db password = *** user=me"),
+        ("abfs://c@a/x?sv=1&sig=s3cr3t&se=2", "abfs://c@a/x?sv=1&sig=***&se=2"),
+        ("https://db/x?access_token=s3cr3t", "https://db/x?access_token=***"),
+        ("jdbc:mysql://db/x?user=me&password=s3;cr3t", "jdbc:mysql://db/x?user=me&password=***"),
+        ("hdfs://name:8020/by/me@corp/t", "hdfs://name:8020/by/me@corp/t"),
+        ("file:///data/a:b@c/t", "file:///data/a:b@c/t"),
+    ],
+)
+def test_secrets_inside_values_are_not_displayed(value: str, shown: str) -> None:
+    assert display_value("hoodie.some.url", value).strip("'\"") == shown
+
+
+@pytest.mark.parametrize(
+    "key", ["a.passwd", "a.passphrase", "a.private_key", "a.api_key", "a.access-key", "a.accountKey"]
+)
+def test_keys_of_secrets_are_known_in_their_spellings(key: str) -> None:
+    assert display_value(f"hoodie.{key}", "s3cr3t") == "'***'"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal
+import re
+from decimal import Context, Decimal
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import (
     HoodieSchemaException,
     MissingSchemaFieldException,
+    SchemaCompatibilityException,
 )
 
 UTC_MICROS = pa.timestamp("us", tz="UTC")
@@ -190,6 +192,79 @@ def test_an_integer_that_a_double_cannot_hold_is_refused() -> None:
     batch = pa.RecordBatch.from_pydict({"b": [1, 2**53 + 1]})
     with pytest.raises(HoodieSchemaException, match=str(2**53 + 1)):
         normalise_batch(batch, pa.schema([("b", pa.float64())]))
+
+
+@pytest.mark.parametrize(
+    ("value", "given_type", "target"),
+    [
+        ("99999999999999.9999", pa.decimal64(18, 4), pa.decimal128(38, 38)),
+        ("-30647195400000000.000", pa.decimal128(30, 3), pa.decimal128(38, 23)),
+        ("99999999999999.9999", pa.decimal128(38, 4), pa.decimal128(38, 38)),
+    ],
+    ids=str,
+)
+def test_a_decimal_whose_digits_overflow_128_bits_in_the_other_scale_is_refused(
+    value: str, given_type: pa.DataType, target: pa.DataType
+) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([Decimal(0), None, Decimal(value)], given_type)], ["c"])
+    with pytest.raises(
+        SchemaCompatibilityException, match=rf"'c' of type {re.escape(str(given_type))} .*\('{value}'\)"
+    ):
+        normalise_batch(batch, pa.schema([("c", target)]))
+
+
+@st.composite
+def decimal_columns(draw: st.DrawFn) -> tuple[Decimal, pa.DataType, pa.DataType]:
+    precision, wanted = draw(st.integers(1, 38)), draw(st.integers(1, 38))
+    scale, wanted_scale = draw(st.integers(0, precision)), draw(st.integers(0, wanted))
+    digits = draw(st.integers(-(10**precision) + 1, 10**precision - 1))
+    zeros = 10 ** draw(st.integers(0, precision))
+    value = Decimal(digits // zeros * zeros % 10**precision).scaleb(-scale, Context(prec=80))
+    make = draw(st.sampled_from([pa.decimal128, pa.decimal256]))
+    return value, make(precision, scale), pa.decimal128(wanted, wanted_scale)
+
+
+@given(decimal_columns())
+def test_decimals_become_the_same_numbers_or_are_refused(case: tuple[Decimal, pa.DataType, pa.DataType]) -> None:
+    value, given_type, target = case
+    unscaled = value.scaleb(target.scale, Context(prec=80))
+    batch = pa.RecordBatch.from_arrays([pa.array([value], given_type)], ["c"])
+    # `abs` would round to the digits of the context.
+    if unscaled == int(unscaled) and unscaled.copy_abs() < 10**target.precision:
+        assert normalise_batch(batch, pa.schema([("c", target)])).to_pylist() == [{"c": value}]
+    else:
+        with pytest.raises(SchemaCompatibilityException, match="column 'c' of type decimal"):
+            normalise_batch(batch, pa.schema([("c", target)]))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.ListArray.from_arrays(pa.array([0, 1, 2]), pa.array([1.5, 2.0]), mask=pa.array([True, False])),
+        pa.LargeListArray.from_arrays(
+            pa.array([0, 1, 2], pa.int64()), pa.array([float("nan"), 2.0]), mask=pa.array([True, False])
+        ),
+        pa.FixedSizeListArray.from_arrays(pa.array([1.5, 2.0]), 1, mask=pa.array([True, False])),
+        pa.ListArray.from_arrays(
+            pa.array([0, 1, 2, 3]), pa.array([9.5, 1.5, 2.0]), mask=pa.array([False, True, False])
+        ).slice(1),
+    ],
+    ids=["list", "large list", "list of fixed size", "slice"],
+)
+def test_what_lies_below_a_null_list_is_no_value(values: pa.Array) -> None:
+    batch = pa.RecordBatch.from_arrays([values], names=["c"])
+    result = normalise_batch(batch, pa.schema([("c", element_list(pa.int64()))]))
+    result.validate(full=True)
+    assert result.to_pylist() == [{"c": None}, {"c": [2]}]
+
+
+def test_what_lies_below_a_null_map_is_no_value() -> None:
+    offsets, keys, items = pa.array([0, 1, 2], pa.int32()), pa.array(["a", "b"]), pa.array([1.5, 2.0])
+    values = pa.MapArray.from_arrays(offsets, keys, items, mask=pa.array([True, False]))
+    batch = pa.RecordBatch.from_arrays([values], names=["c"])
+    result = normalise_batch(batch, pa.schema([("c", pa.map_(pa.string(), pa.int64()))]))
+    result.validate(full=True)
+    assert result.to_pylist() == [{"c": None}, {"c": [("b", 2)]}]
 
 
 def test_missing_columns_are_filled_only_when_asked() -> None:

@@ -156,6 +156,29 @@ def test_an_iterator_of_dicts_is_refused_with_the_way_out() -> None:
         record_batches(iter([{"a": 1}]))
 
 
+@pytest.mark.parametrize(
+    ("late", "named"),
+    [
+        ({"id": [2], "place": [{"x": 1}], "fare": [9.5]}, "'fare'"),
+        ({"id": [2], "place": [{"x": 1, "zone": "b"}]}, r"'place\.zone'"),
+    ],
+    ids=["column", "field"],
+)
+def test_columns_of_a_later_batch_that_the_first_lacks_are_refused_by_name(late: dict[str, Any], named: str) -> None:
+    first = pa.RecordBatch.from_pydict({"id": [1], "place": [{"x": 1}]})
+    stream = record_batches(iter([first, pa.RecordBatch.from_pydict(late)])).batches
+    assert next(stream).num_rows == 1
+    with pytest.raises(HoodieSchemaException, match=f"item 1 of the iterator has columns .*{named}"):
+        next(stream)
+
+
+def test_later_batches_may_have_other_types_and_hudis_columns() -> None:
+    first = pa.RecordBatch.from_pydict({"id": [1], "n": [1]})
+    late = pa.RecordBatch.from_pydict({"_hoodie_commit_time": ["1"], "N": [2.0], "id": [2]})
+    rows = pa.Table.from_batches(record_batches([first, late]).batches)
+    assert rows.to_pylist() == [{"id": 1, "n": 1}, {"id": 2, "n": 2}]
+
+
 def test_an_iterator_is_not_read_ahead() -> None:
     taken: list[int] = []
 
