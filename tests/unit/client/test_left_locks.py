@@ -200,7 +200,7 @@ def test_lines_come_at_growing_intervals_for_as_long_as_a_lock_is_waited_for(
 
 def test_a_writer_that_waits_for_a_left_lock_tells_it_and_ctrl_c_ends_it_at_once(path: str) -> None:
     """The rollback is left to others, for it would wait for the same lock."""
-    program = "from hoodie.client.transaction.lock import lock_waiting\nlock_waiting.FIRST_LINE_MS = 10\n" + WAITER
+    program = "from hoodie.transaction.lock import lock_waiting\nlock_waiting.FIRST_LINE_MS = 10\n" + WAITER
     waiter = run(program, path, json.dumps(OCC))
     assert waiter.stdout is not None
     for line in waiter.stdout:
