@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
@@ -84,6 +83,9 @@ class HoodieFileGroupReader:
             with HoodieParquetReader(self._storage, path) as reader:
                 yield from reader.iter_batches(columns, wanted, batch_rows=READ_BATCH_ROWS)
             return
+        # Loaded when something is read: it loads pandas, which takes longer than all of hoodie.
+        import pyarrow.dataset as ds
+
         with translated_errors(path), self._storage.open_input_file(path) as source:
             fragment = ds.ParquetFileFormat().make_fragment(source)
             scanner = fragment.scanner(

@@ -11,8 +11,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from hoodie.avro.clean_metadata import HoodieCleanerPlan
@@ -355,6 +353,10 @@ def prune_partitions(
     """The partitions that can hold rows of a filter, as their paths tell."""
     if row_filter.pushed is None:
         return partitions
+    # Loaded when something is read: it loads pandas, which takes longer than all of hoodie.
+    import pyarrow.dataset as ds
+    from pyarrow import fs
+
     guarantees = [partition_expression(partition, snapshot.table_config, schema) for partition in partitions]
     # A dataset of names only: pyarrow decides by the guarantees which of them the filter can meet.
     names = [str(number) for number in range(len(partitions))]

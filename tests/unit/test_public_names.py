@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import ModuleType
 
 import pytest
@@ -35,3 +37,11 @@ def test_what_the_package_imports_for_itself_is_no_name_of_it() -> None:
         "_importlib",
         "_typing",
     }
+
+
+def test_importing_hoodie_loads_no_library_that_a_write_may_not_need() -> None:
+    program = "import hoodie, sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    loaded = set(output.split())
+    assert "pyarrow" in loaded
+    assert loaded & {"boto3", "botocore", "kazoo", "matplotlib", "pandas", "psycopg", "pyspark"} == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -16,7 +17,6 @@ import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from hoodie.common.data.exact_numbers import UNAMBIGUOUS_BELOW
 from hoodie.common.data.normalise import normalise_batch, normalise_table
@@ -74,6 +74,12 @@ class RecordSource:
         return self._open()
 
 
+def _is_dataset(records: Any) -> bool:
+    """Whether it is a dataset of pyarrow; without loading that module, which loads pandas."""
+    dataset = sys.modules.get("pyarrow.dataset")
+    return dataset is not None and isinstance(records, dataset.Dataset)
+
+
 def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSource:
     """Records in any form that the in-process engine takes, as batches of stored types.
 
@@ -106,7 +112,7 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
         return _from_table(pa.Table.from_batches([records]), schema)
     if isinstance(records, pa.Table):
         return _from_table(records, schema)
-    if isinstance(records, ds.Dataset):
+    if _is_dataset(records):
         return _from_stream(records.schema, records.to_batches, schema, is_one_shot=False)
     if hasattr(records, "__arrow_c_stream__"):
         if _is_frame(records):
@@ -126,7 +132,7 @@ def with_tags(records: Any) -> Any:
     Args:
         records: As of `record_batches`; lists (of `HoodieRecord`) are given back as they are.
     """
-    if isinstance(records, ds.Dataset):
+    if _is_dataset(records):
         records = records.scanner().to_reader()
     if isinstance(records, list | tuple):
         return records

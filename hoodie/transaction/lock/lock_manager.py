@@ -9,27 +9,20 @@ import logging
 
 from hoodie.common.util.class_loading import load_class
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieLockException
-from hoodie.transaction.lock.dynamo_db_based_lock_provider import DynamoDBBasedLockProvider
-from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
-from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
 from hoodie.transaction.lock.lock_provider import LockConfiguration, LockProvider
-from hoodie.transaction.lock.storage_based_lock_provider import StorageBasedLockProvider
-from hoodie.transaction.lock.zookeeper_based_lock_provider import ZookeeperBasedLockProvider
 
 __all__ = ["LockManager", "lock_provider_class"]
 
 logger = logging.getLogger(__name__)
 
 _KEY = "hoodie.write.lock.provider"
-_PROVIDERS: dict[str, type[LockProvider]] = {
-    provider.__name__: provider
-    for provider in (
-        FileSystemBasedLockProvider,
-        StorageBasedLockProvider,
-        ZookeeperBasedLockProvider,
-        DynamoDBBasedLockProvider,
-        InProcessLockProvider,
-    )
+# Modules by the provider that they hold: each is loaded when it is asked for, as boto3 alone takes a quarter of a second.
+_PROVIDERS = {
+    "FileSystemBasedLockProvider": "file_system_based_lock_provider",
+    "StorageBasedLockProvider": "storage_based_lock_provider",
+    "ZookeeperBasedLockProvider": "zookeeper_based_lock_provider",
+    "DynamoDBBasedLockProvider": "dynamo_db_based_lock_provider",
+    "InProcessLockProvider": "in_process_lock_provider",
 }
 _UNSUPPORTED = (
     "HiveMetastoreBasedLockProvider",
@@ -57,9 +50,9 @@ def lock_provider_class(name: str | None) -> type[LockProvider]:
         )
     simple_name = name.rpartition(".")[2]
     if simple_name == name or name.startswith(_OF_HUDI):
-        known = _PROVIDERS.get(simple_name)
-        if known is not None:
-            return known
+        module = _PROVIDERS.get(simple_name)
+        if module is not None:
+            return load_class(f"hoodie.transaction.lock.{module}.{simple_name}", _KEY)  # type: ignore[no-any-return]
         what = "is not supported" if simple_name in _UNSUPPORTED else "is not known"
         raise HoodieConfigException(f"{_KEY} = {name} {what}: give one of {choices}")
     found = load_class(name, _KEY)
