@@ -16,7 +16,7 @@ __all__ = ["LockManager", "lock_provider_class"]
 logger = logging.getLogger(__name__)
 
 _KEY = "hoodie.write.lock.provider"
-# Modules by the provider that they hold: each is loaded when it is asked for, as boto3 alone takes a quarter of a second.
+# The module of each provider, which is loaded when somebody asks for it: boto3 alone takes a quarter of a second.
 _PROVIDERS = {
     "FileSystemBasedLockProvider": "file_system_based_lock_provider",
     "StorageBasedLockProvider": "storage_based_lock_provider",
