@@ -22,6 +22,7 @@ from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.common.config.property import display_value
 from hoodie.common.engine.engine_context import HoodieEngineContext
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
@@ -94,13 +95,15 @@ class BaseHoodieTableServiceClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is not None:
-            if not isinstance(error, Exception):
-                # Ctrl-C: services that run beside the client must not wait for a lock either.
-                self._transactions.call_off()
-            for instant_time in list(self._open_instants):
-                self._try_rollback(instant_time, error)
-        self.close()
+        try:
+            if error is not None:
+                if not isinstance(error, Exception):
+                    # Ctrl-C: services that run beside the client must not wait for a lock either.
+                    self._transactions.call_off()
+                for instant_time in list(self._open_instants):
+                    self._try_rollback(instant_time, error)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Release what the client holds, and wait for table services that run beside it; a second time does nothing.
@@ -109,11 +112,14 @@ class BaseHoodieTableServiceClient:
         the client raises `HoodieException`.
         """
         self._is_closed = True
-        self._services.wait()
-        self._warn_of_pending_instants()
-        self._heartbeats.close()
-        self._transactions.close()
-        self._publisher.close()
+        try:
+            self._services.wait()
+            self._warn_of_pending_instants()
+            self._heartbeats.close()
+        finally:
+            # After Ctrl-C too: others wait for the lock.
+            self._transactions.close()
+            self._publisher.close()
 
     def _warn_of_pending_instants(self) -> None:
         """Name the instants of this client that are pending now; others may have rolled them back meanwhile."""
@@ -369,8 +375,10 @@ class BaseHoodieTableServiceClient:
             )
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
-        except Exception as second:
-            self._leave(instant_time, str(second), error)
+        except BaseException as second:
+            self._leave(instant_time, str(second) or type(second).__name__, error)
+            if not isinstance(second, Exception):
+                raise
 
     def _leave(self, instant_time: str, reason: str, error: BaseException | None) -> None:
         """Leave the rollback of an instant to others."""
@@ -386,6 +394,24 @@ class BaseHoodieTableServiceClient:
         self._open_instants.pop(instant_time, None)
         self._failed_instants.discard(instant_time)
         self._transactions.drop(instant_time)
+
+    def _forget_ended(self, timeline: HoodieActiveTimeline) -> None:
+        """Forget the instants of this client that others have completed or rolled back: the lock is not kept for them.
+
+        Args:
+            timeline: As it was listed after the newest of them was made.
+        """
+        for instant_time, action in list(self._open_instants.items()):
+            found = timeline.find(instant_time, action)
+            if found is None or not found.is_pending:
+                self._forget(instant_time)
+
+    def _look_for_ended(self) -> None:
+        """`_forget_ended` after an error, which matters more than one of this."""
+        try:
+            self._forget_ended(load_table(self._config).active_timeline)
+        except Exception as error:
+            logger.debug("whether instants of %s have ended could not be found out: %s", self._config.base_path, error)
 
     @contextmanager
     def _call(self, name: str) -> Iterator[Operation]:
