@@ -22,6 +22,7 @@ from hoodie.client.new_table import (
     operation_to_do,
 )
 from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
+from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.stored_types import normalise_schema
@@ -141,7 +142,9 @@ def write(
                 raise TableNotFoundException(f"there is no table at {base_path} to delete from")
             _check_new_table(df, config)
             if replaces:
-                _delete_table(df, config)
+                # Not under the hands of a writer in another process.
+                with TransactionManager(config).alone():
+                    _delete_table(df, config)
             create_table(config)
         result: HoodieWriteResult = getattr(client, operation)(df)
         return result
