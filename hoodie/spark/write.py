@@ -23,6 +23,7 @@ from hoodie.client.new_table import (
     taken_back_on_failure,
 )
 from hoodie.client.spark_rdd_write_client import SparkRDDWriteClient
+from hoodie.client.transaction.transaction_manager import TransactionManager
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
@@ -164,7 +165,9 @@ def write(
                 raise TableNotFoundException(f"there is no table at {base_path} to delete from: check the path")
             _check_new_table(df, config)
             if replaces:
-                _delete_table(df, config)
+                # Not under the hands of a writer in another process.
+                with TransactionManager(config).alone():
+                    _delete_table(df, config)
             table = create_table(config, was_table=replaces)
             if not replaces:
                 made.append(table)
