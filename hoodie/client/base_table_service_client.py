@@ -18,6 +18,7 @@ from hoodie.client.open_table import load_table
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.table_services import TableServices
 from hoodie.common.config.property import display_value
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.index_config import IndexType
@@ -391,8 +392,10 @@ class BaseHoodieTableServiceClient:
             )
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
-        except Exception as second:
-            self._leave(instant_time, str(second), error)
+        except BaseException as second:
+            self._leave(instant_time, str(second) or type(second).__name__, error)
+            if not isinstance(second, Exception):
+                raise
 
     def _leave(self, instant_time: str, reason: str, error: BaseException | None) -> None:
         """Leave the rollback of an instant to others."""
@@ -408,6 +411,24 @@ class BaseHoodieTableServiceClient:
         self._open_instants.pop(instant_time, None)
         self._failed_instants.discard(instant_time)
         self._transactions.drop(instant_time)
+
+    def _forget_ended(self, timeline: HoodieActiveTimeline) -> None:
+        """Forget the instants of this client that others have completed or rolled back: the lock is not kept for them.
+
+        Args:
+            timeline: As it was listed after the newest of them was made.
+        """
+        for instant_time, action in list(self._open_instants.items()):
+            found = timeline.find(instant_time, action)
+            if found is None or not found.is_pending:
+                self._forget(instant_time)
+
+    def _look_for_ended(self) -> None:
+        """`_forget_ended` after an error, which matters more than one of this."""
+        try:
+            self._forget_ended(load_table(self._config).active_timeline)
+        except Exception as error:
+            logger.debug("whether instants of %s have ended could not be found out: %s", self._config.base_path, error)
 
     @contextmanager
     def _call(self, name: str) -> Iterator[Operation]:

@@ -261,6 +261,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             for instant_time in rolled_back:
                 self._forget(instant_time)
                 self._index.rollback_commit(instant_time)
+            self._forget_ended(snapshot.active_timeline)
         return switch_off_metadata_table(self._config, snapshot)
 
     def _action_of(self, operation: WriteOperationType | str | None) -> Action:
@@ -538,6 +539,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             # Only what this call began: the instant may hold what an earlier call wrote and nobody has committed yet.
             if started_here or (table is not None and table.has_begun):
                 self._try_rollback(instant_time, error)
+            else:
+                self._look_for_ended()
             if conflict is not None:
                 raise conflict from error
             raise
@@ -648,6 +651,11 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 if self._config.write.has_several_writers and not self._config.write.auto_commit:
                     # It can never be completed: nobody is helped by leaving its files.
                     self._try_rollback(instant_time, error)
+                else:
+                    self._look_for_ended()
+                raise
+            except HoodieCommitException:
+                self._look_for_ended()
                 raise
         self._open_instants.pop(instant_time, None)
         self._transactions.drop(instant_time)

@@ -44,6 +44,7 @@ from hoodie.spark.spark_types import arrow_schema
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME, join, normalise_path
+from hoodie.transaction.transaction_manager import TransactionManager
 
 __all__ = ["SaveMode", "write"]
 
@@ -162,7 +163,9 @@ def write(
                 raise TableNotFoundException(f"there is no table at {base_path} to delete from: check the path")
             _check_new_table(df, config)
             if replaces:
-                _delete_table(df, config)
+                # Not under the hands of a writer in another process.
+                with TransactionManager(config).alone():
+                    _delete_table(df, config)
             table = create_table(config, was_table=replaces)
             if not replaces:
                 made.append(table)

@@ -10,6 +10,7 @@ conditionally.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -37,6 +38,8 @@ from hoodie.storage.storage_options import StorageOptions, check_options
 __all__ = ["FsspecStorage", "LocalStorage", "MemoryStorage", "open_storage"]
 
 _MEMORY_LOCK = threading.RLock()
+_MAX_REFILLED = 10
+"""Times that others may write into a folder that is being deleted."""
 
 
 @contextmanager
@@ -283,6 +286,7 @@ class LocalStorage(FsspecStorage):
     def delete_directory(self, path: str) -> bool:
         """Delete a directory with all below it; see `HoodieStorage.delete_directory`."""
         found = False
+        refilled = 0
         with _naming("Deleting the directory", path):
             self._check_folder("Deleting the directory", path)
             while os.path.lexists(path):
@@ -291,6 +295,11 @@ class LocalStorage(FsspecStorage):
                     shutil.rmtree(path)
                 except FileNotFoundError:
                     continue  # another process deletes the same directory: go on with what is left
+                except OSError as error:
+                    # Another process made a file meanwhile: a writer that waits for the table looks for its lock there.
+                    refilled += 1
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or refilled > _MAX_REFILLED:
+                        raise
         return found
 
     def delete_empty_directory(self, path: str) -> bool:

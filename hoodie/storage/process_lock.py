@@ -43,25 +43,36 @@ class _Entry:
 
     def is_of_path(self) -> bool:
         """Whether the file that is locked still has its name: the folder may have been replaced."""
-        if self.descriptor is None:
+        descriptor = self.descriptor
+        if descriptor is None:
             return False
         try:
-            return os.path.samestat(os.fstat(self.descriptor), os.stat(self.path))
+            return os.path.samestat(os.fstat(descriptor), os.stat(self.path))
         except OSError:
             return False
+
+    def close(self) -> None:
+        """Give the lock back; a number of a descriptor that is closed may be that of another file at once."""
+        descriptor, self.descriptor = self.descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 class ProcessLock:
     """A share in the lock that this process holds, until it is given back or forgotten. Made by `try_process_lock`."""
 
+    _is_given_back = True
+
     def __init__(self, entry: _Entry) -> None:
         self._entry = entry
+        entry.count += 1
         self._is_given_back = False
 
     @property
     def is_held(self) -> bool:
-        """Whether this process has it still; False in a forked child."""
-        return not self._is_given_back and _entries.get(self._entry.path) is self._entry
+        """Whether this process has it still, and the file its name; False in a forked child."""
+        entry = self._entry
+        return not self._is_given_back and _entries.get(entry.path) is entry and entry.is_of_path()
 
     def give_back(self) -> None:
         """End this share; the last one gives the lock back. Nothing happens the second time, or in a forked child."""
@@ -71,10 +82,10 @@ class ProcessLock:
             self._is_given_back = True
             entry = self._entry
             entry.count -= 1
-            if not entry.count and entry.descriptor is not None:
+            if not entry.count:
                 if _entries.get(entry.path) is entry:
                     del _entries[entry.path]
-                os.close(entry.descriptor)
+                entry.close()
 
     def __del__(self) -> None:
         # Python may be at its end, where less and less is left.
@@ -104,14 +115,18 @@ def try_process_lock(path: str, note: bytes = b"") -> ProcessLock | None:
         raise LocksNotSupportedError(errno.ENOSYS, "this operating system has no locks of files", path)
     path = os.path.realpath(path)
     with _mutex:
-        entry = _entries.get(path)
-        if entry is None or not entry.is_of_path():
-            entry = _lock(path, note)
-            if entry is None:
-                return None
-            _entries[path] = entry
-        entry.count += 1
-        return ProcessLock(entry)
+        while True:
+            entry = _entries.get(path)
+            if entry is None or not entry.is_of_path():
+                entry = _lock(path, note)
+                if entry is None:
+                    return None
+                _entries[entry.path] = entry
+            share = ProcessLock(entry)
+            # The garbage collector may have given back the last other share in this very moment.
+            if share.is_held:
+                return share
+            share.give_back()
 
 
 def read_note(path: str) -> bytes:
@@ -124,29 +139,41 @@ def read_note(path: str) -> bytes:
 
 
 def _lock(path: str, note: bytes) -> _Entry | None:
+    """Lock a file that this process has not locked under this name."""
     while True:
         try:
             descriptor = _open(path)
         except OSError as error:
             raise LocksNotSupportedError(error.errno, error.strerror, path) from error
         entry = _Entry(path, descriptor)
-        is_locked = False
+        is_kept = False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Somebody may have deleted the file, and others lock a new one of its name.
-            is_locked = entry.is_of_path()
+            if entry.is_of_path():
+                with suppress(OSError):
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, note, 0)
+                is_kept = True
+                return entry
         except OSError as error:
             if error.errno in _HELD_BY_OTHERS:
-                return None
+                return _same_file(descriptor)
             raise LocksNotSupportedError(error.errno, error.strerror, path) from error
         finally:
-            if not is_locked:
-                os.close(descriptor)
-        if is_locked:
-            with suppress(OSError):
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, note, 0)
+            # After Ctrl-C too: nobody would give back what has no share.
+            if not is_kept:
+                entry.close()
+
+
+def _same_file(descriptor: int) -> _Entry | None:
+    """What this process has locked under another name: letters of either case, or a folder that is mounted twice."""
+    status = os.fstat(descriptor)
+    for entry in list(_entries.values()):
+        held = entry.descriptor
+        if held is not None and entry.is_of_path() and os.path.samestat(os.fstat(held), status):
             return entry
+    return None
 
 
 def _open(path: str) -> int:
@@ -165,10 +192,8 @@ def _open(path: str) -> int:
 
 
 def _forget_in_child() -> None:
-    for entry in _entries.values():
-        if entry.descriptor is not None:
-            os.close(entry.descriptor)
-            entry.descriptor = None
+    for entry in list(_entries.values()):
+        entry.close()
     _entries.clear()
     _mutex.release()
 

@@ -154,9 +154,9 @@ class TransactionManager:
     @contextmanager
     def _alone(self, is_patient: bool) -> Iterator[None]:
         reason = object()
-        with self._noting():
-            self._single.keep(reason, is_patient)
         try:
+            with self._noting():
+                self._single.keep(reason, is_patient)
             yield
         finally:
             self._single.drop(reason)

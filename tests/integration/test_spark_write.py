@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from hoodie.exception import (
     HoodieException,
     HoodieIOException,
     HoodieKeyException,
+    HoodieLockException,
     HoodieSchemaException,
     TableExistsException,
     TableNotFoundException,
@@ -249,3 +253,32 @@ def test_options_are_checked_before_a_table_is_opened_or_a_job_is_run(
     with pytest.raises(HoodieConfigException):
         hoodie.spark.write(frame, str(tmp_path / "t"), {**OPTIONS, **options})
     assert not (tmp_path / "t").exists()
+
+
+HOLDER = """
+import sys
+from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
+
+client = HoodieLocalWriteClient(HoodieWriteConfig.from_properties(sys.argv[1], {"hoodie.auto.commit": "false"}))
+print(client.start_commit(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_an_overwrite_waits_for_the_writer_in_another_process(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    other, options = rows(spark, ("b", "y", 1, 2.0)), {**OPTIONS, "hoodie.write.lock.wait_time_ms": 200}
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as holder:  # fmt: skip
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip()
+        with pytest.raises(HoodieLockException, match="Nothing was changed"):
+            hoodie.spark.write(other, str(path), options, "overwrite")
+        assert read(path) == [("a", "x", 1, 1.0)]
+        holder.communicate("end\n", timeout=60)
+    hoodie.spark.write(other, str(path), options, "overwrite")
+    assert (read(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)

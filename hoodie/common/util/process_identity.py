@@ -11,6 +11,8 @@ __all__ = ["describe_process", "is_gone", "name_process"]
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PID_NAMESPACE = "/proc/self/ns/pid"
+_TIME_NAMESPACE = "/proc/self/ns/time"
+"""Of two of them one may count the starts of processes from another moment than the other."""
 _START_FIELD = 22
 """Of ``/proc/<pid>/stat``, counted from 1: when the process began, in ticks since the machine did."""
 
@@ -19,13 +21,14 @@ def describe_process() -> dict[str, str]:
     """This process, in words that another one can compare; see `is_gone`.
 
     Returns:
-        ``process`` (its number) and ``host``; where the system tells (Linux), also ``bootId``, ``pidNamespace`` and
-        ``processStart``.
+        ``process`` (its number) and ``host``; where the system tells (Linux), also ``bootId``, ``pidNamespace``,
+        ``timeNamespace`` (empty in an old kernel) and ``processStart``.
     """
     told = {"host": socket.gethostname(), "process": str(os.getpid())}
-    boot_id, namespace, start = _boot_id(), _pid_namespace(), _start_and_state(os.getpid())
+    boot_id, namespace, start = _boot_id(), _namespace(_PID_NAMESPACE), _start_and_state(os.getpid())
     if boot_id and namespace and start is not None:
         told |= {"bootId": boot_id, "pidNamespace": namespace, "processStart": start[0]}
+        told["timeNamespace"] = _namespace(_TIME_NAMESPACE)
     return told
 
 
@@ -36,12 +39,14 @@ def is_gone(told: Mapping[str, Any]) -> bool:
         told: What `describe_process` gave it.
 
     Returns:
-        True only where it ran since the last start of this very machine, in the PID namespace of this process, and no
-        process of its number and start lives. Of another machine, another container or another program nothing is
-        known: False.
+        True only where it ran since the last start of this very machine, in the PID and the time namespace of this
+        process, and no process of its number and start lives. Of another machine, another container or another program
+        nothing is known: False.
     """
     boot_id, namespace, start = told.get("bootId"), told.get("pidNamespace"), told.get("processStart")
-    if not boot_id or not namespace or not start or (boot_id, namespace) != (_boot_id(), _pid_namespace()):
+    if not boot_id or not namespace or not start or (boot_id, namespace) != (_boot_id(), _namespace(_PID_NAMESPACE)):
+        return False
+    if told.get("timeNamespace") != _namespace(_TIME_NAMESPACE):
         return False
     number = str(told.get("process"))
     if not number.isascii() or not number.isdigit() or int(number) < 1:
@@ -71,11 +76,12 @@ def _boot_id() -> str | None:
         return None
 
 
-def _pid_namespace() -> str | None:
+def _namespace(path: str) -> str:
+    """Empty where the system has none."""
     try:
-        return os.readlink(_PID_NAMESPACE)
+        return os.readlink(path)
     except OSError:
-        return None
+        return ""
 
 
 def _start_and_state(pid: int) -> tuple[str, str] | None:

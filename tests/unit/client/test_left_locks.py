@@ -114,6 +114,7 @@ def test_it_is_taken_although_another_process_died_over_taking_it(tmp_path: Path
         {"bootId": None},
         {"pidNamespace": "pid:[1]"},
         {"pidNamespace": None},
+        {"timeNamespace": "time:[1]"},
         {"processStart": None},
         {"process": "no number"},
         {"process": None},

@@ -21,8 +21,9 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.client import base_write_client
 from hoodie.common.table.timeline.instant import Action
-from hoodie.exception import HoodieKeyException, HoodieLockException, TableNotFoundException
+from hoodie.exception import HoodieCommitException, HoodieKeyException, HoodieLockException, TableNotFoundException
 from hoodie.storage import process_lock
 from hoodie.table.action.rollback import rollback_service
 from hoodie.table.repair.orphan_files import remove_orphan_files
@@ -373,6 +374,95 @@ def is_free(path: str) -> bool:
         except BlockingIOError:
             return False
     return True
+
+
+# --- nothing is held for longer than a write is under way -----------------------------------------------------------
+
+
+def is_lock_free(path: str) -> bool:
+    return is_free(f"{path}/.hoodie/.locks/single_writer.lock")
+
+
+def interrupt(*arguments: object, **named: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_another_client_of_the_process_rolled_back_is_held_no_longer_than_its_commit(path: str) -> None:
+    with client(path, **{"hoodie.auto.commit": "false"}) as c:
+        instant_time = c.start_commit()
+        result = c.upsert(row("mine"), instant_time)
+        with client(path) as other:
+            other.upsert(row("other"))
+        assert not is_lock_free(path)
+        with pytest.raises(HoodieCommitException, match="rolled back"):
+            c.commit(instant_time, result)
+        assert is_lock_free(path)
+
+
+def test_what_another_client_of_the_process_rolled_back_is_held_no_longer_than_its_write(path: str) -> None:
+    with client(path, **{"hoodie.auto.commit": "false"}) as c:
+        instant_time = c.start_commit()
+        with client(path) as other:
+            assert other.rollback(instant_time)
+        with pytest.raises(HoodieCommitException, match="rolled back"):
+            c.upsert(row("mine"), instant_time)
+        assert is_lock_free(path)
+
+
+def test_the_next_start_forgets_what_another_client_of_the_process_rolled_back(path: str) -> None:
+    with client(path, **{"hoodie.auto.commit": "false"}) as c:
+        c.start_commit()
+        with client(path) as other:
+            other.upsert(row("other"))
+        instant_time = c.start_commit()
+        assert c.commit(instant_time, c.upsert(row("mine"), instant_time))
+        assert is_lock_free(path)
+
+
+def test_ctrl_c_while_an_interrupted_write_is_rolled_back_gives_the_lock_back(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = client(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(base_write_client.WriteInput, "prepare", interrupt)
+        patched.setattr(rollback_service.RollbackService, "rollback", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            c.upsert(row("mine"))
+    assert is_lock_free(path)
+    assert c.upsert(row("mine")).is_committed
+    c.close()
+
+
+def test_ctrl_c_at_the_end_of_a_with_block_gives_the_lock_back(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = client(path, **{"hoodie.auto.commit": "false"})
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt), c:
+        first, second = c.start_commit(), c.start_commit()
+        assert first < second
+        patched.setattr(rollback_service.RollbackService, "rollback", interrupt)
+        raise ValueError
+    assert is_lock_free(path)
+
+
+def test_ctrl_c_while_a_client_closes_gives_the_lock_back(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = client(path, **{"hoodie.auto.commit": "false"})
+    c.start_commit()
+    with monkeypatch.context() as patched:
+        patched.setattr(c._services, "wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            c.close()
+    assert is_lock_free(path)
+
+
+def test_a_client_that_goes_on_locks_a_table_that_was_made_again(path: str) -> None:
+    c = client(path, **{"hoodie.auto.commit": "false"})
+    c.start_commit()
+    shutil.rmtree(path)
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
+    instant_time = c.start_commit()
+    assert not is_lock_free(path)
+    assert c.commit(instant_time, c.upsert(row("mine"), instant_time))
+    assert is_lock_free(path)
+    c.close()
 
 
 # --- where there are no such locks ------------------------------------------------------------------------------------

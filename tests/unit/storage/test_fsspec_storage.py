@@ -221,6 +221,30 @@ def test_deleting_a_directory_does_not_follow_links(storage: LocalStorage, tmp_p
     assert (tmp_path / "kept" / "file").exists()
 
 
+def test_a_directory_is_deleted_though_others_write_into_it_meanwhile(
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As writers that wait for a table do, whose lock is in there; somebody who never ends is an error."""
+    folder = tmp_path / "d"
+    folder.mkdir()
+    rmdir, times = os.rmdir, 3
+
+    def refill(path: str, *arguments: object, **named: object) -> None:
+        nonlocal times
+        times -= 1
+        if times > 0:
+            (folder / "file").touch()
+        rmdir(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "rmdir", refill)
+    assert storage.delete_directory(str(folder)) is True
+    assert not folder.exists()
+    folder.mkdir()
+    times = 1000
+    with pytest.raises(HoodieIOException, match="not empty"):
+        storage.delete_directory(str(folder))
+
+
 def test_a_file_that_is_open_for_reading_survives_its_truncation(storage: LocalStorage, tmp_path: Path) -> None:
     path = str(tmp_path / "data")
     storage.replace(path, b"x" * 1_000_000)
