@@ -109,9 +109,10 @@ def check_base_files(
             f"reading {meta_client.base_path}: {len(lost)} base files that commits name are not there, and rows would "
             f"be missing, such as {join(meta_client.base_path, file.path)} of {file.commit.action} "
             f"{file.commit.requested_time}. No write, clean, rollback or restore of the timeline took them away. "
-            "Restore them from a copy, or the table to a savepoint before that commit; where the rows are lost for "
-            "good, insert_overwrite or delete_partitions of the partition says so. Filters that leave it out read the "
-            "others"
+            "Where the files are there, their partition is not seen: hoodie.table.repair.repair_partition_metadata "
+            "mends that. Otherwise restore them from a copy, or the table to a savepoint before that commit; where the "
+            "rows are lost for good, insert_overwrite or delete_partitions of the partition says so. Filters that "
+            "leave it out read the others"
         )
 
 
