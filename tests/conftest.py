@@ -26,8 +26,9 @@ settings.load_profile("hoodie")
 
 @pytest.fixture(scope="session")
 def shared_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a copy of the tables of version 6 that real Hudi wrote, and of some later ones that are refused, one
-    folder per archive; skips where there are none.
+    """A folder with a copy of the tables of version 6 that real Hudi wrote, and of some later ones that are refused.
+
+    One folder per archive; skips where there are none.
 
     All tests share it: a test that writes copies its table first.
     """
