@@ -24,6 +24,9 @@ import pyarrow.compute as pc
 __all__ = ["Call", "Field", "Literal", "Node", "columns_of", "parse_expression"]
 
 _CAPSULE_NAME = b"arrow_schema"
+_CHAINED = ("and_kleene", "or_kleene")
+_MOST_LEVELS = 100
+"""Deeper trees are not told: what walks them calls itself, and Python ends that with RecursionError."""
 
 
 @attrs.frozen
@@ -46,7 +49,7 @@ class Call:
 
     Attributes:
         function: Name of the compute function.
-        arguments: In their order.
+        arguments: In their order; of ``and_kleene`` and ``or_kleene`` two or more.
         options: Of the function, a struct; None where it has none.
     """
 
@@ -68,7 +71,7 @@ def parse_expression(expression: pc.Expression) -> Node | None:
         with pa.ipc.open_file(buffer) as reader:
             row, metadata = reader.get_batch(0), _metadata_of(reader.schema)
         entries = iter(metadata)
-        node = _parse(next(entries), entries, row)
+        node = _parse(entries, row)
     except (pa.ArrowException, AttributeError, LookupError, StopIteration, TypeError, ValueError):
         # Nothing depends on the tree but speed and the words of messages.
         return None
@@ -84,27 +87,66 @@ def columns_of(node: Node) -> set[str]:
     return set()
 
 
-def _parse(entry: tuple[str, str], entries: Iterator[tuple[str, str]], row: pa.RecordBatch) -> Node:
-    key, value = entry
-    if key == "literal":
-        return Literal(row.column(int(value))[0])
-    if key == "field_ref":
-        return Field((value,))
-    if key == "nested_field_ref":
-        parts = [_parse(next(entries), entries, row) for _ in range(int(value))]
-        return Field(tuple(name for part in parts if isinstance(part, Field) for name in part.path))
-    if key != "call":
-        raise ValueError(f"unknown entry {key} in an expression")
-    arguments: list[Node] = []
-    options = None
-    for key_of_part, value_of_part in entries:
-        if key_of_part == "end":
-            return Call(value, tuple(arguments), options)
-        if key_of_part == "options":
-            options = row.column(int(value_of_part))[0]
-        else:
-            arguments.append(_parse((key_of_part, value_of_part), entries, row))
-    raise ValueError(f"the call of {value} does not end")
+@attrs.define(eq=False)
+class _OpenCall:
+    """A call whose end is still to come.
+
+    Attributes:
+        depth: How many levels of calls its arguments have.
+    """
+
+    function: str
+    arguments: list[Node] = attrs.field(factory=list)
+    options: pa.StructScalar | None = None
+    depth: int = 0
+
+
+def _parse(entries: Iterator[tuple[str, str]], row: pa.RecordBatch) -> Node:
+    """The next node. Chains of the same ``and`` or ``or``, which may be thousands long, become one call.
+
+    Raises:
+        ValueError: An entry is unknown, calls do not end, or they nest too deep for functions that call themselves.
+    """
+    calls: list[_OpenCall] = []
+    for key, value in entries:
+        depth = 0
+        node: Node
+        match key:
+            case "call":
+                calls.append(_OpenCall(value))
+                continue
+            case "options":
+                calls[-1].options = row.column(int(value))[0]
+                continue
+            case "end":
+                call = calls.pop()
+                depth = call.depth + 1
+                if calls and calls[-1].function == call.function and call.function in _CHAINED:
+                    calls[-1].arguments += call.arguments
+                    calls[-1].depth = max(calls[-1].depth, call.depth)
+                    continue
+                if depth > _MOST_LEVELS:
+                    raise ValueError(f"calls of more than {_MOST_LEVELS} levels")
+                node = Call(call.function, tuple(call.arguments), call.options)
+            case "literal":
+                node = Literal(row.column(int(value))[0])
+            case "field_ref":
+                node = Field((value,))
+            case "nested_field_ref":
+                node = Field(tuple(_name(*next(entries)) for _ in range(int(value))))
+            case _:
+                raise ValueError(f"unknown entry {key} in an expression")
+        if not calls:
+            return node
+        calls[-1].arguments.append(node)
+        calls[-1].depth = max(calls[-1].depth, depth)
+    raise ValueError("the expression does not end")
+
+
+def _name(key: str, value: str) -> str:
+    if key != "field_ref":
+        raise ValueError(f"{key} where a field of a struct is named")
+    return value
 
 
 class _CSchema(ctypes.Structure):
