@@ -134,8 +134,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         on_progress: ProgressCallback | None = None,
         validators: Sequence[Validator | HoodiePreCommitValidator] = (),
     ) -> None:
-        check_named_classes(config)
         super().__init__(context, config, on_progress)
+        check_named_classes(config)
         self._callbacks = CommitCallbacks(config)
         self._service_errors: tuple[str, ...] = ()
         self._validators = PreCommitValidators(config, validators, self.sql_validators)

@@ -163,7 +163,7 @@ def _take_back(table: NewTable, error: BaseException) -> None:
                 f"the table {table.base_path}, which this call made, stays: its first write had begun, or another "
                 "writer uses it"
             )
-    except HoodieException as second:
+    except (HoodieException, OSError) as second:
         error.add_note(f"the table {table.base_path}, which this call made, could not be taken back ({second})")
 
 

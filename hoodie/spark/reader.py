@@ -6,6 +6,7 @@ Hudi: the snapshot query of org.apache.hudi.DefaultSource.
 from __future__ import annotations
 
 import difflib
+import pickle
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -92,7 +93,8 @@ def read(
 
     Raises:
         TableNotFoundException: There is no table at that path.
-        HoodieNotSupportedException: The table or an option needs what hoodie does not have.
+        HoodieNotSupportedException: The table or an option needs what hoodie does not have, or a filter cannot be sent
+            to executors, such as one that names columns by number.
         HoodieConfigException: An option is unknown, or its value is; all such options are named. Or the filters are of
             another form, or option and argument contradict each other.
         HoodieSchemaException: A column is not in the table, or a filter does not fit it.
@@ -111,6 +113,7 @@ def read(
         raise HoodieConfigException(f"{QUERY_TYPE} = {given!r}, and the argument says {query_type!r}: give one of them")
     wanted = checked_columns(columns)
     expression = to_expression(filters)
+    _check_can_be_sent(expression)
     snapshot, schema, row_filter, files = plan_read(
         lambda: TableSnapshot.load(base_path, storage_options),
         lambda snapshot: _files_to_read(snapshot, expression),
@@ -128,7 +131,8 @@ def read(
 
 def _filtered(frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None, row_filter: RowFilter) -> DataFrame:
     """The rows of a filter, in the columns that are wanted and those that it looks at."""
-    names = row_filter.read_columns(schema.names if wanted is None else list(wanted), schema)
+    # Batches without columns say nothing of how many rows they have.
+    names = row_filter.read_columns(schema.names if wanted is None else list(wanted), schema) or schema.names[:1]
     needed = pa.schema([schema.field(name) for name in names])
     scanned = SparkData(frame.select([quoted(name) for name in names]), needed)
     return scanned.map_batches(_RowsOf(row_filter), needed).frame
@@ -179,6 +183,16 @@ def _check_options(options: Mapping[str, str]) -> None:
             problems.append(f"{key}={value}: hoodie has {', '.join(QUERY_TYPES)}")
     if problems:
         raise HoodieConfigException("; ".join(problems))
+
+
+def _check_can_be_sent(expression: pc.Expression | None) -> None:
+    try:
+        pickle.dumps(expression)
+    except pa.ArrowException as error:
+        raise HoodieNotSupportedException(
+            f"the filter {expression} cannot be sent to Spark's executors ({error}): name each column by its name, and "
+            "use functions of pyarrow.compute only"
+        ) from error
 
 
 def _check_storage(base_path: str) -> None:

@@ -6,7 +6,8 @@ Hudi: org.apache.hudi.DefaultSource.createRelation and org.apache.hudi.HoodieSpa
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
@@ -115,6 +116,8 @@ def write(
             folder of a new table holds files of another format or of somebody else, whatever the mode.
         TableExistsException: There is a table, and the mode is ``errorifexists``.
         TableNotFoundException: There is no table to delete from.
+        HoodieLockException: A writer in another process had the table all the time (SINGLE_WRITER), also where the mode
+            is ``overwrite``: nothing was deleted then.
         HoodieKeyException: A field of a new table is not a column of the DataFrame.
         HoodieSchemaException: The rows are no DataFrame of Spark (`hoodie.write_table` takes those of pandas), or a new
             table cannot hold a column of it; no table is made.
@@ -163,14 +166,20 @@ def write(
                 raise TableNotFoundException(f"there is no table at {base_path} to delete from: check the path")
             _check_new_table(df, config)
             if replaces:
-                # Not under the hands of a writer in another process.
+                # A writer in another process would leave files in the new table that count as committed.
                 with TransactionManager(config).alone():
                     _delete_table(df, config)
-            table = create_table(config, was_table=replaces)
-            if not replaces:
-                made.append(table)
-        result: HoodieWriteResult = getattr(client, operation)(df)
-        return result
+            with _telling_of_the_deleted(base_path, replaces):
+                table = create_table(config, was_table=replaces)
+                if not replaces:
+                    made.append(table)
+                return _written(client, operation, df)
+        return _written(client, operation, df)
+
+
+def _written(client: SparkRDDWriteClient, operation: str, df: DataFrame) -> HoodieWriteResult:
+    result: HoodieWriteResult = getattr(client, operation)(df)
+    return result
 
 
 def _table_exists(config: HoodieWriteConfig) -> bool:
@@ -200,6 +209,20 @@ def _check_new_table(df: DataFrame, config: HoodieWriteConfig) -> None:
     columns = normalise_schema(arrow_schema(df.schema), declared)
     check_fields_of_new_table(columns.names, config)
     check_types_of_new_table(columns, config, name_of_table(config), declared)
+
+
+@contextmanager
+def _telling_of_the_deleted(base_path: str, replaces: bool) -> Iterator[None]:
+    """Let an error say that the table of before is gone, as "nothing was written" is not all that happened."""
+    try:
+        yield
+    except Exception as error:
+        if replaces:
+            error.add_note(
+                f"mode 'overwrite' had deleted the table at {base_path} before this happened: its rows and its history "
+                "are gone. Write again; operation insert_overwrite_table keeps them until new rows are committed"
+            )
+        raise
 
 
 def _delete_table(df: DataFrame, config: HoodieWriteConfig) -> None:

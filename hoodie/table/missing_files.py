@@ -102,15 +102,28 @@ def check_base_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView, p
         if file.commit.requested_time > given_up.get(file.partition_path, "") and not _is_explained(file, timeline)
     ]
     if lost:
-        file = max(lost, key=lambda found: found.instant_time)
+        _refuse(snapshot, view, lost)
+
+
+def _refuse(snapshot: TableSnapshot, view: HoodieTableFileSystemView, lost: Sequence[_NamedFile]) -> None:
+    """Raise for files that no listing showed, the newest one by name."""
+    file = max(lost, key=lambda found: found.instant_time)
+    path = join(snapshot.base_path, file.path)
+    reading = f"reading {snapshot.base_path}: {path} of {file.commit.action} {file.commit.requested_time}"
+    if not snapshot.storage.exists(path):
         raise HoodieIOException(
-            f"reading {snapshot.base_path}: {len(lost)} base files that commits name are not there, and rows would "
-            f"be missing, such as {join(snapshot.base_path, file.path)} of {file.commit.action} "
-            f"{file.commit.requested_time}. No write, clean, rollback or restore of the timeline took them away. "
-            "Restore them from a copy, or the table to a savepoint before that commit; where the rows are lost for "
-            "good, insert_overwrite or delete_partitions of the partition says so. Filters that leave it out read the "
-            "others"
+            f"{reading} is not there, one of {len(lost)} base files that commits name and nothing on the timeline took "
+            "away, so rows would be missing. Restore them from a copy, or the table to a savepoint before that commit; "
+            "where the rows are lost for good, insert_overwrite or delete_partitions of the partition says so. Filters "
+            "that leave it out read the others"
         )
+    if file.partition_path not in view.list_partitions():
+        raise HoodieIOException(
+            f"{reading} is there, but its partition '{file.partition_path}' is not seen, so rows would be missing: "
+            ".hoodie_partition_metadata is not in its folder, or is in one above it. repair_partition_metadata puts "
+            "that right"
+        )
+    raise HoodieIOException(f"{reading} is there now, but was not when its folder was listed. Read the table again")
 
 
 def _missing_files(

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import hoodie.spark
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import (
     HoodieConfigException,
     HoodieNotSupportedException,
@@ -190,6 +191,22 @@ def test_filters_and_columns_mean_the_same_as_in_process(
         assert sorted(found) == sorted((row["id"],) for row in expected.to_pylist()), filters
 
 
+def test_rows_are_counted_where_neither_result_nor_filter_has_a_column(
+    spark: SparkSession, base_path: str, write: Write
+) -> None:
+    write([{"id": "a", "part": "x"}, {"id": "b", "part": "y"}])
+    assert hoodie.spark.read(spark, base_path, columns=[], filters=pc.scalar(True)).count() == 2
+    assert hoodie.spark.read(spark, base_path, columns=[], filters=pc.scalar(False)).count() == 0
+
+
+def test_filters_that_cannot_be_sent_to_executors_are_refused(
+    spark: SparkSession, base_path: str, write: Write
+) -> None:
+    write([{"id": "a", "part": "x"}])
+    with pytest.raises(HoodieNotSupportedException, match="by its name"):
+        hoodie.spark.read(spark, base_path, filters=pc.field(5) == "a")
+
+
 def test_only_columns_that_are_needed_are_scanned(spark: SparkSession, base_path: str, write: Write) -> None:
     write([{"id": "a", "part": "x", "value": 1, "other": 1}, {"id": "b", "part": "y", "value": 2, "other": 2}])
     frame = hoodie.spark.read(spark, base_path, columns="id", filters=[("value", ">", 1), ("part", "=", "y")])
@@ -216,7 +233,7 @@ def test_queries_and_options_that_contradict_or_are_not_there_are_refused_unread
     def touched(*arguments: Any, **named: Any) -> Any:
         raise AssertionError("the table was opened before the options were checked")
 
-    monkeypatch.setattr(HoodieTableMetaClient, "load", touched)
+    monkeypatch.setattr(TableSnapshot, "load", touched)
     for given in ({"as_of": "20260101000000000"}, {"begin": "0"}, {"end": "0"}, {"query_type": "incremental"}):
         with pytest.raises(HoodieNotSupportedException, match="reads the newest rows only"):
             hoodie.spark.read(spark, "/t", **given)  # type: ignore[arg-type]
@@ -295,7 +312,7 @@ def test_tables_of_real_hudi_have_the_rows_that_another_reader_sees(
 # --- filters --------------------------------------------------------------------------------------------------------
 
 
-FILTERS = [
+CONDITIONS = [
     "{v} > 5", "{v} != 1.0", "NOT ({v} < 5)", "{v} NOT IN (1.0, 2.0)", "{v} = double('NaN')", "{v} >= double('NaN')",
     "{v} <=> double('NaN')", "isnan({v})", "{v} < 5", "{v} = 0.0", "{v} = double('-0.0')", "{v} IN (0.0, 7.0)",
     "{v} <= double('-0.0')", "{v} IS NULL", "{v} IS NOT NULL AND id != 'a'", "{v} > 5 OR id = 'b'",
@@ -318,7 +335,7 @@ def test_filters_find_the_rows_that_they_find_in_memory(
     write(rows, schema)
     frame = hoodie.spark.read(spark, base_path)
     stored = spark.createDataFrame(frame.collect(), frame.schema)
-    for condition in (text.format(v=column) for column in ("v", "s.deep.v") for text in FILTERS):
+    for condition in (text.format(v=column) for column in ("v", "s.deep.v") for text in CONDITIONS):
         found, expected = (
             sorted(row.id for row in rows.where(condition).select("id").collect()) for rows in (frame, stored)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -222,9 +223,26 @@ def test_a_first_write_that_never_began_leaves_no_table(spark: SparkSession, tmp
         hoodie.spark.write(bad, str(path), OPTIONS)
     assert [row.action for row in HoodieTableMetaClient.load(str(path)).history()] == ["commit"]
     # An overwrite has deleted a table: an empty one stays in its place.
-    with pytest.raises(HoodieKeyException, match="have no usable key"):
+    with pytest.raises(HoodieKeyException, match="have no usable key") as raised:
         hoodie.spark.write(bad, str(path), OPTIONS, "overwrite")
+    assert f"mode 'overwrite' had deleted the table at {path} before this happened" in raised.value.__notes__[-1]
     assert len(HoodieTableMetaClient.load(str(path)).history()) == 0
+
+
+def test_a_table_that_another_process_writes_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    other, options = rows(spark, ("b", "x", 1, 1.0)), {**OPTIONS, "hoodie.write.lock.wait_time_ms": "100"}
+    # Another descriptor of the lock's file is as another process to the kernel.
+    with open(path / ".hoodie" / ".locks" / "single_writer.lock", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(HoodieLockException, match="Nothing was changed") as raised:
+            hoodie.spark.write(other, str(path), options, "overwrite")
+    assert not getattr(raised.value, "__notes__", None)
+    assert (read(path), commits(path)) == ([("a", "x", 1, 1.0)], 1)
+    hoodie.spark.write(other, str(path), options, "overwrite")
+    hoodie.spark.write(rows(spark, ("c", "x", 1, 1.0)), str(path), options)
+    assert (read(path), commits(path)) == ([("b", "x", 1, 1.0), ("c", "x", 1, 1.0)], 2)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +262,7 @@ def test_options_are_checked_before_a_table_is_opened_or_a_job_is_run(
 
     frame = rows(spark, ("a", "x", 1, 1.0))
     for owner, name in (
-        (HoodieTableMetaClient, "load"),
+        (TableSnapshot, "load"),
         (DataFrame, "mapInArrow"),
         (DataFrame, "select"),
         (DataFrame, "persist"),

@@ -86,7 +86,9 @@ def read_by_hudi_rs(base_path: Path) -> list[Row]:
 
 
 def content(base_path: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(base_path)): file.read_bytes() for file in base_path.rglob("*") if file.is_file()}
+    """All files but those of the single writer's lock, which is taken before a table is looked at."""
+    files = (file for file in base_path.rglob("*") if file.is_file() and file.parent.name != ".locks")
+    return {str(file.relative_to(base_path)): file.read_bytes() for file in files}
 
 
 def client(base_path: Path) -> HoodieLocalWriteClient:

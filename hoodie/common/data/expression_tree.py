@@ -14,7 +14,7 @@ pyarrow gives such metadata as a dict, which drops repeated keys; Arrow's C data
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import attrs
@@ -24,6 +24,9 @@ import pyarrow.compute as pc
 __all__ = ["Call", "Field", "Literal", "Node", "columns_of", "parse_expression"]
 
 _CAPSULE_NAME = b"arrow_schema"
+_CHAINED = frozenset({"and_kleene", "or_kleene"})
+_MAX_DEPTH = 100
+"""Trees are walked by recursion."""
 
 
 @attrs.frozen
@@ -59,20 +62,17 @@ Node: TypeAlias = Field | Literal | Call
 
 
 def parse_expression(expression: pc.Expression) -> Node | None:
-    """The tree of an expression; None where this release of pyarrow does not tell it, such as of fields by number.
+    """The tree of an expression; None where pyarrow does not tell it, such as of fields by number, or it is very deep.
 
     Example: ``pc.field("v") < 5`` gives ``Call("less", (Field(("v",)), Literal(5)))``.
     """
     try:
         _, (buffer,) = expression.__reduce__()
         with pa.ipc.open_file(buffer) as reader:
-            row, metadata = reader.get_batch(0), _metadata_of(reader.schema)
-        entries = iter(metadata)
-        node = _parse(next(entries), entries, row)
-    except (pa.ArrowException, AttributeError, LookupError, StopIteration, TypeError, ValueError):
+            return _parse(_metadata_of(reader.schema), reader.get_batch(0))
+    except (pa.ArrowException, AttributeError, LookupError, TypeError, ValueError):
         # Nothing depends on the tree but speed and the words of messages.
         return None
-    return node if next(entries, None) is None else None
 
 
 def columns_of(node: Node) -> set[str]:
@@ -84,27 +84,53 @@ def columns_of(node: Node) -> set[str]:
     return set()
 
 
-def _parse(entry: tuple[str, str], entries: Iterator[tuple[str, str]], row: pa.RecordBatch) -> Node:
-    key, value = entry
-    if key == "literal":
-        return Literal(row.column(int(value))[0])
-    if key == "field_ref":
-        return Field((value,))
-    if key == "nested_field_ref":
-        parts = [_parse(next(entries), entries, row) for _ in range(int(value))]
-        return Field(tuple(name for part in parts if isinstance(part, Field) for name in part.path))
-    if key != "call":
-        raise ValueError(f"unknown entry {key} in an expression")
-    arguments: list[Node] = []
-    options = None
-    for key_of_part, value_of_part in entries:
-        if key_of_part == "end":
-            return Call(value, tuple(arguments), options)
-        if key_of_part == "options":
-            options = row.column(int(value_of_part))[0]
-        else:
-            arguments.append(_parse((key_of_part, value_of_part), entries, row))
-    raise ValueError(f"the call of {value} does not end")
+def _parse(entries: Iterable[tuple[str, str]], row: pa.RecordBatch) -> Node:
+    """The tree of the entries; a chain of and, or of or, becomes one call, however long it is.
+
+    Raises:
+        ValueError: They are not one tree, or too deep a one for what walks it.
+        LookupError: They name a literal that is not there.
+    """
+    # Function, arguments so far and options of each call that is open; the first one stands for the whole.
+    open_calls: list[tuple[str, list[Node], list[pa.StructScalar]]] = [("", [], [])]
+    names: list[str] = []
+    names_left = 1
+    for key, value in entries:
+        function, arguments, options = open_calls[-1]
+        match key:
+            case "field_ref":
+                names.append(value)
+                if len(names) == names_left:
+                    arguments.append(Field(tuple(names)))
+                    names, names_left = [], 1
+            case "nested_field_ref":
+                names_left = int(value)
+            case "literal":
+                arguments.append(Literal(row.column(int(value))[0]))
+            case "options":
+                options.append(row.column(int(value))[0])
+            case "call":
+                open_calls.append((value, [], []))
+            case "end" if value == function and len(open_calls) > 1:
+                open_calls.pop()
+                outer, outer_arguments, _ = open_calls[-1]
+                is_chain = function == outer and function in _CHAINED
+                call = Call(function, tuple(arguments), options[0] if options else None)
+                outer_arguments.extend(arguments if is_chain else [call])
+            case _:
+                raise ValueError(f"unknown entry {key}={value} in an expression")
+    (node,) = open_calls[0][1]
+    if len(open_calls) > 1 or names or _depth(node) > _MAX_DEPTH:
+        raise ValueError("not a whole expression, or a very deep one")
+    return node
+
+
+def _depth(node: Node) -> int:
+    depth, level = 0, [node]
+    while level:
+        depth += 1
+        level = [argument for node in level if isinstance(node, Call) for argument in node.arguments]
+    return depth
 
 
 class _CSchema(ctypes.Structure):

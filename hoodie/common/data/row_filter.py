@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Self
 
 import attrs
@@ -198,16 +199,20 @@ def _implied_by_negation(node: Node, schema: pa.Schema) -> _Pushed:
     return _NOTHING
 
 
-def _both(one: _Pushed, other: _Pushed) -> _Pushed:
-    if one.expression is None or other.expression is None:
-        return _Pushed(other.expression if one.expression is None else one.expression)
-    return _Pushed(one.expression & other.expression, one.is_exact and other.is_exact)
-
-
-def _either(one: _Pushed, other: _Pushed) -> _Pushed:
-    if one.expression is None or other.expression is None:
+def _both(*parts: _Pushed) -> _Pushed:
+    """Of an and: what some parts say holds by itself."""
+    known = [part.expression for part in parts if part.expression is not None]
+    if not known:
         return _NOTHING
-    return _Pushed(one.expression | other.expression, one.is_exact and other.is_exact)
+    return _Pushed(reduce(operator.and_, known), all(part.is_exact for part in parts))
+
+
+def _either(*parts: _Pushed) -> _Pushed:
+    """Of an or: nothing where one part says nothing."""
+    known = [part.expression for part in parts if part.expression is not None]
+    if len(known) < len(parts):
+        return _NOTHING
+    return _Pushed(reduce(operator.or_, known), all(part.is_exact for part in parts))
 
 
 def _of_boolean(field: Field, schema: pa.Schema, wanted: bool) -> _Pushed:

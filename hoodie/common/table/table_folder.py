@@ -26,8 +26,9 @@ _SHOWN_FILES = 3
 def other_files_in(storage: HoodieStorage, base_path: str) -> str | None:
     """What stands in a folder besides a table of Hudi: files of another format, or of anybody.
 
-    One listing of at most so many files decides. Names directly below the folder that begin with ``.`` or ``_`` are
-    passed over, as Hudi and Spark do, but for Delta's log.
+    Short listings decide, of at most so many files each. Names directly below the folder that begin with ``.`` or ``_``
+    are passed over, as Hudi and Spark do, but for Delta's log. They may be so many, as in the checkpoint of a stream,
+    that a listing has no others: then the names directly below the folder are looked at.
 
     Args:
         storage: Where the folder is.
@@ -43,6 +44,8 @@ def other_files_in(storage: HoodieStorage, base_path: str) -> str | None:
     if any(path.startswith("_delta_log/") for path in found):
         return "a Delta table (_delta_log)"
     others = sorted(path for path in found if not path.startswith((".", "_")))
+    if found and not others:
+        others = _first_others(storage, base_path)
     if not others:
         return None
     if storage.sample_files(join(base_path, "_delta_log"), 1):
@@ -51,6 +54,17 @@ def other_files_in(storage: HoodieStorage, base_path: str) -> str | None:
     if iceberg := sorted(path for path in metadata if path.endswith(".json")):
         return f"an Iceberg table ({relative_to(base_path, iceberg[0])})"
     return f"files of somebody else ({', '.join(others[:_SHOWN_FILES])}{', ...' if others[_SHOWN_FILES:] else ''})"
+
+
+def _first_others(storage: HoodieStorage, base_path: str) -> list[str]:
+    """As many files as are shown, and one more, of those directly below a folder that are not passed over."""
+    shown: list[str] = []
+    for child in storage.list_directory(base_path):
+        if child.name == "_delta_log" or not child.name.startswith((".", "_")):
+            shown += storage.sample_files(child.path, 1) if child.is_directory else [child.path]
+        if len(shown) > _SHOWN_FILES:
+            break
+    return [relative_to(base_path, path) for path in shown]
 
 
 def refuse_other_files(storage: HoodieStorage, base_path: str) -> None:
@@ -107,14 +121,21 @@ class NewTable:
             False where something of others is there: the table stays.
 
         Raises:
-            HoodieIOException: Storage failed; the table may be there or not.
+            FileNotFoundError: Somebody else has deleted it meanwhile.
+            HoodieIOException: Storage failed; the table stays, or only empty folders of it are left.
         """
         meta_path = join(self.base_path, METAFOLDER_NAME)
         properties_path = _properties_path(self.base_path)
         if self._files(meta_path) != [properties_path] or self.storage.read(properties_path) != self.content:
             return False
-        self.storage.delete_file(properties_path)
-        if self._files(meta_path):
+        try:
+            self.storage.delete_file(properties_path)
+            is_used = bool(self._files(meta_path))
+        except BaseException:
+            # Who knows whether somebody uses it: its rows must not stand in a table without properties.
+            self.storage.create_if_absent(properties_path, self.content)
+            raise
+        if is_used:
             self.storage.create_if_absent(properties_path, self.content)
             logger.info("another writer uses the new table %s: it stays", self.base_path)
             return False

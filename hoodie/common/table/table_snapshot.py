@@ -192,9 +192,11 @@ def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
     layout = timeline_layout(1)
     found = (layout.parse_file_name(file.name) for file in storage.list_directory(meta_path) if not file.is_directory)
     of_version_8 = storage_path.join(meta_path, "timeline")
-    if any(instant is not None and instant.is_completed for instant in found) or any(
+    has_commits = any(instant is not None and instant.is_completed for instant in found) or any(
         not file.is_directory for file in storage.list_directory(of_version_8)
-    ):
+    )
+    # Another writer may have made the table, and committed to it, since the properties were looked for.
+    if has_commits and not is_table(storage, base_path):
         raise InvalidTableException(
             f"{meta_path} has a timeline with completed instants, and {PROPERTIES_FILE_NAME} is not there: it was "
             "lost. Put it back, or make it again with hoodie.table.repair.rebuild_table_properties; to make a new "

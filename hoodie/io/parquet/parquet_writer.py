@@ -453,11 +453,10 @@ class HoodieParquetWriter:
         """Paths of the leaf columns that repeat, judged once by the first rows."""
         if self._repeating is not None or not batches:
             return
-        sample = pa.concat_batches(
-            [_with_schema(batch.slice(0, _SAMPLE_ROWS), self._schema) for batch in _first_rows(batches)]
-        )
+        sample = [_with_schema(batch.slice(0, _SAMPLE_ROWS), self._schema).columns for batch in _first_rows(batches)]
         chosen = []
-        for field, column in zip(self._schema, sample.columns, strict=True):
+        for field, parts in zip(self._schema, zip(*sample, strict=True), strict=True):
+            column = pa.concat_arrays(parts)
             if field.name in REPEATED_COLUMNS:
                 chosen.append(field.name)
             elif field.name not in _UNIQUE_COLUMNS and field.name not in self._apart:

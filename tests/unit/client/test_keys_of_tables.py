@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -241,8 +242,9 @@ def test_a_class_of_the_user_that_is_named_as_one_of_hudi_does_not_prune(tmp_pat
     meta_client.table_config.update(
         meta_client.storage, path, {"hoodie.table.keygenerator.class": "my.SimpleKeyGenerator"}
     )
-    (tmp_path / "t" / "x").rename(tmp_path / "t" / "elsewhere")
-    assert found(path, "id", filters=[("p", "=", "x")]) == [{"id": 1}]
+    # Rows of x in a folder of another name are read too: what the folders of such a class mean is not known.
+    shutil.copytree(tmp_path / "t" / "x", tmp_path / "t" / "elsewhere")
+    assert found(path, "id", filters=[("p", "=", "x")]) == [{"id": 1}, {"id": 1}]
 
 
 def test_timestamps_in_keys_as_text_when_every_writer_says_so(tmp_path: Path) -> None:

@@ -101,6 +101,19 @@ def test_statistics_decide_what_they_know_and_nothing_else(wanted: Any, pushed: 
     assert str(found.pushed) == str(pushed)
 
 
+@pytest.mark.parametrize("count", [2, 300])
+def test_long_chains_and_deep_trees_are_filters_too(tmp_path: Path, count: int) -> None:
+    reader = reader_of(tmp_path, rows(i=list(range(count + 3)), f=[1.0] * (count + 3)))
+    chain = to_row_filter([[("i", "==", number)] for number in range(count)], SCHEMA, "t")
+    assert chain is not None
+    assert chain.is_exact
+    assert ids(reader, chain) == list(range(count))
+    deep = pc.field("i") == 0
+    for number in range(1, count):
+        deep = (deep | (pc.field("i") == number)) & (pc.field("f") == 1.0)
+    assert ids(reader, to_row_filter(deep, SCHEMA, "t")) == list(range(count))
+
+
 def test_row_groups_that_a_key_is_not_in_are_not_read(tmp_path: Path) -> None:
     table = rows(s=[f"key{number:03}" for number in range(3 * GROUP_ROWS)], f=[1.0] * 3 * GROUP_ROWS)
     reader = reader_of(tmp_path, table)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import math
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,41 @@ def test_a_filter_that_does_not_fit_is_a_user_error_that_names_column_type_and_v
     ):
         client.delete(where=wanted)
     assert hoodie.read_table(path).num_rows == 1
+
+
+def _nested(depth: int) -> pc.Expression:
+    """Ands and ors in turn, which no chain holds."""
+    found = pc.field("v") == 0.0
+    for number in range(depth):
+        found = (found | (pc.field("v") == 1.0)) if number % 2 else (found & (pc.field("v") < 5.0))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ([[("v", "==", float(number)), ("k", ">", "")] for number in range(1, 2000)], ["k1", "k2"]),
+        ([("v", "!=", float(number)) for number in range(1, 2000)], ["k0"]),
+        (~functools.reduce(operator.or_, [pc.field("v") == float(number) for number in range(1, 2000)]), ["k0"]),
+        (_nested(90), ["k0", "k1"]),
+        (_nested(900), ["k0", "k1"]),
+        (functools.reduce(lambda inner, _: ~inner, range(1001), pc.field("v") == 0.0), ["k1", "k2"]),
+    ],
+    ids=["or", "and", "not or", "nested", "nested deep", "not"],
+)
+def test_filters_may_be_long_and_deep(tmp_path: Path, wanted: Any, found: list[str]) -> None:
+    path = str(tmp_path / "t")
+    write(path, [0.0, 1.0, 2.0])
+    assert keys(path, wanted) == found
+
+
+def test_a_long_or_of_partitions_reads_these_only(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = pa.table({"k": ["a", "b"], "p": ["1", "2000"]})
+    hoodie.write_table(table, str(path), record_key_fields="k", partition_fields="p")
+    for file in (path / "2000").glob("*.parquet"):
+        file.write_bytes(b"")
+    assert keys(str(path), [[("p", "==", str(number))] for number in range(1000)]) == ["a"]
 
 
 def test_a_damaged_file_says_so_beside_a_filter(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def found(path: Path) -> dict[str, int]:
 
 def test_files_that_the_newest_commit_names_must_be_there(path: Path) -> None:
     name = delete_files(path / "x")
-    with pytest.raises(HoodieIOException, match=rf"base files that commits name are not there.*x/{name} of commit \d+"):
+    with pytest.raises(HoodieIOException, match=rf"x/{name} of commit \d+ is not there, one of 1 base files"):
         hoodie.read_table(str(path))
     with client_of(path) as client, pytest.raises(HoodieIOException, match=name):
         client.delete(where=[("v", "==", 1)])
@@ -58,7 +58,7 @@ def test_files_that_the_newest_commit_names_must_be_there(path: Path) -> None:
 
 def test_a_folder_that_is_gone_is_noticed_too(path: Path) -> None:
     shutil.rmtree(path / "x")
-    with pytest.raises(HoodieIOException, match=r"are not there.*/x/"):
+    with pytest.raises(HoodieIOException, match=r"/x/.* is not there"):
         hoodie.read_table(str(path))
 
 
@@ -90,7 +90,7 @@ def test_there_is_a_way_on_where_rows_are_lost_for_good(path: Path, gone: str, w
         delete_files(path / "z")
         if gone == "folder":
             shutil.rmtree(path / "z")
-        with pytest.raises(HoodieIOException, match="are not there"):
+        with pytest.raises(HoodieIOException, match="is not there"):
             hoodie.read_table(str(path))
         if way == "delete_partitions":
             client.delete_partitions(["z"])

@@ -12,9 +12,10 @@ import pytest
 import hoodie
 from hoodie import HoodieTableMetaClient
 from hoodie.common.table.table_folder import NewTable, other_files_in
-from hoodie.exception import HoodieConfigException, TableExistsException
+from hoodie.exception import HoodieConfigException, HoodieIOException, TableExistsException
 from hoodie.storage.fsspec_storage import LocalStorage, open_storage
 from hoodie.storage.storage_path import join
+from tests.hooked_storage import hooked
 
 DATA = pa.table({"k": ["a", "b"], "ts": [1, 2]})
 OPTION = "hoodie.table.create.allow.other.files"
@@ -131,6 +132,29 @@ def test_a_folder_of_many_files_is_not_listed_whole(tmp_path: Path) -> None:
     assert max(CountingStorage.asked) <= 1000
 
 
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (DELTA[:1], "a Delta table (_delta_log)"),
+        (ICEBERG, "an Iceberg table (metadata/v1.metadata.json)"),
+        (("sf/part-0.parquet", "x.csv"), "files of somebody else (sf/part-0.parquet, x.csv)"),
+        ((), None),
+    ],
+)
+def test_other_files_are_found_behind_many_that_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], found: str | None
+) -> None:
+    """A listing in order of names, as object stores give it, holds nothing but those of a stream's checkpoint."""
+    folder = put(tmp_path / "t", *(f"_checkpoint/{number:04}" for number in range(1100)), *names)
+    (folder / "empty").mkdir()
+
+    def in_order(storage: LocalStorage, path: str, limit: int) -> list[str]:
+        return [file.path for file in storage.list_files(path)[:limit]]
+
+    monkeypatch.setattr(LocalStorage, "sample_files", in_order)
+    assert other_files_in(LocalStorage(str(folder)), str(folder)) == found
+
+
 def test_the_folder_in_memory_is_looked_at_too() -> None:
     storage = open_storage("memory://occupied")
     storage.create_if_absent("memory://occupied/x/part-0.parquet", b"x")
@@ -213,3 +237,49 @@ def test_a_table_that_another_writer_makes_while_one_is_taken_back_keeps_its_fil
     new.take_back()
     assert hoodie.read_table(str(folder)).num_rows == 2
     hoodie.write_table(DATA, str(folder))
+
+
+@pytest.mark.parametrize("failing", ["delete", "walk"])
+@pytest.mark.parametrize("error", [HoodieIOException("the network is gone"), KeyboardInterrupt()])
+def test_properties_are_put_back_where_nobody_knows_whether_the_table_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, error: BaseException
+) -> None:
+    """Another writer commits right before the properties are deleted, and then the storage fails."""
+    folder = tmp_path / "t"
+    made = init(folder)
+    properties = folder / ".hoodie" / "hoodie.properties"
+
+    def meanwhile(name: str, path: str) -> None:
+        if name == "delete" and path == str(properties):
+            hoodie.write_table(DATA, str(folder))
+            if failing == "delete":
+                # The answer is lost, not the request.
+                properties.unlink()
+                raise error
+        elif name == "walk" and not properties.exists():
+            raise error
+
+    with hooked(monkeypatch, meanwhile):
+        new = NewTable.of(open_storage(made.base_path), made.base_path, folder_is_new=True)
+        with pytest.raises(type(error)):
+            new.take_back()
+    assert hoodie.read_table(str(folder)).num_rows == 2
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_a_table_that_another_writer_makes_meanwhile_has_not_lost_its_properties(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    """The other one works right before the first, or second, look for commits without properties."""
+    folder = str(tmp_path / "t")
+    looks: list[str] = []
+
+    def meanwhile(name: str, path: str) -> None:
+        if (name, path) == ("list", f"{folder}/.hoodie"):
+            looks.append(path)
+            if len(looks) == moment:
+                hoodie.write_table(DATA, folder, record_key_fields="k")
+
+    with hooked(monkeypatch, meanwhile), pytest.raises(TableExistsException, match="There is a Hudi table at"):
+        hoodie.write_table(DATA, folder, record_key_fields="k")
+    assert hoodie.read_table(folder).num_rows == 2

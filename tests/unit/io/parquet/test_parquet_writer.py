@@ -89,6 +89,16 @@ def test_a_file_holds_its_rows_as_plain_strings_and_hudis_footer(path: Path) -> 
     }
 
 
+def test_the_oldest_supported_pyarrow_writes_files_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # concat_batches came with pyarrow 19.
+    monkeypatch.delattr(pa, "concat_batches", raising=False)
+    writer = open_writer(path)
+    writer.write(rows(["b", "a"]))
+    writer.write(rows(["d", "c"], commit_time_as_dictionary=False))
+    writer.close()
+    assert pq.read_table(path).column("_hoodie_record_key").to_pylist() == ["b", "a", "d", "c"]
+
+
 def test_a_simple_filter_has_no_type_code(path: Path) -> None:
     with open_writer(path, bloom_filter=SimpleBloomFilter.create(10, 0.01)) as writer:
         writer.write(rows(["a"]))

@@ -8,6 +8,7 @@ import pytest
 
 import hoodie
 from hoodie.common.model.partition_metadata import HoodiePartitionMetadata, read_partition_metadata
+from hoodie.exception import HoodieIOException
 from hoodie.table.repair import repair_partition_metadata
 from tests.table_invariants import check_table
 from tests.unit.client.services_table import ServicesTable
@@ -39,7 +40,8 @@ def test_a_lost_file_is_made_again_with_the_oldest_instant_of_its_folder(table: 
     first = metadata(table, "x")
     table.upsert("a")
     (table.base_path / "x" / NAME).unlink()
-    assert table.read() == [("b", "y", 2)]
+    with pytest.raises(HoodieIOException, match=r"partition 'x' is not seen.*repair_partition_metadata"):
+        table.read()
     would = repair_partition_metadata(str(table.base_path), dry_run=True)
     assert "1 folders" in repr(would)
     assert "would be repaired" in repr(would)
@@ -101,7 +103,8 @@ def test_a_file_that_hides_partitions_goes(tmp_path: Path) -> None:
     table.upsert("a", region="2025/01")
     table.upsert("b", region="2025/02")
     (table.base_path / "2025" / NAME).write_bytes(HoodiePartitionMetadata("20250101000000000", 1).to_text())
-    assert table.read() == []
+    with pytest.raises(HoodieIOException, match=r"partition '2025/02' is not seen.*repair_partition_metadata"):
+        table.read()
     done = repair_partition_metadata(str(table.base_path))
     assert [(row.partition_path, row.problem.name) for row in done.partitions] == [("2025", "HIDES_OTHERS")]
     check_table(table.base_path, {"a": {"ts": 1}, "b": {"ts": 2}})
@@ -121,6 +124,7 @@ def test_the_file_of_a_table_without_partitions_is_made_again(tmp_path: Path) ->
     rows = [{"id": "a", "ts": 1}]
     hoodie.write_table(rows, str(tmp_path / "t"), table_name="t", record_key_fields="id", ordering_fields="ts")
     (tmp_path / "t" / NAME).unlink()
-    assert len(hoodie.read_table(str(tmp_path / "t"))) == 0
+    with pytest.raises(HoodieIOException, match=r"partition '' is not seen.*repair_partition_metadata"):
+        hoodie.read_table(str(tmp_path / "t"))
     repair_partition_metadata(str(tmp_path / "t"))
     assert len(hoodie.read_table(str(tmp_path / "t"))) == 1
