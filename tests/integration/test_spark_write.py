@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import hoodie
 import hoodie.spark
 from hoodie import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
