@@ -34,6 +34,7 @@ from hoodie.exception import (
     HoodieConfigException,
     HoodieKeyException,
     NullColumnException,
+    TableExistsException,
     TableNotFoundException,
 )
 from hoodie.metrics.progress import ProgressCallback, check_callback
@@ -126,7 +127,12 @@ def write_table(
                     f"there is no table at {base_path}: name record_key_fields, and it is created"
                 ) from None
             data = _check_input(data, config, name_of_table(config))
-            made.append(create_table(config))
+            try:
+                made.append(create_table(config))
+            except TableExistsException:
+                # Another writer has made it just now.
+                table = TableSnapshot.load(base_path, storage_options, retry=config.retry.policy)
+                config.check_against_table(table.table_config)
         result: HoodieWriteResult = getattr(client, name)(data)
         return result
 

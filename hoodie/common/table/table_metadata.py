@@ -23,7 +23,7 @@ from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
-__all__ = ["FileSystemBackedTableMetadata", "HoodieTableMetadata"]
+__all__ = ["FileSystemBackedTableMetadata", "HoodieTableMetadata", "map_concurrently"]
 
 _LISTING_THREAD_COUNT = 16
 _LISTING_BATCH_SIZE = 1024
@@ -87,7 +87,7 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
         level = [entry.path for entry in entries if entry.is_directory and entry.name != METAFOLDER_NAME]
         while level:
             next_level: list[str] = []
-            for folder, sub_folders in zip(level, _map_concurrently(self._sub_folders, level), strict=True):
+            for folder, sub_folders in zip(level, map_concurrently(self._sub_folders, level), strict=True):
                 if sub_folders is None:
                     partitions.append(storage_path.relative_to(self.base_path, folder))
                 else:
@@ -106,7 +106,7 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
 
     def list_files_of(self, partition_paths: Sequence[str]) -> dict[str, list[FileStatus]]:
         """See `HoodieTableMetadata.list_files_of`."""
-        return dict(zip(partition_paths, _map_concurrently(self.list_files, partition_paths), strict=True))
+        return dict(zip(partition_paths, map_concurrently(self.list_files, partition_paths), strict=True))
 
     def _sub_folders(self, folder: str) -> list[str] | None:
         """The folders within a folder, None when it is a partition.
@@ -121,7 +121,7 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
         return [entry.path for entry in entries if entry.is_directory and entry.name != METAFOLDER_NAME]
 
 
-def _map_concurrently(function: Callable[[_InputT], _OutputT], items: Iterable[_InputT]) -> Iterator[_OutputT]:
+def map_concurrently(function: Callable[[_InputT], _OutputT], items: Iterable[_InputT]) -> Iterator[_OutputT]:
     """The results of a function that waits for storage, in the order of the items; the first error is raised."""
     remaining = iter(items)
     first = list(islice(remaining, 2))

@@ -15,7 +15,9 @@ import pyarrow.dataset as ds
 import pytest
 
 import hoodie
-from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient
+from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.client import table_writer
+from hoodie.common.table.table_folder import NewTable
 from hoodie.exception import (
     HoodieConfigException,
     HoodieDuplicateKeyException,
@@ -530,3 +532,19 @@ def test_options_are_checked_before_a_table_is_opened_or_input_is_read(
         config = hoodie.HoodieWriteConfig.from_properties(str(path), config_options)
         hoodie.HoodieLocalWriteClient(config)
     assert path.exists() == exists
+
+
+def test_a_table_that_another_writer_makes_at_that_moment_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    create = table_writer.create_table
+
+    def late(config: HoodieWriteConfig) -> NewTable:
+        monkeypatch.setattr(table_writer, "create_table", create)
+        hoodie.write_table([{"id": 1}], path, record_key_fields="id")
+        return create(config)
+
+    monkeypatch.setattr(table_writer, "create_table", late)
+    hoodie.write_table([{"id": 2}], path, record_key_fields="id")
+    assert sorted(hoodie.read_table(path, columns=["id"])["id"].to_pylist()) == [1, 2]
