@@ -1,6 +1,25 @@
 """Tables as Spark DataFrames."""
 
-from hoodie.spark.reader import read
-from hoodie.spark.writer import write
+from __future__ import annotations
+
+import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from hoodie.spark.reader import read as read
+    from hoodie.spark.writer import write as write
 
 __all__ = ["read", "write"]
+
+_MODULES = {"read": "hoodie.spark.reader", "write": "hoodie.spark.writer"}
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Import what the driver calls when it is asked for: Python workers import this package for their tasks."""
+    if name in _MODULES:
+        return getattr(_importlib.import_module(_MODULES[name]), name)
+    raise AttributeError(f"module 'hoodie.spark' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

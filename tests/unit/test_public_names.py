@@ -45,3 +45,10 @@ def test_importing_hoodie_loads_no_library_that_a_write_may_not_need() -> None:
     loaded = set(output.split())
     assert "pyarrow" in loaded
     assert loaded & {"boto3", "botocore", "kazoo", "matplotlib", "pandas", "psycopg", "pyspark"} == set()
+
+
+def test_what_tasks_of_spark_import_loads_no_reader_or_writer() -> None:
+    program = "import sys, hoodie.spark.spark_data; print(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "hoodie.spark.spark_data" in loaded
+    assert set(loaded) & {"hoodie.spark.reader", "hoodie.spark.writer", "hoodie.spark.spark_rdd_write_client"} == set()
