@@ -26,7 +26,7 @@ help:
 	@echo "make setup          only make .venv; make clean removes all environments"
 
 .venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt
-	@echo "Set-up of .venv, once: 3 to 7 minutes and 1.8 GB, most of it PySpark and the libraries of the tests."
+	@echo "Set-up of .venv, once: 1 to 3 minutes and 1.8 GB, most of it PySpark and the libraries of the tests."
 	@echo "Set-up 1 of 3: a virtual environment in .venv"
 	$$(.ci/find_python) -m venv .venv
 	@echo "Set-up 2 of 3: pip, setuptools and wheel"

@@ -15,7 +15,6 @@ import attrs
 import pyarrow as pa
 
 from hoodie import exception
-from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
 from hoodie.client.call_arguments import check_extra_metadata, check_result, check_time
@@ -25,11 +24,18 @@ from hoodie.client.named_classes import check_named_classes
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
-from hoodie.client.write_input import Where, WriteInput, WriteSchemas
+from hoodie.client.write_input import Where, WriteInput
+from hoodie.client.write_operations import (
+    EXECUTORS,
+    action_of,
+    make_result,
+    refuse_errors,
+    replaces_all,
+    requested_content,
+)
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.util.shown_value import shown_value
@@ -39,37 +45,19 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieLockException,
-    HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.metrics.progress import ProgressCallback
-from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
-from hoodie.table.action.commit.bulk_insert_commit_action_executor import (
-    BulkInsertCommitActionExecutor,
-    BulkInsertPreppedCommitActionExecutor,
-)
-from hoodie.table.action.commit.delete_commit_action_executor import DeleteCommitActionExecutor
 from hoodie.table.action.commit.delete_partition_commit_action_executor import DeletePartitionCommitActionExecutor
 from hoodie.table.action.commit.delete_prepped_commit_action_executor import (
-    DeletePreppedCommitActionExecutor,
     StoredRows,
-)
-from hoodie.table.action.commit.insert_commit_action_executor import (
-    InsertCommitActionExecutor,
-    InsertPreppedCommitActionExecutor,
-)
-from hoodie.table.action.commit.insert_overwrite_commit_action_executor import (
-    InsertOverwriteCommitActionExecutor,
-    InsertOverwriteTableCommitActionExecutor,
 )
 from hoodie.table.action.commit.upsert_commit_action_executor import (
     UpsertCommitActionExecutor,
-    UpsertPreppedCommitActionExecutor,
 )
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
-from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters
 
@@ -77,33 +65,7 @@ __all__ = ["BaseHoodieWriteClient"]
 
 logger = logging.getLogger(__name__)
 
-_EXECUTORS: dict[WriteOperationType, type[BaseCommitActionExecutor]] = {
-    WriteOperationType.UPSERT: UpsertCommitActionExecutor,
-    WriteOperationType.INSERT: InsertCommitActionExecutor,
-    WriteOperationType.BULK_INSERT: BulkInsertCommitActionExecutor,
-    WriteOperationType.DELETE: DeleteCommitActionExecutor,
-    WriteOperationType.UPSERT_PREPPED: UpsertPreppedCommitActionExecutor,
-    WriteOperationType.INSERT_PREPPED: InsertPreppedCommitActionExecutor,
-    WriteOperationType.BULK_INSERT_PREPPED: BulkInsertPreppedCommitActionExecutor,
-    WriteOperationType.INSERT_OVERWRITE: InsertOverwriteCommitActionExecutor,
-    WriteOperationType.INSERT_OVERWRITE_TABLE: InsertOverwriteTableCommitActionExecutor,
-    WriteOperationType.DELETE_PARTITION: DeletePartitionCommitActionExecutor,
-    WriteOperationType.DELETE_PREPPED: DeletePreppedCommitActionExecutor,
-}
-_ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
-    WriteOperationType.UPSERT: exception.HoodieUpsertException,
-    WriteOperationType.INSERT: exception.HoodieInsertException,
-    WriteOperationType.BULK_INSERT: exception.HoodieInsertException,
-    WriteOperationType.DELETE: exception.HoodieDeleteException,
-    WriteOperationType.UPSERT_PREPPED: exception.HoodieUpsertException,
-    WriteOperationType.INSERT_PREPPED: exception.HoodieInsertException,
-    WriteOperationType.BULK_INSERT_PREPPED: exception.HoodieInsertException,
-    WriteOperationType.INSERT_OVERWRITE: exception.HoodieInsertException,
-    WriteOperationType.INSERT_OVERWRITE_TABLE: exception.HoodieInsertException,
-    WriteOperationType.DELETE_PARTITION: exception.HoodieDeleteException,
-    WriteOperationType.DELETE_PREPPED: exception.HoodieDeleteException,
-}
-SHOWN_ERRORS = 3
+_COMMIT_ON_ERRORS = "hoodie.write.commit.on.errors=true commits the others"
 _NO_INSTANT = "0" * 17
 """Stands for the instant of a write that is only thought of."""
 
@@ -183,9 +145,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             with self._metrics.step("start commit"), self._transactions.alone():
                 snapshot = self._prepare_table(operation)
                 with self._metrics.step("create the instant"):
-                    instant_time = self._create_instant(snapshot, self._action_of(operation))
+                    instant_time = self._create_instant(snapshot, action_of(operation))
                 self._transactions.keep(instant_time)
-        self._open_instants[instant_time] = self._action_of(operation)
+        self._open_instants[instant_time] = action_of(operation)
         self._measured_instant = instant_time
         return instant_time
 
@@ -201,7 +163,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieConfigException: The time is no text.
         """
         check_time(instant_time)
-        action = self._action_of(operation)
+        action = action_of(operation)
         with self._call("start_commit"):
             self._measure(None)
             with self._metrics.step("start commit"), self._transactions.alone():
@@ -212,7 +174,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                         created = self._announce(
                             snapshot, instant_time
                         ) and snapshot.active_timeline.create_requested_at(
-                            instant_time, action, _requested_content(action)
+                            instant_time, action, requested_content(action)
                         )
                     finally:
                         if not created:
@@ -235,7 +197,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         created: str | None = None
         try:
-            created = snapshot.active_timeline.create_new_instant_time(action, _requested_content(action), announce)
+            created = snapshot.active_timeline.create_new_instant_time(action, requested_content(action), announce)
             return created
         finally:
             for instant_time in tried:
@@ -254,7 +216,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """The table, checked and cleared of failed writes."""
         snapshot = load_table(self._config)
         keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
-        check_layout(self._index, snapshot, keys, _replaces_all(operation))
+        check_layout(self._index, snapshot, keys, replaces_all(operation))
         self._transactions.check(snapshot)
         with self._metrics.step("roll back failed writes"):
             rolled_back, snapshot = self._rollbacks.prepare_write(snapshot)
@@ -263,13 +225,6 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 self._index.rollback_commit(instant_time)
             self._forget_ended(snapshot.active_timeline)
         return switch_off_metadata_table(self._config, snapshot)
-
-    def _action_of(self, operation: WriteOperationType | str | None) -> Action:
-        if operation is not None and str(operation).upper() not in _EXECUTORS:
-            raise HoodieNotSupportedException(
-                f"operation {operation} is not supported: {', '.join(sorted(o.value for o in _EXECUTORS))} are"
-            )
-        return Action.COMMIT if operation is None else _EXECUTORS[WriteOperationType(str(operation).upper())].action
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -517,11 +472,11 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         try:
             with self._metrics.step("load the table"):
                 snapshot = load_table(self._config)
-                self._committer.begin_write(snapshot, instant_time, _EXECUTORS[operation].action)
+                self._committer.begin_write(snapshot, instant_time, EXECUTORS[operation].action)
                 table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
                 if not started_here:
                     # A client with another index may have started it, or another writer committed since.
-                    check_layout(self._index, snapshot, table.record_key_fields, _replaces_all(operation))
+                    check_layout(self._index, snapshot, table.record_key_fields, replaces_all(operation))
             if operation is WriteOperationType.DELETE_PARTITION:
                 schemas = WriteInput(table).table_schemas()
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
@@ -532,7 +487,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                     given = WriteInput(table).prepare(operation, records)
                 schemas = given.schemas
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
-                executor = _EXECUTORS[operation](table, write_context, given.key_generator, **options)
+                executor = EXECUTORS[operation](table, write_context, given.key_generator, **options)
                 metadata = executor.execute(given.records)
         except BaseException as error:
             conflict = self._committer.conflict_of_missing_file(instant_time, error)
@@ -544,13 +499,16 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             if conflict is not None:
                 raise conflict from error
             raise
-        result = self._result(instant_time, metadata, schemas, self._index.commit_metadata(table.record_key_fields))
+        index_metadata = self._index.commit_metadata(table.record_key_fields)
+        stored = {"schema": schemas.avro, **index_metadata, **self._config.extra_metadata}
+        result = make_result(instant_time, metadata, stored, self._metrics.steps)
         if not self._config.write.auto_commit:
             # Another client may have started it.
             self._transactions.keep(instant_time)
             return result
         try:
-            self._refuse_errors(result)
+            if not self._config.write.commit_on_errors:
+                refuse_errors(result, f"; the instant is rolled back. {_COMMIT_ON_ERRORS}")
             is_committed = self._commit(instant_time, result, {})
         except BaseException as error:
             self._try_rollback(instant_time, error)
@@ -568,38 +526,6 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                     failed = self.post_commit(result.instant_time) or []
                 self._service_errors = (*self._callbacks.take_failures(), *failed)
         result.commit_state.service_errors = self._service_errors
-
-    def _result(
-        self,
-        instant_time: str,
-        metadata: HoodieWriteMetadata,
-        schemas: WriteSchemas,
-        index_metadata: Mapping[str, str],
-    ) -> HoodieWriteResult:
-        stats: dict[str, list[HoodieWriteStat]] = {}
-        for status in metadata.statuses:
-            stats.setdefault(status.partition_path, []).append(status.stat)
-        fields: dict[str, Any] = {
-            "partition_to_write_stats": {path: tuple(group) for path, group in sorted(stats.items())},
-            "extra_metadata": {"schema": schemas.avro, **index_metadata, **self._config.extra_metadata},
-            "operation_type": metadata.operation,
-        }
-        if _EXECUTORS[metadata.operation].action is Action.REPLACE_COMMIT:
-            replaced = {path: tuple(ids) for path, ids in sorted(metadata.partition_to_replace_file_ids.items())}
-            commit_metadata: HoodieCommitMetadata = HoodieReplaceCommitMetadata(
-                **fields, partition_to_replace_file_ids=replaced
-            )
-        else:
-            commit_metadata = HoodieCommitMetadata(**fields)
-        return HoodieWriteResult(
-            instant_time=instant_time,
-            operation=metadata.operation,
-            statuses=tuple(metadata.statuses),
-            commit_metadata=commit_metadata,
-            partition_to_replace_file_ids=metadata.partition_to_replace_file_ids,
-            without_effect=sum((status.without_effect for status in metadata.statuses), metadata.without_effect),
-            steps=self._metrics.steps,
-        )
 
     # --- committing ---------------------------------------------------------------------------------------------
 
@@ -634,7 +560,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         check_result(instant_time, result)
         check_extra_metadata(extra_metadata)
         if not allow_errors:
-            self._refuse_errors(result, way_out="; commit(..., allow_errors=True) commits the others")
+            refuse_errors(result, "; commit(..., allow_errors=True) commits the others")
         with self._call("commit") as call, self._alone(instant_time):
             is_committed = self._commit(instant_time, result, dict(extra_metadata or {}))
             self._follow_up(result, is_committed)
@@ -645,7 +571,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._metrics.step("commit"):
             try:
                 is_committed = self._committer.complete(
-                    instant_time, _EXECUTORS[result.operation].action, result, extra_metadata
+                    instant_time, EXECUTORS[result.operation].action, result, extra_metadata
                 )
             except HoodieWriteConflictException as error:
                 if self._config.write.has_several_writers and not self._config.write.auto_commit:
@@ -676,23 +602,3 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _forget(self, instant_time: str) -> None:
         super()._forget(instant_time)
         self._committer.forget(instant_time)
-
-    def _refuse_errors(self, result: HoodieWriteResult, way_out: str | None = None) -> None:
-        if not result.has_errors or (way_out is None and self._config.write.commit_on_errors):
-            return
-        shown = "; ".join(f"{error.record_key}: {error.reason}" for error in result.errors[:SHOWN_ERRORS])
-        if way_out is None:
-            way_out = "; the instant is rolled back. hoodie.write.commit.on.errors=true commits the others"
-        raise _ERRORS[result.operation](
-            f"{result.error_count} records of instant {result.instant_time} failed ({shown}){way_out}"
-        )
-
-
-def _requested_content(action: Action) -> bytes:
-    """What Hudi puts into the requested file of a write that plans nothing."""
-    return encode(HoodieRequestedReplaceMetadata()) if action is Action.REPLACE_COMMIT else b""
-
-
-def _replaces_all(operation: WriteOperationType | str | None) -> bool:
-    """Whether no file group outlives the operation, so that the new ones may be laid out in another way."""
-    return str(operation).upper() == WriteOperationType.INSERT_OVERWRITE_TABLE.value.upper()

@@ -309,7 +309,7 @@ def to_expression(filters: Filters) -> pc.Expression | None:
         return None
     try:
         return pq.filters_to_expression(filters)
-    except (ValueError, TypeError, pa.ArrowException) as error:
+    except (LookupError, ValueError, TypeError, pa.ArrowException) as error:
         raise HoodieConfigException(
             f"filters {filters!r} are not understood ({error}): give an expression, or tuples such as ('fare', '>', 50)"
         ) from error

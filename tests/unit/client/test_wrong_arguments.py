@@ -195,6 +195,10 @@ CALLS: dict[str, tuple[Call, str]] = {
         "^columns has a name that is 5 of type int",
     ),
     "read_table, column as text": (lambda path: hoodie.read_table(path, columns="a"), "has no column a"),
+    "read_table, filters dict": (
+        lambda path: hoodie.read_table(path, filters={"id": "a"}),
+        "filters {'id': 'a'} are not understood",
+    ),
     "read_table, filters": (lambda path: hoodie.read_table(path, filters="x"), "filters 'x' are not understood"),
     "read_table, query type": (
         lambda path: hoodie.read_table(path, query_type=5),  # type: ignore[arg-type]

@@ -1,0 +1,149 @@
+"""What each write operation is: who executes it, which action it takes, what it raises and what it leaves.
+
+Hudi: org.apache.hudi.client.BaseHoodieWriteClient, org.apache.hudi.common.model.WriteOperationType.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hoodie import exception
+from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
+from hoodie.client.write_result import SHOWN_ERRORS, HoodieWriteResult
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import HoodieNotSupportedException
+from hoodie.metrics.metrics import StepDuration
+from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
+from hoodie.table.action.commit.bulk_insert_commit_action_executor import (
+    BulkInsertCommitActionExecutor,
+    BulkInsertPreppedCommitActionExecutor,
+)
+from hoodie.table.action.commit.delete_commit_action_executor import DeleteCommitActionExecutor
+from hoodie.table.action.commit.delete_partition_commit_action_executor import DeletePartitionCommitActionExecutor
+from hoodie.table.action.commit.delete_prepped_commit_action_executor import DeletePreppedCommitActionExecutor
+from hoodie.table.action.commit.insert_commit_action_executor import (
+    InsertCommitActionExecutor,
+    InsertPreppedCommitActionExecutor,
+)
+from hoodie.table.action.commit.insert_overwrite_commit_action_executor import (
+    InsertOverwriteCommitActionExecutor,
+    InsertOverwriteTableCommitActionExecutor,
+)
+from hoodie.table.action.commit.upsert_commit_action_executor import (
+    UpsertCommitActionExecutor,
+    UpsertPreppedCommitActionExecutor,
+)
+from hoodie.table.action.write_metadata import HoodieWriteMetadata
+
+__all__ = ["EXECUTORS", "action_of", "make_result", "refuse_errors", "replaces_all", "requested_content"]
+
+EXECUTORS: dict[WriteOperationType, type[BaseCommitActionExecutor]] = {
+    WriteOperationType.UPSERT: UpsertCommitActionExecutor,
+    WriteOperationType.INSERT: InsertCommitActionExecutor,
+    WriteOperationType.BULK_INSERT: BulkInsertCommitActionExecutor,
+    WriteOperationType.DELETE: DeleteCommitActionExecutor,
+    WriteOperationType.UPSERT_PREPPED: UpsertPreppedCommitActionExecutor,
+    WriteOperationType.INSERT_PREPPED: InsertPreppedCommitActionExecutor,
+    WriteOperationType.BULK_INSERT_PREPPED: BulkInsertPreppedCommitActionExecutor,
+    WriteOperationType.INSERT_OVERWRITE: InsertOverwriteCommitActionExecutor,
+    WriteOperationType.INSERT_OVERWRITE_TABLE: InsertOverwriteTableCommitActionExecutor,
+    WriteOperationType.DELETE_PARTITION: DeletePartitionCommitActionExecutor,
+    WriteOperationType.DELETE_PREPPED: DeletePreppedCommitActionExecutor,
+}
+_ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
+    WriteOperationType.UPSERT: exception.HoodieUpsertException,
+    WriteOperationType.INSERT: exception.HoodieInsertException,
+    WriteOperationType.BULK_INSERT: exception.HoodieInsertException,
+    WriteOperationType.DELETE: exception.HoodieDeleteException,
+    WriteOperationType.UPSERT_PREPPED: exception.HoodieUpsertException,
+    WriteOperationType.INSERT_PREPPED: exception.HoodieInsertException,
+    WriteOperationType.BULK_INSERT_PREPPED: exception.HoodieInsertException,
+    WriteOperationType.INSERT_OVERWRITE: exception.HoodieInsertException,
+    WriteOperationType.INSERT_OVERWRITE_TABLE: exception.HoodieInsertException,
+    WriteOperationType.DELETE_PARTITION: exception.HoodieDeleteException,
+    WriteOperationType.DELETE_PREPPED: exception.HoodieDeleteException,
+}
+
+
+def action_of(operation: WriteOperationType | str | None) -> Action:
+    """The action of an operation's instant; a commit where none is named.
+
+    Raises:
+        HoodieNotSupportedException: There is no such operation.
+    """
+    if operation is not None and str(operation).upper() not in EXECUTORS:
+        raise HoodieNotSupportedException(
+            f"operation {operation} is not supported: {', '.join(sorted(o.value for o in EXECUTORS))} are"
+        )
+    return Action.COMMIT if operation is None else EXECUTORS[WriteOperationType(str(operation).upper())].action
+
+
+def requested_content(action: Action) -> bytes:
+    """What Hudi puts into the requested file of a write that plans nothing."""
+    return encode(HoodieRequestedReplaceMetadata()) if action is Action.REPLACE_COMMIT else b""
+
+
+def replaces_all(operation: WriteOperationType | str | None) -> bool:
+    """Whether no file group outlives the operation, so that the new ones may be laid out in another way."""
+    return str(operation).upper() == WriteOperationType.INSERT_OVERWRITE_TABLE.value.upper()
+
+
+def make_result(
+    instant_time: str,
+    metadata: HoodieWriteMetadata,
+    extra_metadata: Mapping[str, str],
+    steps: tuple[StepDuration, ...],
+) -> HoodieWriteResult:
+    """The result of a write that is not committed yet.
+
+    Args:
+        instant_time: Its instant.
+        metadata: What the executor did.
+        extra_metadata: What the commit stores besides, the schema included.
+        steps: How long each step took.
+    """
+    stats: dict[str, list[HoodieWriteStat]] = {}
+    for status in metadata.statuses:
+        stats.setdefault(status.partition_path, []).append(status.stat)
+    fields: dict[str, Any] = {
+        "partition_to_write_stats": {path: tuple(group) for path, group in sorted(stats.items())},
+        "extra_metadata": extra_metadata,
+        "operation_type": metadata.operation,
+    }
+    if EXECUTORS[metadata.operation].action is Action.REPLACE_COMMIT:
+        replaced = {path: tuple(ids) for path, ids in sorted(metadata.partition_to_replace_file_ids.items())}
+        commit_metadata: HoodieCommitMetadata = HoodieReplaceCommitMetadata(
+            **fields, partition_to_replace_file_ids=replaced
+        )
+    else:
+        commit_metadata = HoodieCommitMetadata(**fields)
+    return HoodieWriteResult(
+        instant_time=instant_time,
+        operation=metadata.operation,
+        statuses=tuple(metadata.statuses),
+        commit_metadata=commit_metadata,
+        partition_to_replace_file_ids=metadata.partition_to_replace_file_ids,
+        without_effect=sum((status.without_effect for status in metadata.statuses), metadata.without_effect),
+        steps=steps,
+    )
+
+
+def refuse_errors(result: HoodieWriteResult, way_out: str) -> None:
+    """Fail where records failed.
+
+    Args:
+        result: What was written.
+        way_out: What may be done about it, as the end of the message.
+
+    Raises:
+        HoodieWriteException: That of the operation.
+    """
+    if result.has_errors:
+        shown = "; ".join(f"{error.record_key}: {error.reason}" for error in result.errors[:SHOWN_ERRORS])
+        raise _ERRORS[result.operation](
+            f"{result.error_count} records of instant {result.instant_time} failed ({shown}){way_out}"
+        )
