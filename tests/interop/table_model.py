@@ -178,7 +178,7 @@ def rows_of(table: pa.Table, schema: pa.Schema) -> list[str]:
 def folder_content(base_path: Path) -> dict[str, bytes]:
     """Every file below a table's folder, with its content."""
     files = sorted(path for path in base_path.rglob("*") if path.is_file())
-    return {path.relative_to(base_path).as_posix(): path.read_bytes() for path in files}
+    return {path.relative_to(base_path).as_posix(): path.read_bytes() for path in files if path.parent.name != ".locks"}
 
 
 def read_with_hudi_rs(base_path: Path) -> pa.Table:
