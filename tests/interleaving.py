@@ -558,7 +558,7 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(in_process_lock_provider, "_owners", {})
         patch.setattr(archived_timeline, "_read_block", _read_block)
         patch.setattr(merge_handle, "BoundedInMemoryExecutor", _InlineExecutor)
-        patch.setattr(table_metadata, "_map_concurrently", map)
+        patch.setattr(table_metadata, "map_concurrently", map)
         patch.setattr(local_engine_context, "_ATTEMPTS", _Attempts())
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setitem(fsspec_storage._STORAGES, "file", InterleavedStorage)

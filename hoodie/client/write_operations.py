@@ -1,7 +1,4 @@
-"""What each write operation is: who executes it, which action it takes, what it raises and what it leaves.
-
-Hudi: org.apache.hudi.client.BaseHoodieWriteClient, org.apache.hudi.common.model.WriteOperationType.
-"""
+"""What each write operation is: its executor, its action, its error and its result."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.table import table_metadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
@@ -89,7 +89,7 @@ def check_base_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView, p
     if empty:
         commits = timeline.commits_timeline().filter_completed_instants()
         unknown = [instant for instant in commits if instant not in known]
-        known.update(zip(unknown, map_concurrently(timeline.read_commit_metadata, unknown), strict=True))
+        known.update(zip(unknown, table_metadata.map_concurrently(timeline.read_commit_metadata, unknown), strict=True))
     wanted = set(partitions)
     given_up = _given_up_partitions(known)
     missing = [
