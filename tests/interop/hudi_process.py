@@ -118,7 +118,7 @@ class HudiProcess:
         """Store table properties with Hudi's own code."""
         self._call(command="set_table_properties", base_path=str(base_path), properties=dict(properties))
 
-    def set_hadoop_property(self, name: str, value: str) -> None:
+    def set_hadoop_property(self, name: str, value: str | None) -> None:
         """Change a setting of the JVM's Hadoop configuration, for all later writes."""
         self._call(command="set_hadoop_property", name=name, value=value)
 

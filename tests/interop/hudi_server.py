@@ -85,7 +85,11 @@ def rollback(spark: SparkSession, command: dict[str, Any]) -> bool:
 
 
 def set_hadoop_property(spark: SparkSession, command: dict[str, Any]) -> None:
-    spark.sparkContext._jsc.hadoopConfiguration().set(command["name"], command["value"])
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    if command["value"] is None:
+        configuration.unset(command["name"])
+    else:
+        configuration.set(command["name"], command["value"])
 
 
 def sql(spark: SparkSession, command: dict[str, Any]) -> list[list[str]]:

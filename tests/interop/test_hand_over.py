@@ -233,7 +233,8 @@ def test_null_elements_of_lists_pass_through_versions_that_are_told_to_write_the
         try:
             table.by(hudi, "upsert", change(table.model, range(6, 15), 1, **holed))
         finally:
-            hudi.set_hadoop_property(OLD_LISTS, "true")
+            # To say what is the default is not the same: Hudi then takes it for the lists that it reads, too.
+            hudi.set_hadoop_property(OLD_LISTS, None)
         assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
         table.by_hoodie("upsert", change(table.model, range(0, 18), 2, **holed))
         assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
