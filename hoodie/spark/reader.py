@@ -27,14 +27,13 @@ from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_scan import scan_files
 from hoodie.spark.spark_types import quoted
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.missing_files import check_base_files, known_partitions
 from hoodie.table.table_scan import (
     Filters,
     check_columns,
     check_query,
     checked_columns,
+    file_slices,
     plan_read,
-    prune_partitions,
     to_expression,
     to_row_filter,
 )
@@ -155,16 +154,11 @@ def _files_to_read(
     snapshot.table_config.check_readable()
     _check_storage(snapshot.base_path)
     schema = _schema(snapshot)
-    view = snapshot.view()
-    wanted, row_filter = known_partitions(snapshot, view), None
+    row_filter = None
     if expression is not None and snapshot.load_avro_schema() is not None:
         row_filter = to_row_filter(expression, schema, snapshot.base_path)
-        assert row_filter is not None
-        wanted = prune_partitions(wanted, snapshot, schema, row_filter)
-    partitions = sorted(set(view.list_partitions()).intersection(wanted))
-    view.load_partitions(partitions)
-    check_base_files(snapshot, view, wanted)
-    files = [file for partition in partitions for file in view.latest_base_files(partition)]
+    slices = file_slices(snapshot, schema, row_filter)
+    files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
     return snapshot, schema, row_filter, files
 
 
