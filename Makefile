@@ -91,6 +91,7 @@ interop-smoke: .venv/.stamp .venv35/.stamp
 bench: .venv/.benchmarks
 	$(PY) -m benchmarks.bloom_filter
 	$(PY) -m benchmarks.local_upsert --profile
+	$(PY) -m benchmarks.local_read
 	$(PY) -m benchmarks.indexes --rows 400000
 	$(PY) -m benchmarks.scaling --runs 1 --unit-rows 50000
 	$(JAVA) $(PY) -m benchmarks.spark_upsert --rows 200000 --engines parquet,hoodie --index SIMPLE,BLOOM,BUCKET --profile

@@ -1,4 +1,4 @@
-"""Charts of the figures that the other programs have saved: SVG and PNG beside each JSON file.
+"""Charts of the figures that the other programs have saved: an SVG file beside each JSON file.
 
     python -m benchmarks.charts [docs/benchmarks/local_upsert.json ...]
 
@@ -129,19 +129,19 @@ def _of_indexes(kind: str, figures: dict[str, Any]) -> list[Panel]:
     ]
 
 
-def draw(path: Path) -> list[Path]:
+def draw(path: Path) -> Path | None:
     """Draw one file of figures.
 
     Args:
         path: The JSON file.
 
     Returns:
-        The charts; none where nothing is known of such a file.
+        The chart; None where nothing is known of such a file.
     """
     figures: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     rows = panels_of(figures)
     if not rows:
-        return []
+        return None
     heights = [0.9 + 0.3 * max(len(panel.bars) for panel in row) for row in rows]
     figure = Figure(figsize=(9, 0.3 + sum(heights)), layout="constrained")
     grid = figure.subplots(len(rows), len(rows[0]), squeeze=False, height_ratios=heights)
@@ -151,12 +151,11 @@ def draw(path: Path) -> list[Path]:
     given = figures.get("sizes") or {name: value for name, value in figures.items() if isinstance(value, int)}
     sizes = ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in given.items())
     figure.suptitle(f"{path.stem.replace('_', ' ')} ({sizes})\n{figures['machine']}", fontsize=9, x=0.01, ha="left")
-    charts = [path.with_suffix(suffix) for suffix in (".svg", ".png")]
+    chart = path.with_suffix(".svg")
     # The same figures give the same bytes.
     mpl.rcParams["svg.hashsalt"] = path.stem
-    figure.savefig(charts[0], metadata={"Date": None})
-    figure.savefig(charts[1], dpi=110, metadata={"Software": None})
-    return charts
+    figure.savefig(chart, metadata={"Date": None})
+    return chart
 
 
 def _draw_panel(panel: Panel, axes: Axes, with_names: bool) -> None:
@@ -200,10 +199,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, default=sorted(FOLDER.glob("*.json")))
     for path in parser.parse_args().files:
-        charts = draw(path)
-        if not charts:
+        chart = draw(path)
+        if chart is None:
             print(f"{path}: nothing is known of figures like these", file=sys.stderr)
-        print(*charts)
+        else:
+            print(chart)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,3 @@ def test_every_row_of_the_accidents_names_a_test() -> None:
     accidents = [line for line in section.splitlines() if line.startswith("| ")][1:]
     assert len(accidents) >= 15
     assert all("`tests/" in line for line in accidents)
-
-
-def test_links_of_the_page_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", PAGE.read_text(encoding="utf-8"))
-    assert links
-    assert all((PAGE.parent / link).exists() for link in links)
