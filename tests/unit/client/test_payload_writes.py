@@ -186,7 +186,7 @@ def test_a_marker_in_a_column_that_is_not_there_is_refused_from_the_first_write_
     assert hoodie.read_table(str(tmp_path / "t"), columns=["id"])["id"].to_pylist() == ["l"]
     new = str(tmp_path / "new")
     properties = {key.replace("_", "."): value for key, value in markers.items()}
-    with pytest.raises(MissingSchemaFieldException, match="no table is made .* = Opp is not a column"):
+    with pytest.raises(MissingSchemaFieldException, match="no table was created .* = Opp is not a column"):
         hoodie.write_table(rows({"id": "k"}), new, record_key_fields="id", ordering_fields="ord", properties=properties)
     assert not Path(new).exists()
 

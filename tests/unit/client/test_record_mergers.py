@@ -181,8 +181,8 @@ def test_a_merger_for_a_table_of_a_payload_class_is_refused(tmp_path: Path) -> N
     [
         ("nowhere.Merger", "nowhere.Merger cannot be imported"),
         (f"{__name__}.Absent", "cannot be imported"),
-        (f"{__name__}.NoMerger", "is no record merger"),
-        ("hoodie.HoodieRecordMerger", "is no record merger"),
+        (f"{__name__}.NoMerger", "is not a record merger"),
+        ("hoodie.HoodieRecordMerger", "is not a record merger"),
     ],
 )
 def test_a_name_that_is_no_merger_is_refused(name: str, message: str, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_name_that_is_no_merger_is_refused(name: str, message: str, tmp_path: 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("org.apache.hudi.HoodieSparkRecordMerger", "is a Java class, which cannot be called"),
+        ("org.apache.hudi.HoodieSparkRecordMerger", "is a Java class, and hoodie cannot call it"),
         ("a.B,c.D", "one class, not 2"),
         ("a b", "must be package.module.Class"),
     ],

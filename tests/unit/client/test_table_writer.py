@@ -406,7 +406,7 @@ def test_a_new_table_that_another_writer_uses_meanwhile_stays(tmp_path: Path, mo
     monkeypatch.setattr(LocalStorage, "delete_file", beside_another_writer)
     with pytest.raises(HoodieKeyException) as raised:
         hoodie.write_table(BAD_ROWS, str(path), record_key_fields="k")
-    assert f"the table {path}, which this call made, stays" in raised.value.__notes__[0]
+    assert f"the table {path}, which this call created, stays" in raised.value.__notes__[0]
     pending = HoodieTableMetaClient.load(str(path)).active_timeline.filter_pending()
     assert [instant.requested_time for instant in pending] == [other]
 
