@@ -131,7 +131,7 @@ def test_a_merge_mode_makes_the_payload_class_that_it_means(tmp_path: Path) -> N
         ({"hoodie.compaction.payload.type": "MYSQL_DEBEZIUM_AVRO"}, "MySqlDebeziumAvroPayload': the table merges"),
         (
             {"hoodie.payload.delete.field": "Op", "hoodie.payload.delete.marker": "D"},
-            "OverwriteWithLatestAvroPayload does not look at it",
+            "OverwriteWithLatestAvroPayload ignores it",
         ),
         ({"hoodie.payload.delete.field": "Op"}, "delete.marker is missing"),
     ],

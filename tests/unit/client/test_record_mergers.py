@@ -134,7 +134,7 @@ def test_a_row_that_cannot_be_combined_with_another_incoming_one_is_a_record_err
 
 def test_a_merger_that_gives_other_columns_fails_the_write(tmp_path: Path) -> None:
     base_path = create(tmp_path, WrongColumns)
-    with pytest.raises(HoodieSchemaException, match="WrongColumns.merge gave 1 rows of the columns id"):
+    with pytest.raises(HoodieSchemaException, match="WrongColumns.merge returned 1 rows of the columns id"):
         hoodie.write_table(rows(a=1.0), base_path, properties={MERGER: WrongColumns})
     assert read(base_path) == {"a": 1.0, "b": 2.0, "c": 3.0}
 
@@ -220,5 +220,5 @@ def test_an_outcome_of_another_length_is_a_mistake_of_the_merger() -> None:
             return MergeOutcome.choose([True])
 
     batch = pa.record_batch({"a": [1, 2]})
-    with pytest.raises(HoodieException, match="Short.merge gave 1 codes for 2 pairs"):
+    with pytest.raises(HoodieException, match="Short.merge returned 1 codes for 2 pairs"):
         hoodie.merge.record_merger.merge_pairs(Short(), batch, batch, pa.array(["k", "l"]))

@@ -193,7 +193,7 @@ def test_key_fields_inside_of_structs_are_found_in_the_schema() -> None:
         ({"properties": {"hoodie.payload.delete.field": "op"}}, "hoodie.payload.delete.marker is missing"),
         (
             {"properties": {"hoodie.payload.delete.field": "op", "hoodie.payload.delete.marker": "D"}},
-            "OverwriteWithLatestAvroPayload does not look at it",
+            "OverwriteWithLatestAvroPayload ignores it",
         ),
         ({"properties": {"hoodie.database.name": 7}}, "value 7: give a string"),
         ({"properties": {PAYLOAD: "DefaultHoodieRecordPayload"}}, "ordering_fields is empty"),
