@@ -114,7 +114,7 @@ def test_a_session_that_was_stopped(spark: SparkSession, tmp_path: Path) -> None
         lambda: hoodie.spark.read(spark, path),
     ]
     for call in calls:
-        with pytest.raises(HoodieException, match=r"the Spark session was stopped, .* make a new one"):
+        with pytest.raises(HoodieException, match=r"the Spark session was stopped, .* create a new one"):
             call()
     assert commits(path) == 2
     # A rollback needs no Spark: the client leaves nothing behind.
