@@ -3,8 +3,7 @@
     python -m benchmarks.charts [docs/benchmarks/local_upsert.json ...]
 
 Needs matplotlib (extra ``benchmarks``). Draws files of `local_upsert`, `spark_upsert`, `scaling`, `indexes` and of
-other
-programs that save timings. A bar is a median; its line goes from the fastest to the slowest run.
+other programs that save timings. A bar is a median; its line goes from the fastest to the slowest run.
 """
 
 from __future__ import annotations

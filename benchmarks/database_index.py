@@ -2,8 +2,8 @@
 
     python -m benchmarks.database_index [--rows 1000000] [--keys 100000] [--runs 3]
 
-PostgreSQL is started in a temporary folder if it is installed. Keys are random (UUIDs), the worst case for a tree.
-CPU seconds are those of this process, without those of PostgreSQL.
+PostgreSQL is started in a temporary folder if it is installed. Keys are random (UUIDs), the worst case for a tree. CPU
+seconds are those of this process, without those of PostgreSQL.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--indexes SIMPLE,INMEMORY,BLOOM,BUCKET]
         [--peers deltalake,duckdb,lance] [--profile] [--json FILE]
 
-The floor is the least work of any copy-on-write upsert, done with pyarrow: read the file, drop the rows whose key
-comes again, append the incoming rows, write the file. It uses the same codec with its best settings (dictionaries only
-for columns with repeated values; reading uses all cores, writing one file cannot). It does less than Hudi's format
-needs: one file and no partitions, no meta columns (five more, one of them a second copy of the key), no bloom filter,
-no merging by an ordering field, no commit.
+The floor is the least work of any copy-on-write upsert, done with pyarrow: read the file, drop the rows whose key comes
+again, append the incoming rows, write the file. It uses the same codec with its best settings (dictionaries only for
+columns with repeated values; reading uses all cores, writing one file cannot). It does less than Hudi's format needs:
+one file and no partitions, no meta columns (five more, one of them a second copy of the key), no bloom filter, no
+merging by an ordering field, no commit.
 
 The peers do the same work in their own formats, and less as well: their functions name what they leave out.
 """

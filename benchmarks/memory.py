@@ -3,9 +3,9 @@
     python -m benchmarks.memory [--factors 1,4,16] [--unit-rows 1400000] [--upsert-rows 100000] [--runs 3] [--json FILE]
 
 One unit is two base files of one partition, each with a single row group of about 120 MB; the upsert touches every
-file. Each upsert runs in its own process. While it runs, the peaks (``VmHWM`` of ``/proc/<pid>/status``) of the
-driver, of the daemon's workers and of the JVM are read ten times a second. The target: with a larger table, no Python
-process peaks more than 10% above the peak with the smallest table.
+file. Each upsert runs in its own process. While it runs, the peaks (``VmHWM`` of ``/proc/<pid>/status``) of the driver,
+of the daemon's workers and of the JVM are read ten times a second. The target: with a larger table, no Python process
+peaks more than 10% above the peak with the smallest table.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m benchmarks.scaling [--parts table,input,cores,files] [--runs 5] [--unit-rows 200000] [--json FILE]
 
-Each figure comes from its own process. Its seconds are those of the upsert alone (a new client, so caches are cold),
-in wall clock and CPU time; its peak memory (``VmHWM``) is that of the whole process. Ratios are of wall clock; on a
-busy machine, the ratios of CPU seconds beside them are more reliable.
+Each figure comes from its own process. Its seconds are those of the upsert alone (a new client, so caches are cold), in
+wall clock and CPU time; its peak memory (``VmHWM``) is that of the whole process. Ratios are of wall clock; on a busy
+machine, the ratios of CPU seconds beside them are more reliable.
 
 table   a table of 1, 4 and 16 units (each four base files, keys that grow with time, one partition), and a constant
         upsert with BLOOM: half of it updates of the newest keys, half new keys. A client's second upsert is shown

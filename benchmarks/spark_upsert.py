@@ -3,10 +3,10 @@
     python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi]
         [--index SIMPLE,BLOOM,BUCKET] [--buckets 8] [--profile] [--json FILE]
 
-Each engine runs in its own process, one after the other, in the environment of this program (PySpark 3.5 for
-real Hudi, whose bundle HOODIE_HUDI_BUNDLE names). ``parquet`` is plain ``df.write.parquet`` of the same data.
-Both engines use the same index. SIMPLE and BLOOM read the same bulk insert; BUCKET has its own, with
-``--buckets`` file groups in each of the three partitions.
+Each engine runs in its own process, one after the other, in the environment of this program (PySpark 3.5 for real Hudi,
+whose bundle HOODIE_HUDI_BUNDLE names). ``parquet`` is plain ``df.write.parquet`` of the same data. Both engines use the
+same index. SIMPLE and BLOOM read the same bulk insert; BUCKET has its own, with ``--buckets`` file groups in each of
+the three partitions.
 """
 
 from __future__ import annotations

@@ -47,12 +47,11 @@ class DataGenerator:
     """Generates inserts, updates and deletes of trips, and keeps the rows that a table must hold after them.
 
     Every ``generate_*`` method assumes that its change is applied to the table: inserts and updates with ``upsert``
-    (inserts
-    with ``insert`` or ``bulk_insert`` as well), deletes with ``delete``, in the order in which they were generated.
+    (inserts with ``insert`` or ``bulk_insert`` as well), deletes with ``delete``, in the order in which they were
+    generated.
 
     The same seed gives the same rows. Times are random within seven days, so updates may be older than the rows that
-    they
-    update: such updates lose, as in every table with the ordering field ``ts``.
+    they update: such updates lose, as in every table with the ordering field ``ts``.
 
         >>> generator = DataGenerator(seed=7)
         >>> inserts, updates = generator.generate_inserts(10), generator.generate_updates(5)

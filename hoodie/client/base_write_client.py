@@ -74,15 +74,13 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     """Writes one table; a context manager.
 
     Leaving the ``with`` block by an error rolls back the instants that this client started and did not complete. A
-    closed
-    client refuses every call. Use a client from one thread only.
+    closed client refuses every call. Use a client from one thread only.
 
     Args:
         context: The engine.
         config: The writer's configuration.
         on_progress: Called with every `ProgressEvent` of this client's calls, one at a time: from the caller's thread
-            or from a thread that follows the tasks. It should be quick. Its errors are logged and do not fail the
-            write.
+            or from one that follows the tasks. It should be quick; its errors are logged and do not fail the write.
         validators: Functions that receive a `PendingCommit` before an instant is completed. An error or a returned
             False prevents the commit. The validators of ``hoodie.precommit.validators`` are asked as well.
 
@@ -233,10 +231,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def upsert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
         """Update the records whose key is in the table, insert the others.
 
-        The input is held for the length of the call (Spark: persisted). Of several records with the same key, the one
-        with
-        the largest ordering value is kept; among equal ordering values, the last one. See
-        ``hoodie.combine.before.upsert``.
+        The input is held for the length of the call (Spark: persisted). Of several records with one key, the one with
+        the largest ordering value is kept, among equal values the last one; see ``hoodie.combine.before.upsert``.
 
         Args:
             records: See the class for what the engine accepts.
@@ -255,9 +251,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def insert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
         """Insert records without looking their keys up; small files are filled first.
 
-        A key that is already in the table is stored twice afterwards. Everything else is as in `upsert`, except that
-        failed
-        records raise `HoodieInsertException`.
+        A key that is already in the table is stored twice afterwards. Otherwise like `upsert` (`HoodieInsertException`).
         """
         return self._write(WriteOperationType.INSERT, records, instant_time)
 
@@ -271,8 +265,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             instant_time: See `upsert`.
             partitioner: Spreads and sorts the rows, instead of ``hoodie.bulkinsert.sort.mode`` (default: rows are
                 written as they come) or ``hoodie.bulkinsert.user.defined.partitioner.class``. The rows are held if they
-                are
-                sorted or if the partitioner is your own class.
+                are sorted or if the partitioner is your own class.
 
         Everything else is as in `insert`.
         """
@@ -282,19 +275,14 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def upsert_prepped_records(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
         """Write records that carry their location: no look-up, no combining.
 
-        Pass rows as `hoodie.read_table` or `hoodie.spark.read` returned them, with some columns changed. Each row is
-        written
-        back to the file group it came from; its meta columns name it (``_hoodie_record_key``,
-        ``_hoodie_partition_path``,
-        ``_hoodie_file_name``; a row without a file name is a new record). `HoodieRecord`s with a ``current_location``
-        work
-        the same way.
+        Pass rows as `hoodie.read_table` or `hoodie.spark.read` returned them, with some columns changed. Their meta
+        columns say where they are written back to (``_hoodie_record_key``, ``_hoodie_partition_path``,
+        ``_hoodie_file_name``; without a file name: a new record). `HoodieRecord`s need a ``current_location``.
 
         Args:
             records: The rows. Of several rows for one stored record the last one counts. New records are neither looked
-                up
-                nor combined: each row without a file name is added. Of several rows with the same key that go into one
-                existing file the last one counts, as in Hudi.
+                up nor combined: each row without a file name is added. Of several rows with the same key that go into
+                one existing file the last one counts, as in Hudi.
             instant_time: See `upsert`.
 
         Raises:
@@ -322,8 +310,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """Delete the records of given keys, or those that a filter matches; keys that are not in the table are ignored.
 
         Deletes are by key: if a key is stored twice (by two inserts), both records are deleted even if the filter
-            matches
-        only one.
+        matches only one.
 
         Args:
             keys: `HoodieKey`s, or rows with the record key and partition columns; other columns are ignored.
@@ -362,10 +349,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         This is one ``replacecommit``: readers see either the old rows or the new ones. The old files stay until a clean
         deletes them, so that readers of older instants can go on. Keys are not looked up. All records with the same key
-        are
-        kept, unless ``hoodie.combine.before.insert`` is set. Records marked as deleted are not written, and a partition
-        that
-        only gets such records stays as it is.
+        are kept, unless ``hoodie.combine.before.insert`` is set. Records marked as deleted are not written, and a
+        partition that only gets such records stays as it is.
 
         Args:
             records: See `upsert`.
@@ -390,8 +375,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Args:
             partitions: Partition paths, as `HoodieTableMetaClient.partitions` returns them. Paths that the table does
-                not
-                have are skipped with a warning.
+                not have are skipped with a warning.
             instant_time: As returned by ``start_commit("delete_partition")``; None starts an instant.
 
         Raises:
@@ -404,18 +388,14 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """Show what an upsert of these records would touch; nothing is written, and no instant is started.
 
         This runs the planner of `upsert` on the table as it is now: it reads the input, combines and looks up the keys,
-            and
-        assigns the records to file groups. It costs what these steps of an upsert cost. Failed writes of other writers
-        are
-        ignored, not rolled back.
+        and assigns the records to file groups. It costs what these steps of an upsert cost. Failed writes of other
+        writers are ignored, not rolled back.
 
         Args:
             records: See `upsert`; an iterator is consumed.
 
         Returns:
-            File groups with the reasons why they are touched, bytes to rewrite, new files and the index work; prints as
-            a
-            table.
+            File groups and why they are touched, bytes to rewrite, new files, the index work; prints as a table.
 
         Raises:
             HoodieKeyException: See `upsert`.
@@ -567,14 +547,12 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             allow_errors: Commit the good records even though others failed.
 
         Returns:
-            True when the records can be read now. False when nothing was written and
-            ``hoodie.allow.empty.commit=false``
-            asks to leave no commit for that, or when a delete met a table that was never written; the instant is gone.
+            True: the records can be read now. False: nothing was written, and ``hoodie.allow.empty.commit=false`` asks
+            for no commit then, or a delete met a table that was never written; the instant is gone.
 
         Raises:
             HoodieCommitException: The instant was rolled back, completed, or never started; or the table has changed in
-                a
-                way that forbids completing it; or the result is not a write result, or belongs to another instant.
+                a way that forbids completing it; or the result is not a write result, or belongs to another instant.
             HoodieWriteConflictException: Another writer committed meanwhile.
             HoodieValidationException: A validator rejects the commit; the instant stays pending, to be rolled back.
             HoodieUpsertException: (or its counterpart of the operation) Records failed and ``allow_errors`` is not set.

@@ -14,10 +14,8 @@ def hold_input(records: Any) -> Any:
     """The input; one-shot input is read into memory first.
 
     Iterators of record batches and Arrow streams become a table, other iterators a list. Input that can be read again
-    (a
-    table, a data frame, a dataset, Spark's data) is returned as it is. A second reading of it may give other rows; this
-    is
-    safe, because a failed attempt leaves nothing behind.
+    (a table, a data frame, a dataset, Spark's data) is returned as it is. A second reading of it may give other rows;
+    this is safe, because a failed attempt leaves nothing behind.
     """
     if isinstance(records, pa.RecordBatchReader):
         return records.read_all()

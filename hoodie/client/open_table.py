@@ -37,8 +37,7 @@ def switch_off_metadata_table(config: HoodieWriteConfig, snapshot: TableSnapshot
 
     Raises:
         HoodieNotSupportedException: The metadata table holds indexes, and ``hoodie.metadata.enable`` does not say to
-            drop
-            them.
+            drop them.
         HoodieCommitException: Instants are pending.
     """
     table_config = snapshot.table_config

@@ -1,7 +1,7 @@
 """Check that a writer formats timestamps in keys as the stored keys do.
 
-A writer's option decides the format, and tables do not store it. A writer without the option would store every record
-a second time, under another key.
+A writer's option decides the format, and tables do not store it. A writer without the option would store every record a
+second time, under another key.
 
 Hudi has no such check.
 """

@@ -80,7 +80,6 @@ def write_table(
 
     Returns:
         The outcome of the write, which is committed.
-        The outcome; committed.
 
     Raises:
         HoodieConfigException: A new table has no record key; fields differ from the table's; properties are unknown or

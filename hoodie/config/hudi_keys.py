@@ -1,7 +1,7 @@
 """All of Hudi's property names, and what hoodie does with each.
 
-The names are in ``hudi_keys.csv`` beside this module: those of Hudi 0.15 and of 1.x up to 1.2 and a little beyond.
-Each name is in one class:
+The names are in ``hudi_keys.csv`` beside this module: those of Hudi 0.15 and of 1.x up to 1.2 and a little beyond. Each
+name is in one class:
 
 - *used*: a field of a group (`hoodie.config.write_config.GROUPS`) reads it.
 - *harmless*: it changes nothing that hoodie stores or shows; it is ignored, and named in the log.

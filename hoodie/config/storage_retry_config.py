@@ -15,8 +15,7 @@ class StorageRetryConfig(PropertyGroup):
     """Retries of object store calls that failed for a temporary reason.
 
     Hudi: org.apache.hudi.common.fs.FileSystemRetryConfig. Differs: on by default, and with more retries, because no
-        layer
-    below repeats calls; exceptions cannot be named, because hoodie knows which failures are temporary.
+    layer below repeats calls; exceptions cannot be named, because hoodie knows which failures are temporary.
     """
 
     retry_enable: bool = property_field(

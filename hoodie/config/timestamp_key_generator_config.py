@@ -106,8 +106,7 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
     A table stores these properties when it is created, and its own take precedence; None where nothing is given.
 
     Hudi: org.apache.hudi.common.config.TimestampKeyGeneratorConfig. Differs: the default time zone is UTC; Hudi takes
-        the
-    JVM's.
+    the JVM's.
     """
 
     timestamp_type: TimestampType | None = property_field(
@@ -209,8 +208,7 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
 
         Returns:
             The typed properties, and whether the property ``timezone`` is given at all: if so, it decides for both
-            zones,
-            even when it is empty.
+            zones, even when it is empty.
 
         Raises:
             HoodieConfigException: Values do not parse; the message names all of them.
@@ -323,8 +321,7 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
         """Defaults that a new table stores in addition, so that later writers cannot read its properties differently.
 
         In Hudi the default zone is the JVM's, so folder names would depend on the writer. If the texts name their own
-        zone,
-        no stored default can replace it.
+        zone, no stored default can replace it.
 
         Args:
             one_timezone: Whether the property ``timezone`` is given.

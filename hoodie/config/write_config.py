@@ -156,8 +156,7 @@ class HoodieWriteConfig:
         """Parse Hudi's properties.
 
         Keys that do not start with ``hoodie.`` are kept in `properties` but otherwise ignored (a pasted configuration
-        may
-        hold Spark's ``path`` or a source's own options), unless they look like a misspelt ``hoodie.`` key.
+        may hold Spark's ``path`` or a source's own options), unless they look like a misspelt ``hoodie.`` key.
 
         Args:
             base_path: The table's folder: a path or URL.
@@ -169,8 +168,7 @@ class HoodieWriteConfig:
 
         Raises:
             HoodieConfigException: Properties are unknown to Hudi, not supported by hoodie, do not parse, or contradict
-                each
-                other: one message names all of them.
+                each other: one message names all of them.
         """
         check_properties(properties)
         check_options(storage_options)

@@ -29,8 +29,8 @@ TableFunction = Callable[[pa.Table], pa.Table]
 class HoodieData(ABC):
     """Rows of one Arrow schema in a number of partitions; lazy until an action (`count_by`, `collect`) needs them.
 
-    Lazy rows may be computed again unless `persist` was called, so functions must give the same result each time.
-    No function is ever called with a single row.
+    Lazy rows may be computed again unless `persist` was called, so functions must give the same result each time. No
+    function is ever called with a single row.
 
     Hudi: org.apache.hudi.common.data.HoodieData. Differs: a table of Arrow batches, not a collection of objects.
     """
@@ -93,8 +93,7 @@ class HoodieData(ABC):
         """Equi-join, ``how`` in {"inner", "left"}; nulls match nothing.
 
         The result has this data's columns, then the columns of ``other`` that are not in ``on``. A row that matches
-        several
-        rows of ``other`` occurs several times.
+        several rows of ``other`` occurs several times.
         """
 
     @abstractmethod
@@ -106,8 +105,7 @@ class HoodieData(ABC):
         """Move each row to the partition whose number is in an int32 column.
 
         The result has ``num_partitions`` partitions, one for each number from 0 on, and all rows with the same number
-        are
-        in one partition. The engine decides which partition index a number gets: read the column.
+        are in one partition. The engine decides which partition index a number gets: read the column.
 
         Raises:
             HoodieException: A row's number is null or not in [0, num_partitions); the task that reads it raises this.
@@ -131,8 +129,7 @@ class HoodieData(ABC):
         """Sort all rows: each partition is sorted, and no row of a partition is larger than a row of the next.
 
         Partitions have about the same number of rows. The order is ascending, strings by their UTF-8 bytes; all nulls
-        are
-        before or all after the values, depending on the engine.
+        are before or all after the values, depending on the engine.
 
         Args:
             columns: The columns to sort by, the most significant first.
@@ -151,8 +148,7 @@ class HoodieData(ABC):
 
         Args:
             fixed: Columns (names that do not exist are ignored) that must have the same values whenever a row is
-                computed
-                again: an action that finds other values raises `HoodieWriteException`.
+                computed again: an action that finds other values raises `HoodieWriteException`.
         """
 
     @abstractmethod

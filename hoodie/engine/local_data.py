@@ -27,8 +27,7 @@ __all__ = ["BatchStream", "LocalData", "Partition"]
 R = TypeVar("R")
 
 Partition = Callable[[TaskIdentity], Iterator[pa.RecordBatch]]
-"""One partition: yields its batches to a task. It may be called again unless its source can be read only
-once."""
+"""One partition: yields its batches to a task. It may be called again unless its source can be read only once."""
 
 BATCH_ROWS = 1 << 17
 """The rows of the batches that tables are cut into: so many that calls cost little, so few that they fit caches."""

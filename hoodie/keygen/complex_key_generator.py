@@ -20,8 +20,8 @@ class ComplexKeyGenerator(KeyGenerator):
 
     Attributes:
         single_field_prefix: With one key field only: whether the key is ``field:value`` (Hudi up to 0.14.0, and again
-            from 0.14.2, 0.15.1, 1.0.3 and 1.1 on) or the value alone (the releases between). A table keeps the
-            form that it started with, and its properties do not store which one: see `has_field_prefix`.
+            from 0.14.2, 0.15.1, 1.0.3 and 1.1 on) or the value alone (the releases between). A table keeps the form
+            that it started with, and its properties do not store which one: see `has_field_prefix`.
 
     Hudi: org.apache.hudi.keygen.{ComplexKeyGenerator, ComplexAvroKeyGenerator}.
     """

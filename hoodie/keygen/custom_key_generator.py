@@ -26,8 +26,7 @@ class CustomKeyGenerator(KeyGenerator):
     """Partition fields are values (SIMPLE) or times (TIMESTAMP): ``region:SIMPLE,ts:TIMESTAMP``.
 
     The record key is the value of one field, or of several fields in the form of `ComplexKeyGenerator`. Without
-    partition
-    fields there are no folders.
+    partition fields there are no folders.
 
     Attributes:
         partition_types: The type of each partition field.

@@ -1,9 +1,9 @@
 """Floating-point numbers as text, with exactly the digits of Java 8 to 18 (Double.toString, Float.toString).
 
 The Hudi releases for Spark that share these tables run on Java 8, 11 and 17. Their digits follow Steele and White's
-algorithm, stopped early, and are not always the shortest that identify the number: 1.0E23 is 9.999999999999999E22.
-Java 19 and later write the shortest digits (JDK-4511638). The two differ for a few numbers, mostly doubles from about
-1.0E16 and floats from about 3.0E7.
+algorithm, stopped early, and are not always the shortest that identify the number: 1.0E23 is 9.999999999999999E22. Java
+19 and later write the shortest digits (JDK-4511638). The two differ for a few numbers, mostly doubles from about 1.0E16
+and floats from about 3.0E7.
 """
 
 from __future__ import annotations

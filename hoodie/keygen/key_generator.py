@@ -87,17 +87,17 @@ def create_key_generator(
 
     Args:
         table_config: The table's properties.
-        single_field_prefix: The form of keys if `key_form_depends_on_table` is true: True for ``field:value``,
-            False for the value alone. None: ``field:value``, the form of a new table.
+        single_field_prefix: The form of keys if `key_form_depends_on_table` is true: True for ``field:value``, False
+            for the value alone. None: ``field:value``, the form of a new table.
         write_properties: The writer's properties, for what a table of version 6 does not store: types of the partition
-            fields (``region:SIMPLE,ts:TIMESTAMP``), timestamp properties that it was not created with, and a
-            user's class.
+            fields (``region:SIMPLE,ts:TIMESTAMP``), timestamp properties that it was not created with, and a user's
+            class.
 
     Raises:
         HoodieNotSupportedException: The table has no record key fields, or a key generator that hoodie does not have.
         HoodieKeyException: The key generator does not fit the number of fields.
-        HoodieConfigException: The timestamp properties, the types of partition fields or the user's class are
-            missing or wrong.
+        HoodieConfigException: The timestamp properties, the types of partition fields or the user's class are missing
+            or wrong.
     """
     key_fields, partition_fields = tuple(table_config.record_key_fields), tuple(table_config.partition_fields)
     written = dict(write_properties or {})

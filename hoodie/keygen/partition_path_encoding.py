@@ -1,7 +1,7 @@
 """Escape and check the levels of a partition path.
 
-Hudi: org.apache.hudi.common.util.PartitionPathEncodeUtils. Differs: values that would leave the table's folder, or
-that no file system can store, are refused; Hudi writes wherever they lead.
+Hudi: org.apache.hudi.common.util.PartitionPathEncodeUtils. Differs: values that would leave the table's folder, or that
+no file system can store, are refused; Hudi writes wherever they lead.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ def partition_level(strings: pa.StringArray, field: str, hive_style: bool, url_e
     Args:
         strings: Values of the partition field, as `hoodie.keygen.value_strings` returns them.
         field: The field's name.
-        field: Name of the field.
         hive_style: Whether the level is ``<field>=<value>``.
         url_encode: Whether the value is escaped.
     """

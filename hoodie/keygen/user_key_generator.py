@@ -13,8 +13,8 @@
     HoodieTableMetaClient.init_table(path, table_name="people", record_key_fields="name", key_generator=ByInitial)
     HoodieWriteConfig.from_properties(path, {"hoodie.datasource.write.keygenerator.class": ByInitial})
 
-The table stores the name, and every writer must name the class again: hoodie imports nothing only because a table
-names it. Hudi can read such a table, but cannot write to it.
+The table stores the name, and every writer must name the class again: hoodie imports nothing only because a table names
+it. Hudi can read such a table, but cannot write to it.
 
 Hudi: org.apache.hudi.keygen.KeyGenerator of the type USER_PROVIDED.
 """

@@ -49,8 +49,8 @@ def value_strings(values: pa.Array, consistent_timestamps: bool = False) -> pa.S
 
     Args:
         values: An array of a type in the table of the module docstring, or a dictionary array of one.
-        consistent_timestamps: Whether timestamps are written as java.sql.Timestamp does in a JVM at UTC
-            (``2026-11-21 10:30:00.0``, at most milliseconds) and not as numbers: with
+        consistent_timestamps: Whether timestamps are written as java.sql.Timestamp does in a JVM at UTC (``2026-11-21
+            10:30:00.0``, at most milliseconds) and not as numbers: with
             ``hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled``.
 
     Raises:

@@ -32,8 +32,8 @@ def fill_from_stored(
         stored: The user's columns.
         incoming: The user's columns and others, which stay as they are.
         stored_first: Rows whose stored fields stay; only their empty ones are filled with incoming values.
-        default_values: For each of these columns, the value that counts as empty (None for none); in other columns
-            null counts as empty.
+        default_values: For each of these columns, the value that counts as empty (None for none); in other columns null
+            counts as empty.
 
     Returns:
         Rows with the columns of ``incoming``.
@@ -146,8 +146,8 @@ def combine_fields(
 ) -> pa.Table:
     """Merge the rows of each key into one, as PartialUpdateAvroPayload does.
 
-    The rows are applied in order. A row that is not older than all rows before it overwrites their values; an older
-    row only fills fields that are still null::
+    The rows are applied in order. A row that is not older than all rows before it overwrites their values; an older row
+    only fills fields that are still null::
 
         (1, x, null), (3, null, 7), (2, y, 8)  ->  (3, x, 7)
 

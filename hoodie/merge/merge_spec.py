@@ -116,8 +116,8 @@ class MergeSpec:
         default_values: Columns with a default other than null -> the default as text. The rules of some payload classes
             treat these values as absent.
 
-    Hudi: org.apache.hudi.common.model.{HoodieRecordPayload, HoodieAvroRecordMerger,
-    HoodiePreCombineAvroRecordMerger}. Differs: works on columns, and holds no records.
+    Hudi: org.apache.hudi.common.model.{HoodieRecordPayload, HoodieAvroRecordMerger, HoodiePreCombineAvroRecordMerger}.
+    Differs: works on columns, and holds no records.
     """
 
     ordering_field: str | None = None
@@ -140,10 +140,8 @@ class MergeSpec:
         """Read the rules of a table.
 
         A table may store no payload class (Hudi 0.x stored none for copy-on-write). It is written as Hudi 0.15.0 does:
-        the
-        incoming row wins. If the table has an ordering field, Hudi 1.2 would keep the row with the larger value
-        instead;
-        a warning says so once for each table.
+        the incoming row wins. If the table has an ordering field, Hudi 1.2 would keep the row with the larger value
+        instead; a warning says so once for each table.
 
         Args:
             table_config: The table's properties.
@@ -324,14 +322,12 @@ class MergeSpec:
         """Reduce the input to one row per (record key, partition path).
 
         Among rows with the same key the largest ordering value wins; among equal ones the last row (or the first, if
-        the
-        rules say so). A null is smaller than any value. For plain deletes their position decides; see the module
+        the rules say so). A null is smaller than any value. For plain deletes their position decides; see the module
         docstring.
 
         Args:
             rows: Columns ``RECORD_KEY``, ``PARTITION_PATH`` and ``ROW_NUMBER``; ``ORDERING_VALUE`` and ``OPERATION``
-                are
-                used if present. If `combines_rows` is true, all columns, with ``MERGE_ERROR``.
+                are used if present. If `combines_rows` is true, all columns, with ``MERGE_ERROR``.
 
         Returns:
             Rows of the same schema, in the order of their row numbers.
@@ -379,8 +375,8 @@ class MergeSpec:
         """Merge incoming rows with the stored rows of their keys, pair by pair.
 
         Args:
-            stored: The columns that `stored_columns` returns; row ``i`` is the stored row of incoming row ``i``.
-                A null ordering value means that the row is older than the column: any incoming row wins.
+            stored: The columns that `stored_columns` returns; row ``i`` is the stored row of incoming row ``i``. A null
+                ordering value means that the row is older than the column: any incoming row wins.
             incoming: Rows in flight: the user's columns, then ``RECORD_KEY``, ``OPERATION`` and, if there is an
                 ordering field, ``ORDERING_VALUE`` of a type that compares with the stored one. User columns may be
                 absent if every row is a plain delete.

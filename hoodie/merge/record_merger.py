@@ -55,8 +55,8 @@ class MergeOutcome:
 
     Attributes:
         codes: ``KEEP_STORED``, ``TAKE_INCOMING`` or ``DELETE_STORED`` for each pair (uint8).
-        rows: For each pair the row that is written if its code is ``TAKE_INCOMING`` (other rows are ignored).
-            From a user's merger: the columns of the newer rows in any order; None: the newer rows as they are.
+        rows: For each pair the row that is written if its code is ``TAKE_INCOMING`` (other rows are ignored). From a
+            user's merger: the columns of the newer rows in any order; None: the newer rows as they are.
         errors: Number of a pair -> why it could not be merged. Such a pair is reported as a failed record, and its
             stored row stays.
     """
@@ -113,8 +113,7 @@ class HoodieRecordMerger(ABC):
 
         Raises:
             Exception: Some rows cannot be merged. hoodie finds the failing pairs by calling again with parts, and
-                reports
-                them as failed records; the others are merged.
+                reports them as failed records; the others are merged.
         """
 
 

@@ -128,12 +128,10 @@ def prepare_worker() -> None:
     """Make the tasks that follow in this Python worker start faster; called in tasks.
 
     Before each task PySpark drops the import caches. Then Python reads the directories of ``pyspark.zip`` and of
-    Spark's
-    other archives on the path again, once for each package imported from them. After each task PySpark collects garbage
-    over all modules. Both together took about 0.2 s per task. Spark's own archives do not change during the life of a
-    worker, so this function lets their importers keep what they have read. It also excludes the modules loaded so far
-    from
-    garbage collection. Archives that users add are read again as before.
+    Spark's other archives on the path again, once for each package imported from them. After each task PySpark collects
+    garbage over all modules. Both together took about 0.2 s per task. Spark's own archives do not change during the
+    life of a worker, so this function lets their importers keep what they have read. It also excludes the modules
+    loaded so far from garbage collection. Archives that users add are read again as before.
     """
     fresh = False
     for path, importer in sys.path_importer_cache.items():

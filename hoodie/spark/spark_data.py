@@ -74,8 +74,8 @@ class SparkData(HoodieData):
     between JVM and Python once.
 
     If an executor is lost, Spark computes the rows that it kept again. With ``fixed`` columns each partition is kept
-    together with its `fingerprint`: the rows that a task reads later must have the fingerprint that the first
-    job saw, or the task fails.
+    together with its `fingerprint`: the rows that a task reads later must have the fingerprint that the first job saw,
+    or the task fails.
 
     Two notes on the contract. Adaptive execution drops the tasks of a shuffle that moved no rows: functions of
     partitions are called for empty partitions only if some partition has a row. And Spark computes rows again that are

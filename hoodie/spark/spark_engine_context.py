@@ -96,8 +96,8 @@ class HoodieSparkEngineContext(HoodieEngineContext):
 
         Args:
             records: The input.
-            schema: The user's columns. They give the types of records (inferred from the first records if None), and
-                of columns that hold only nulls.
+            schema: The user's columns. They give the types of records (inferred from the first records if None), and of
+                columns that hold only nulls.
             is_tagged: Keep the meta columns with keys and file names.
 
         Raises:
@@ -120,8 +120,8 @@ class HoodieSparkEngineContext(HoodieEngineContext):
     def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
         """See the contract. Tasks return errors as values, so that Spark does not run them again.
 
-        A failure of storage or of the system (`HoodieIOException`, `OSError`, but not a damaged file) is retried
-        as often as Spark's ``spark.task.maxFailures`` allows.
+        A failure of storage or of the system (`HoodieIOException`, `OSError`, but not a damaged file) is retried as
+        often as Spark's ``spark.task.maxFailures`` allows.
         """
         if not items:
             return []
@@ -212,8 +212,7 @@ class _BroadcastValue(Shared):
 _EMBEDDED: dict[str, Any] = {}
 """In a worker: the embedded values that it has loaded, the latest one last."""
 MAX_EMBEDDED = 8
-"""A worker that moves on to other writes drops the values of earlier ones; nobody tells it that they are
-released."""
+"""A worker that moves on to other writes drops the values of earlier ones; nobody tells it that they are released."""
 
 
 @attrs.frozen

@@ -27,8 +27,8 @@ _OUR_GROUP = "hoodie-"
 def described_job(spark: SparkSession, description: str) -> Iterator[TaskCounter | None]:
     """Set a description for the jobs of this thread; restores the earlier one at the end.
 
-    A caller's job group stays as it is, so that the caller can cancel it; without one, the jobs get a group.
-    Spark Connect has no descriptions; there the description becomes a tag of the operations.
+    A caller's job group stays as it is, so that the caller can cancel it; without one, the jobs get a group. Spark
+    Connect has no descriptions; there the description becomes a tag of the operations.
 
     Args:
         spark: The session.
@@ -93,8 +93,8 @@ def draws_progress(spark: SparkSession) -> bool:
 class _StatusTasks:
     """Counts the tasks of the jobs of a group.
 
-    Only stages that have begun are counted: Spark also lists stages that it will skip, without marking them. Jobs
-    and stages beyond ``spark.ui.retainedJobs`` and ``spark.ui.retainedStages`` are forgotten.
+    Only stages that have begun are counted: Spark also lists stages that it will skip, without marking them. Jobs and
+    stages beyond ``spark.ui.retainedJobs`` and ``spark.ui.retainedStages`` are forgotten.
     """
 
     context: SparkContext

@@ -69,8 +69,8 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
     """The Arrow schema of a Spark schema.
 
     Raises:
-        HoodieSchemaException: Types cannot be stored; the message names all such columns. Or a type is nested
-            too deeply.
+        HoodieSchemaException: Types cannot be stored; the message names all such columns. Or a type is nested too
+            deeply.
     """
     for name, levels in deep_columns(((f.name, f.dataType) for f in schema.fields), _children, MAX_LEVELS):
         raise HoodieSchemaException(

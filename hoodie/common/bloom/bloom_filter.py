@@ -1,8 +1,8 @@
 """Bloom filters as Hudi stores them in base files.
 
-A filter answers "certainly not" or "maybe" for a record key. ``SIMPLE`` is one bit vector; ``DYNAMIC_V0`` is a list
-of vectors of the same size, the rows, that grows with the keys up to a limit. Numbers are big-endian on storage; bit i
-of a vector is bit ``i & 7`` (the lowest first) of byte ``i >> 3``::
+A filter answers "certainly not" or "maybe" for a record key. ``SIMPLE`` is one bit vector; ``DYNAMIC_V0`` is a list of
+vectors of the same size, the rows, that grows with the keys up to a limit. Numbers are big-endian on storage; bit i of
+a vector is bit ``i & 7`` (the lowest first) of byte ``i >> 3``::
 
     header  = int32 -1, int32 hash_count, int8 hash_type (1 murmur, 0 jenkins), int32 bit_count
     vector  = header, ceil(bit_count / 8) bytes
@@ -495,8 +495,8 @@ class _Positions:
         positions = np.empty(len(hashes), dtype=np.int64)
         for _ in range(count):
             hasher.hash_in_place(hashes)
-            # Java's abs(hash % bit_count) of a signed hash is the remainder of its absolute value; that of -2**31
-            # fits, because the array is read as unsigned again.
+            # Java's abs(hash % bit_count) of a signed hash is the remainder of its absolute value; that of -2**31 fits,
+            # because the array is read as unsigned again.
             np.absolute(hashes.view(np.int32), out=remainder.view(np.int32))
             np.floor_divide(remainder, bit_count, out=quotient)
             np.multiply(quotient, bit_count, out=quotient)

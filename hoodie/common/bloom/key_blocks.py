@@ -1,8 +1,8 @@
 r"""Record keys as columns of 32-bit words, so that hash functions can work on many keys at a time.
 
 A block holds its keys sorted by length, longest first, so that the keys that have an i-th word are a prefix of the
-block. So one hash pass takes a few numpy operations per word, for any mixture of lengths. A word is four
-bytes in little-endian order; the last word of a key is padded with zero bytes::
+block. So one hash pass takes a few numpy operations per word, for any mixture of lengths. A word is four bytes in
+little-endian order; the last word of a key is padded with zero bytes::
 
     keys    "abcdef" "xyz"
     lengths [6, 3]

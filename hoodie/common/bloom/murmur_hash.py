@@ -1,8 +1,8 @@
 """MurmurHash2 as Hudi computes it, for many keys at a time.
 
-It is MurmurHash2 (32 bits, m = 0x5bd1e995, r = 24, length xored into the seed), except for the one to three bytes
-after the last whole word: they are taken from the end of the key, in reverse order, and as signed numbers, which
-changes the hash of keys that are not ASCII.
+It is MurmurHash2 (32 bits, m = 0x5bd1e995, r = 24, length xored into the seed), except for the one to three bytes after
+the last whole word: they are taken from the end of the key, in reverse order, and as signed numbers, which changes the
+hash of keys that are not ASCII.
 
 Hudi: org.apache.hudi.common.util.hash.MurmurHash.
 """

@@ -1,8 +1,8 @@
 r"""Read and write files of java.util.Properties as Java does.
 
 The text is Latin-1 with one ``key=value`` per line; ``:`` or blanks are separators too. A backslash escapes other
-characters and those with a meaning: ``\uXXXX`` (UTF-16), ``\t``, ``\:``. A backslash at the end of a line continues
-the line.
+characters and those with a meaning: ``\uXXXX`` (UTF-16), ``\t``, ``\:``. A backslash at the end of a line continues the
+line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Declared properties: one field of a frozen class for each of Hudi's property names.
 
-A group of properties is an attrs class whose fields are made by `property_field`. `read_group` turns the strings that
-a user gave into such a group. It adds what it cannot accept to a list of problems, so that all are reported at once::
+A group of properties is an attrs class whose fields are made by `property_field`. `read_group` turns the strings that a
+user gave into such a group. It adds what it cannot accept to a list of problems, so that all are reported at once::
 
     @attrs.frozen(kw_only=True, repr=False)
     class HoodieStorageConfig(PropertyGroup):
@@ -226,8 +226,8 @@ def read_group(group: type[G], given: Mapping[str, str], problems: list[str]) ->
     Args:
         group: An attrs class with fields made by `property_field`.
         given: Key -> text; keys of other groups are ignored.
-        problems: Receives one sentence for each value that is not allowed, and for each property whose keys are
-            given with different values. The field then has its default.
+        problems: Receives one sentence for each value that is not allowed, and for each property whose keys are given
+            with different values. The field then has its default.
 
     Returns:
         The group.

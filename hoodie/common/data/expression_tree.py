@@ -1,7 +1,7 @@
 """Read the tree of a pyarrow expression.
 
-pyarrow prints an expression as text only. Its pickled form contains all of it: a record batch with one row of
-literals and options, and the tree in the metadata of its schema, parents first::
+pyarrow prints an expression as text only. Its pickled form contains all of it: a record batch with one row of literals
+and options, and the tree in the metadata of its schema, parents first::
 
     (v < 5) and s in ("a")      call=and_kleene
                                     call=less   field_ref=v   literal=0             end=less

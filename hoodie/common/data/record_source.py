@@ -96,8 +96,8 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     The first batch of an iterator determines the columns; a later batch with other columns fails the write.
 
     A list of `HoodieRecord` has its own keys: in addition to the columns of the data there are ``RECORD_KEY``,
-    ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` if any record has one (null for the others).
-    The columns of the data are then nullable, because a delete has no data.
+    ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` if any record has one (null for the others). The
+    columns of the data are then nullable, because a delete has no data.
 
     Args:
         records: The input.

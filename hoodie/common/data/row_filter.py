@@ -1,8 +1,8 @@
 """A filter of rows, and the part of it that statistics of files can decide.
 
-pyarrow skips row groups by their statistics as if these covered every row. They do not: NaN is in no
-minimum or maximum, and a minimum of -0.0 stands for 0.0 too. So a scan gets only a condition that every row of the
-result fulfils and that minimum and maximum can decide. The filter itself is applied to the rows that the scan returns::
+pyarrow skips row groups by their statistics as if these covered every row. They do not: NaN is in no minimum or
+maximum, and a minimum of -0.0 stands for 0.0 too. So a scan gets only a condition that every row of the result fulfils
+and that minimum and maximum can decide. The filter itself is applied to the rows that the scan returns::
 
     filter                       pushed into the scan      why
     k == "a" and v != 1.0        k == "a"                  of a row group of 1.0 and NaN statistics say 1.0
@@ -74,8 +74,7 @@ class RowFilter:
     Attributes:
         expression: The filter.
         pushed: The condition by which scans and partitions may be pruned: every row of the result fulfils it, and
-            minimum
-            and maximum can decide it. None if there is no such condition.
+            minimum and maximum can decide it. None if there is no such condition.
         columns: The top-level columns that the filter reads; None if that is not known.
         is_exact: Whether ``pushed`` is equivalent to the filter, so that the rows of a scan need no second check.
         described: The filter and its columns in a few words, for messages.
@@ -98,8 +97,7 @@ class RowFilter:
 
         Raises:
             HoodieSchemaException: The filter names an unknown column, compares a column with a value of another type,
-                or
-                is not boolean.
+                or is not boolean.
         """
         tree = parse_expression(expression)
         columns = None if tree is None else frozenset(columns_of(tree))
@@ -290,8 +288,8 @@ def _as_type(value: pa.Scalar, data_type: pa.DataType) -> pa.Scalar | None:
 
 
 def _float_range(name: str, data_type: pa.DataType, function: str, value: pa.Scalar) -> _Pushed:
-    """Bounds of a float column. They are one step wider if its type cannot hold the value: Arrow compares float32
-    with doubles as doubles, and searches sets as float32.
+    """Bounds of a float column. They are one step wider if its type cannot hold the value: Arrow compares float32 with
+    doubles as doubles, and searches sets as float32.
     """
     number = _number(value, data_type)
     if number is None or data_type not in _EXACT_INTEGERS:
@@ -384,8 +382,7 @@ def _check_sets(node: Node, schema: pa.Schema, problem: str) -> None:
 
     Raises:
         HoodieSchemaException: Numbers are compared with strings or the reverse, or an integer column with floats that
-            it
-            cannot hold.
+            it cannot hold.
     """
     if not isinstance(node, Call):
         return

@@ -82,12 +82,11 @@ def check_schema(
     """Compute the schema in which an input is written to a table.
 
     It has the table's columns, then the columns that only the input has, as nullable columns. Columns match by name, as
-    in
-    Spark: upper and lower case are the same, and the table's spelling stays. A column of the input may be narrower
+    in Spark: upper and lower case are the same, and the table's spelling stays. A column of the input may be narrower
     than the table's; its values are widened. It may also be wider if the table's column can become as wide without
     losing anything: int32 -> int64 or double, float -> double. Other numbers keep the table's type, and their values
-    are checked when they are converted (`normalise_batch`): floats for an integer column must be whole.
-    The table's nullability stays. The same rules apply to the fields of structs, also in lists and maps.
+    are checked when they are converted (`normalise_batch`): floats for an integer column must be whole. The table's
+    nullability stays. The same rules apply to the fields of structs, also in lists and maps.
 
         table    id string, n int32,  m int64,  fare double
         input    n int64,   m double, fare float, id string, tip date

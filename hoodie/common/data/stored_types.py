@@ -80,8 +80,8 @@ _LOSSLESS = frozenset({(pa.int32(), pa.float64()), (pa.float32(), pa.float64())}
 def normalise_schema(schema: pa.Schema, known_schema: pa.Schema | None = None) -> pa.Schema:
     """The columns of an input with the types in which they are stored.
 
-    Hudi's meta columns and the index columns that pandas creates are left out. Nullability is kept; metadata is not.
-    A name that differs from a known name only in upper and lower case becomes the known name, as in Spark.
+    Hudi's meta columns and the index columns that pandas creates are left out. Nullability is kept; metadata is not. A
+    name that differs from a known name only in upper and lower case becomes the known name, as in Spark.
 
     Args:
         schema: Any schema; hoodie's reserved columns keep their names and types.
@@ -286,8 +286,8 @@ def _refused(path: str, data_type: pa.DataType | str, way_out: str) -> HoodieSch
 def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
     """Whether values of one stored type can be written to a column of the other; single values may still not fit.
 
-    Numbers fit if no value is lost, which is checked for each value: integers in float columns, whole floats in
-    integer columns, decimals in columns of other decimals. Bytes fit a string column if they are UTF-8.
+    Numbers fit if no value is lost, which is checked for each value: integers in float columns, whole floats in integer
+    columns, decimals in columns of other decimals. Bytes fit a string column if they are UTF-8.
     """
     if is_lossless(narrow, wide) or is_promotion(narrow, wide):
         return True

@@ -1,8 +1,8 @@
 """The file that makes a folder a partition: ``.hoodie_partition_metadata``.
 
-Without this file, a folder is not a partition to readers that list the table, and they do not see its data. So the
-file is created before the first data file. A table without partitions has it in its base folder. It contains the
-Java properties ``commitTime`` and ``partitionDepth``, or the same two in the footer of a Parquet file without rows.
+Without this file, a folder is not a partition to readers that list the table, and they do not see its data. So the file
+is created before the first data file. A table without partitions has it in its base folder. It contains the Java
+properties ``commitTime`` and ``partitionDepth``, or the same two in the footer of a Parquet file without rows.
 
 Hudi: org.apache.hudi.common.model.HoodiePartitionMetadata.
 """

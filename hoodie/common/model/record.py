@@ -59,8 +59,8 @@ class HoodieRecord:
     """One record with its key.
 
     Attributes:
-        key: The key. The table's key generator is not called, and the columns in ``data`` are not compared with the
-            key (nor does Hudi): if they contradict it, the record is stored under this key, beside the other key.
+        key: The key. The table's key generator is not called, and the columns in ``data`` are not compared with the key
+            (nor does Hudi): if they contradict it, the record is stored under this key, beside the other key.
         data: Column name -> Python value; {} for a delete.
         ordering_value: Decides between records with the same key; None: the ordering column in ``data`` decides.
         operation: Insert, update (both are an upsert in hoodie) or delete.

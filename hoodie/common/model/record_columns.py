@@ -1,8 +1,8 @@
 """Names and types of the columns that hoodie adds: Hudi's meta columns on storage, and reserved columns in flight.
 
-A batch in flight carries the user's columns (never a meta column), then the reserved columns that the steps so far
-have added, in the order of `RESERVED_COLUMNS`. Rows whose key could not be made have a null record key: the step
-that counts rows finds them, and the write fails with `hoodie.exception.HoodieKeyException`.
+A batch in flight carries the user's columns (never a meta column), then the reserved columns that the steps so far have
+added, in the order of `RESERVED_COLUMNS`. Rows whose key could not be made have a null record key: the step that counts
+rows finds them, and the write fails with `hoodie.exception.HoodieKeyException`.
 """
 
 from __future__ import annotations

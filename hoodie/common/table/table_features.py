@@ -1,7 +1,7 @@
 """The properties of a table that hoodie can work with, and those that it must not touch.
 
-If hoodie does not implement a property that says how the table's data is laid out or merged, its writes would break
-the table. `problems` names each such property, its value and what to do. Properties that this module does not know are
+If hoodie does not implement a property that says how the table's data is laid out or merged, its writes would break the
+table. `problems` names each such property, its value and what to do. Properties that this module does not know are
 treated the same way.
 """
 

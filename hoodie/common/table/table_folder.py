@@ -27,9 +27,8 @@ def other_files_in(storage: HoodieStorage, base_path: str) -> str | None:
     """What a folder holds besides a Hudi table: files of another format, or other files.
 
     Short listings decide, each of a limited number of files. Names directly below the folder that begin with ``.`` or
-    ``_``
-    are skipped, as Hudi and Spark do, except Delta's log. If these fill the whole listing, as in the checkpoint of a
-    stream, the names directly below the folder are listed instead.
+    ``_`` are skipped, as Hudi and Spark do, except Delta's log. If these fill the whole listing, as in the checkpoint
+    of a stream, the names directly below the folder are listed instead.
 
     Args:
         storage: Where the folder is.
@@ -114,12 +113,9 @@ class NewTable:
         """Delete the table if nobody has begun to use it, so that nothing is left of it.
 
         The properties are deleted first. Every writer reads them right before it completes a write. So any write that
-        could
-        still be completed has its instant in the listing that follows; in that case the properties are put back. Only
-        the
-        properties, lock files and empty folders are deleted, so that a table which another writer creates at that
-        moment
-        keeps its files.
+        could still be completed has its instant in the listing that follows; in that case the properties are put back.
+        Only the properties, lock files and empty folders are deleted, so that a table which another writer creates at
+        that moment keeps its files.
 
         Returns:
             False if others have files there; then the table stays.

@@ -69,8 +69,7 @@ class HoodieTableMetaClient:
         """Create a table: the folder ``.hoodie`` with its properties and everything that Hudi puts there.
 
         The folder becomes a table when ``hoodie.properties`` is there; this file is created last, and by one writer
-        only.
-        Leftovers of an earlier, failed attempt do no harm.
+        only. Leftovers of an earlier, failed attempt do no harm.
 
         Args:
             base_path: The table's folder; it need not exist.
@@ -81,8 +80,7 @@ class HoodieTableMetaClient:
             partition_fields: The columns whose values name the folders of the data; empty for a single folder. Types
                 after the names, ``region:SIMPLE,ts:TIMESTAMP``, create a table with CustomKeyGenerator.
             ordering_fields: At most one column; of two records with the same key, the one with the larger value stays.
-                It
-                decides the payload class that is stored: DefaultHoodieRecordPayload with an ordering field, else
+                It decides the payload class that is stored: DefaultHoodieRecordPayload with an ordering field, else
                 OverwriteWithLatestAvroPayload (the later write stays).
             key_generator: A class name, with or without package and "Avro", or your own class
                 (`hoodie.keygen.user_key_generator`). None infers it as Hudi does: no partition field
@@ -254,8 +252,7 @@ class HoodieTableMetaClient:
         """The user's columns, without Hudi's meta columns.
 
         The schema is read from the newest completed commit that has one, else from a base file, else from the argument
-        of
-        `init_table`.
+        of `init_table`.
 
         Raises:
             HoodieCorruptedDataException: Commit metadata, or the base file that was read, is damaged.

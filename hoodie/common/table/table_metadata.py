@@ -67,8 +67,8 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
     """Lists the file system; nothing is cached.
 
     A partition is a folder with a partition metadata file. The search begins at the base path. It does not go below a
-    partition (other than the base path) nor into ``.hoodie``. Folders are listed concurrently. Memory: the
-    partition paths, and the entries of a bounded number of folders.
+    partition (other than the base path) nor into ``.hoodie``. Folders are listed concurrently. Memory: the partition
+    paths, and the entries of a bounded number of folders.
 
     Attributes:
         storage: The table's storage.

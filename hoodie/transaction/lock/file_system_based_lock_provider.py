@@ -35,9 +35,8 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
     The file says who holds the lock. A lock whose hoodie process on this machine has ended is taken at once; locks of
     Java writers do not name their process. The file's age is its lease: with ``hoodie.write.lock.filesystem.expire`` a
     lock of that age counts as left behind by a dead writer; a live hoodie writer touches its file three times in that
-    span.
-    Several writers that find an expired lock at once must not delete each other's new one: the first to create a file
-    that is named after the expired lock deletes that lock, and only if it is unchanged.
+    span. Several writers that find an expired lock at once must not delete each other's new one: the first to create a
+    file that is named after the expired lock deletes that lock, and only if it is unchanged.
 
     It works together with Hudi's class of this name, given the same folder and span. Hudi never touches its lock, and
     deletes any file of that name when it is done; therefore the content is read back before an instant is completed.

@@ -54,10 +54,8 @@ class LockProvider(ABC):
     """The lock of one table, as one writer sees it; used by one thread at a time, and not reentrant.
 
     Of all providers that name the same lock, at most one holds it: in this process, in others, on other machines. One
-    case
-    cannot be ruled out: a holder is suspended for longer than its lease, and wakes up after another writer took the
-        lock.
-    Therefore `is_held` is called right before the step that the lock guards.
+    case cannot be ruled out: a holder is suspended for longer than its lease, and wakes up after another writer took
+    the lock. Therefore `is_held` is called right before the step that the lock guards.
 
     Your own provider must have this constructor; ``hoodie.write.lock.provider`` names it.
 

@@ -39,14 +39,11 @@ class SingleWriterLock:
     """One client's share in the lock that its process holds on a table on a file system.
 
     The client takes the lock for its first reason to hold it and releases it with the last one: the open instants of
-    the
-    client, and its current call. Clients and threads of one process do not exclude each other. The kernel releases the
-    lock
-    when the process ends; a forked child does not hold it. A garbage-collected client releases it.
+    the client, and its current call. Clients and threads of one process do not exclude each other. The kernel releases
+    the lock when the process ends; a forked child does not hold it. A garbage-collected client releases it.
 
     A waiting process holds a second lock, the queue, which every process asks for first: so a process that writes
-    without
-    a pause has to wait behind it.
+    without a pause has to wait behind it.
 
     Args:
         config: The client's configuration.

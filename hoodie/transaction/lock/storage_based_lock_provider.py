@@ -68,8 +68,7 @@ class StorageBasedLockProvider(LeaseLockProvider):
     """Holds the lock as the file ``.hoodie/.locks/table_lock.json``; takes, renews and releases it by conditional puts.
 
     It needs no service besides the store. On S3, Google Cloud Storage and Azure it works together with Hudi 1.1 and
-    later,
-    on local files among hoodie writers. The clocks of the writers may differ by half a second.
+    later, on local files among hoodie writers. The clocks of the writers may differ by half a second.
 
     Hudi: org.apache.hudi.client.transaction.lock.StorageBasedLockProvider. Differs: also works on local files; no audit
     files; an expired lease is never renewed.

@@ -37,8 +37,7 @@ class ZookeeperBasedLockProvider(LockProvider):
     """A queue of nodes below ``<base path>/<lock key>``, in the format of Curator's InterProcessMutex, which Hudi uses.
 
     Each writer adds a node that ends with its session, and waits until its node is the first. A writer loses its node
-    if it
-    dies, or if ZooKeeper does not hear from it for ``hoodie.write.lock.zookeeper.session_timeout_ms``.
+    if it dies, or if ZooKeeper does not hear from it for ``hoodie.write.lock.zookeeper.session_timeout_ms``.
 
     Hudi: org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider.
     """

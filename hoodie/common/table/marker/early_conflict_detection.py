@@ -25,8 +25,7 @@ def find_rival(
     """The instant of another live writer that announced a file of the same file group; None if there is none.
 
     This is not certain: two writers that look at the same time miss each other. The commit checks again, under the
-        lock.
-    Batched markers of Hudi's timeline server are ignored.
+    lock. Batched markers of Hudi's timeline server are ignored.
 
     Args:
         storage: The table's storage.

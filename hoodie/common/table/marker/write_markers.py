@@ -145,8 +145,7 @@ class WriteMarkers:
         """All data files that the instant may have created, sorted, from both kinds of markers.
 
         All names are data files of this table; base files among them belong to this instant. So it is safe to delete
-        them
-        when the instant is rolled back.
+        them when the instant is rolled back.
 
         Raises:
             HoodieCorruptedDataException: A batch of markers, or the file that holds their type, is damaged; or a marker
