@@ -251,7 +251,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def insert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
         """Insert records without looking their keys up; small files are filled first.
 
-        A key that is already in the table is stored twice afterwards. Otherwise like `upsert` (`HoodieInsertException`).
+        A key that is already in the table is then stored twice. Otherwise like `upsert` (`HoodieInsertException`).
         """
         return self._write(WriteOperationType.INSERT, records, instant_time)
 
@@ -277,7 +277,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Pass rows as `hoodie.read_table` or `hoodie.spark.read` returned them, with some columns changed. Their meta
         columns say where they are written back to (``_hoodie_record_key``, ``_hoodie_partition_path``,
-        ``_hoodie_file_name``; without a file name: a new record). `HoodieRecord`s need a ``current_location``.
+        ``_hoodie_file_name``; without a file name: a new record). `HoodieRecord`s say it with ``current_location``.
 
         Args:
             records: The rows. Of several rows for one stored record the last one counts. New records are neither looked
@@ -475,8 +475,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 self._committer.begin_write(snapshot, instant_time, EXECUTORS[operation].action)
                 table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
                 if not started_here:
-                    # A client with another index may have started the instant, or another writer may have committed
-                    # since.
+                    # A client with another index may have started the instant, or others may have committed since.
                     check_layout(self._index, snapshot, table.record_key_fields, replaces_all(operation))
             if operation is WriteOperationType.DELETE_PARTITION:
                 schemas = WriteInput(table).table_schemas()

@@ -73,8 +73,8 @@ def test_unusable_answers_are_refused() -> None:
     upwards = generator(Columns, prefix="../")
     assert upwards.partition_paths(rows).to_pylist() == [None, None]
     text = upwards.explain_bad_rows(rows)
-    assert "gave no key from Columns.record_keys in 1 record" in text
-    assert "gave no path below the table's folder from Columns.partition_paths in 2 records" in text
+    assert "got no key from Columns.record_keys in 1 record" in text
+    assert "got no path below the table's folder from Columns.partition_paths in 2 records" in text
 
 
 class Numbers(Columns):
