@@ -137,7 +137,7 @@ class HoodieWriteOptions(PropertyGroup):
             unsupported={str(other): "" for other in WriteOperationType if other not in (*_OPERATIONS, "UNKNOWN")},
         ),
         WriteOperationType.UPSERT,
-        "The operation of `hoodie.write_table` if the call names none; the methods of clients are the operation.",
+        "The operation of `hoodie.write_table` if the call names none. Clients ignore it: each method is an operation.",
     )
     auto_commit: bool = property_field(
         "hoodie.auto.commit",
@@ -158,7 +158,7 @@ class HoodieWriteOptions(PropertyGroup):
         "Keep one record per key of the input of upsert. Set to false only for input without duplicates.",
     )
     combine_before_delete: bool = property_field(
-        "hoodie.combine.before.delete", boolean(), True, "Keep one of each key in the input of delete."
+        "hoodie.combine.before.delete", boolean(), True, "Keep each key of the input of delete only once."
     )
     merge_allow_duplicate_on_inserts: bool = property_field(
         "hoodie.merge.allow.duplicate.on.inserts",

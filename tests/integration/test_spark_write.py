@@ -151,7 +151,7 @@ def test_a_table_that_the_rows_come_from_is_not_overwritten(spark: SparkSession,
     ("options", "mode", "error", "text"),
     [
         ({}, "append", HoodieConfigException, r"needs hoodie\.table\.name and hoodie\.datasource\.write\.recordkey"),
-        (OPTIONS, "upsert", HoodieConfigException, "mode 'upsert' is none"),
+        (OPTIONS, "upsert", HoodieConfigException, "mode 'upsert' is unknown"),
         ({**OPTIONS, OPERATION: "delete"}, "append", TableNotFoundException, "to delete from"),
         ({**OPTIONS, OPERATION: "delete"}, "overwrite", HoodieConfigException, "use mode 'append' for a delete"),
         ({**OPTIONS, "hoodie.auto.commit": "false"}, "append", HoodieConfigException, "always commits"),

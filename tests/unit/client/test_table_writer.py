@@ -222,7 +222,7 @@ def test_an_on_progress_that_cannot_be_called_is_refused_before_a_table_is_made(
         (lambda: DATA.append_column("a b", pa.array([1, 2])), "Column 'a b' cannot be stored"),
         (lambda: DATA.append_column("TS", pa.array([1, 2])), "'ts' and 'TS'"),
         (lambda: [], "its columns are unknown"),
-        (lambda: 5, "are not taken"),
+        (lambda: 5, "which is not supported"),
     ],
     ids=[
         "table",
