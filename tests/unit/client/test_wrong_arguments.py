@@ -90,7 +90,7 @@ FRAMES = {
     "numpy": (lambda: np.array([1]), "records are of type numpy.ndarray, which is not supported"),
     "dict": (lambda: {"id": ["a"]}, "records are of type dict, which is not supported"),
     "none": (lambda: None, "records are None, which is not supported"),
-    "names": (lambda: [{"id": "a", 5: 1}], "the key 5 of a dict is no column name"),
+    "names": (lambda: [{"id": "a", 5: 1}], "the key 5 of a dict is not a column name"),
     "key": (lambda: [HoodieRecord("a", {"id": "a"})], "record 0 is a HoodieRecord whose key is 'a' of type str"),  # type: ignore[arg-type]
     "data": (
         lambda: [HoodieRecord(HoodieKey("a", "x"), [("id", "a")])],  # type: ignore[arg-type]
