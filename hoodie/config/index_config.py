@@ -105,8 +105,9 @@ class HoodieIndexConfig(PropertyGroup):
         IndexType.SIMPLE,
         "How the location of a key is found. SIMPLE reads the keys of the touched partitions. GLOBAL_SIMPLE reads "
         "the keys of all partitions, and keeps a key unique in the whole table. BLOOM and GLOBAL_BLOOM do the same, "
-        "but read only files whose key range and bloom filter may contain incoming keys. INMEMORY keeps locations in "
-        "this process and forgets them when it ends (local client only). BUCKET computes the file group from the key.",
+        "but only read the keys of files whose key range and bloom filter may contain incoming keys. INMEMORY keeps "
+        "locations in this process and forgets them when it ends (local client only). BUCKET computes the file group "
+        "from the key.",
     )
     simple_index_update_partition_path: bool = property_field(
         "hoodie.simple.index.update.partition.path",
@@ -157,8 +158,7 @@ class HoodieIndexConfig(PropertyGroup):
         "hoodie.bucket.index.num.buckets",
         integer(minimum=1, maximum=99_999_999),
         256,
-        "Number of buckets, and so of file groups, in each partition with BUCKET. It cannot change once a table has "
-        "records.",
+        "Buckets, and so file groups, in each partition with BUCKET. It cannot change once a table has records.",
     )
     bucket_hash_fields: tuple[str, ...] = property_field(
         "hoodie.bucket.index.hash.field",
@@ -171,8 +171,7 @@ class HoodieIndexConfig(PropertyGroup):
         choice(BucketKeyRule),
         BucketKeyRule.REFUSE,
         "What BUCKET does with record keys for which Hudi 0.15 and Hudi 1.x choose different buckets (keys of one "
-        "field that contain a colon; values of composite keys that contain a comma): REFUSE them, or follow 0.15 or "
-        "1.x.",
+        "field with a colon; values of composite keys with a comma): REFUSE them, or follow 0.15 or 1.x.",
         is_ours=True,
     )
     bloom_prune_by_ranges: bool = property_field(

@@ -68,8 +68,8 @@ class HoodieLockConfig(PropertyGroup):
         _PREFIX + "wait_time_ms_between_retry",
         integer(minimum=1),
         100,
-        "The longest first pause before the lock is tried again within an attempt, in milliseconds; the pause doubles "
-        "each time. Hudi's default is 1000.",
+        "The longest first pause before the lock is tried again within an attempt, in milliseconds; it doubles each "
+        "time. Hudi's default is 1000.",
     )
     max_wait_time_ms_between_retry: int = property_field(
         _PREFIX + "max_wait_time_ms_between_retry",

@@ -180,8 +180,7 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
         boolean(),
         None,
         "Write timestamps in keys and partition paths as `2026-11-21 10:30:00.0` (UTC), not as numbers. A table does "
-        "not store this: give it to every writer of a table; a writer that makes other keys than the stored ones is "
-        "refused.",
+        "not store this: give it to every writer; one that makes other keys than the stored ones is refused.",
     )
 
     @classmethod

@@ -167,9 +167,7 @@ class SqlQuerySingleResultPreCommitValidator(SqlQueryPreCommitValidator):
         sql, expected = (part.strip() for part in query.split("#"))
         frame = _result(spark, sql, after)
         if len(frame.columns) != 1:
-            raise HoodieValidationException(
-                f"the query {sql!r} returns {len(frame.columns)} columns: it must return one"
-            )
+            raise HoodieValidationException(f"the query {sql!r} must return one column, not {len(frame.columns)}")
         rows = frame.select(sf.col(quoted(frame.columns[0])).cast("string")).limit(2).collect()
         if len(rows) != 1 or rows[0][0] != expected:
             found = repr(rows[0][0]) if len(rows) == 1 else ("more than one row" if rows else "no row")

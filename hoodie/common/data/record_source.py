@@ -341,9 +341,7 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
     names = {name: None for name in names if not is_dropped(name)}
     for name in names:
         if name.startswith(RESERVED_PREFIX):
-            raise HoodieSchemaException(
-                f"column '{name}': names beginning with '{RESERVED_PREFIX}' are reserved for hoodie"
-            )
+            raise HoodieSchemaException(f"column '{name}': names beginning with '{RESERVED_PREFIX}' are hoodie's own")
     known = {name: field for name in names if (field := find_field(schema or (), name)) is not None}
     order = {field.name: number for number, field in enumerate(schema or ())}
     fields, columns = [], []

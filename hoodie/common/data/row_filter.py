@@ -325,7 +325,7 @@ def _number(value: pa.Scalar, data_type: pa.DataType) -> float | None:
 
 
 def _integer_range(name: str, data_type: pa.DataType, function: str, number: float) -> _Pushed:
-    """Bounds of an integer column that is compared with a float, which Arrow does as float32 where it can."""
+    """Bounds of an integer column that is compared with a float; Arrow compares as float32 where it can."""
     if math.isnan(number) or abs(number) >= _EXACT_INTEGERS[pa.float32()]:
         return _NOTHING
     low, high = (_as_type(pa.scalar(bound), data_type) for bound in (math.floor(number), math.ceil(number)))

@@ -129,8 +129,7 @@ def _check_names(names: Sequence[str], path: str) -> None:
     reserved = [name for name in names if name.startswith(RESERVED_PREFIX) and name not in RESERVED_COLUMNS]
     if reserved:
         raise HoodieSchemaException(
-            f"columns {', '.join(reserved)}: names beginning with '{RESERVED_PREFIX}' are reserved for hoodie; "
-            "rename them"
+            f"columns {', '.join(reserved)}: names beginning with '{RESERVED_PREFIX}' are hoodie's own; rename them"
         )
     seen: dict[str, str] = {}
     for name in names:
@@ -301,8 +300,7 @@ def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
 
 
 def is_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:
-    """Whether a column of one type may become the other type, so that its files are read as the wider type from then
-    on.
+    """Whether a column of one type may become the other type; its files are then read as the wider type.
 
     int32 -> int64 -> float -> double
     """
