@@ -161,7 +161,7 @@ class RecordKeysAlone(KeyGenerator):
     key_generator: KeyGenerator
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
-        """See the table's key generator."""
+        """See `KeyGenerator.record_keys`."""
         return self.key_generator.record_keys(batch)
 
 
