@@ -1,4 +1,4 @@
-"""Seconds per million record keys to fill a bloom filter and to look keys up in it, median of five runs."""
+"""Seconds per million record keys to fill a bloom filter and to look up keys in it; the median of five runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEED = 20240601
 
 
 def random_keys(count: int, seed: int) -> pa.Array:
-    """Keys of 36 characters, as UUIDs are."""
+    """Keys of 36 characters, the length of a UUID."""
     random = Random(seed)
     return pa.array([str(uuid.UUID(int=random.getrandbits(128), version=4)) for _ in range(count)])
 
@@ -35,12 +35,12 @@ def mixed_keys(keys: pa.Array) -> pa.Array:
 
 
 def new_filter() -> DynamicBloomFilter:
-    """A filter of Hudi's defaults: 60,000 keys a row, one in 10**9 false, at most 100,000 keys: 30 hashes, two rows."""
+    """A filter with Hudi's defaults: 60,000 keys per row, fpp 1e-9, at most 100,000 keys: 30 hashes, two rows."""
     return DynamicBloomFilter.create(60_000, 1e-9, 100_000)
 
 
 def median_seconds(run: Callable[[], object]) -> float:
-    """Median of `REPEATS` runs."""
+    """The median of `REPEATS` runs."""
     seconds = []
     for _ in range(REPEATS):
         start = time.perf_counter()
@@ -50,14 +50,14 @@ def median_seconds(run: Callable[[], object]) -> float:
 
 
 def add_and_store(keys: pa.Array) -> None:
-    """Fill a new filter and make its footer text."""
+    """Fill a new filter and encode it for a footer."""
     bloom_filter = new_filter()
     bloom_filter.add(keys)
     bloom_filter.to_base64()
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the measurements and print them."""
     keys, others = random_keys(ROWS, SEED), random_keys(ROWS, SEED + 1)
     mixed = mixed_keys(keys)
     filled = new_filter()

@@ -1,9 +1,9 @@
-"""Charts of the figures that the other programs have saved: an SVG file beside each JSON file.
+"""Draw the figures that the other programs have saved: an SVG file beside each JSON file.
 
     python -m benchmarks.charts [docs/benchmarks/local_upsert.json ...]
 
-Needs matplotlib (extra ``benchmarks``). Draws the files of `local_upsert`, `spark_upsert` and other programs that save
-timings, of `scaling` and of `indexes`. A bar is a median, its line goes from the fastest to the slowest run.
+Needs matplotlib (extra ``benchmarks``). Draws files of `local_upsert`, `spark_upsert`, `scaling`, `indexes` and of
+other programs that save timings. A bar is a median; its line goes from the fastest to the slowest run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Bar:
         name: What was measured.
         value: The median.
         spread: The lowest and the highest value.
-        text: What stands at its end.
+        text: The text at its end.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Bar:
 
     @classmethod
     def of_runs(cls, name: str, median: float, values: Iterable[float]) -> Bar:
-        """A bar of several runs."""
+        """A bar for several runs."""
         known = list(values)
         return cls(name, median, (min(known), max(known)), f"{median:.2f}")
 
@@ -57,8 +57,8 @@ class Panel:
 
     Attributes:
         bars: From top to bottom.
-        label: Of the axis.
-        title: Above the bars.
+        label: The label of the axis.
+        title: The title above the bars.
     """
 
     bars: Sequence[Bar]
@@ -67,10 +67,10 @@ class Panel:
 
 
 def panels_of(figures: dict[str, Any]) -> list[list[Panel]]:
-    """What is drawn of a file of figures: rows of panels, none for files of other programs.
+    """Arrange the bars of a file of figures in rows of panels; empty for files of other programs.
 
     Args:
-        figures: What a program saved.
+        figures: The figures that a program saved.
     """
     if "timings" in figures:
         return [[_of_timings(figures["timings"])]]
@@ -82,7 +82,7 @@ def panels_of(figures: dict[str, Any]) -> list[list[Panel]]:
 
 
 def _of_timings(timings: Sequence[dict[str, Any]]) -> Panel:
-    """Timings; where engines do the same, one below the other."""
+    """A panel of timings; timings of the same work by different engines follow each other."""
     operations = [_operation(timing["name"]) for timing in timings]
     if len(set(operations)) < len(operations):
         first = {operation: operations.index(operation) for operation in operations}
@@ -100,7 +100,7 @@ def _operation(name: str) -> str:
 
 
 def _of_part(part: str, figures: dict[str, dict[str, Any]]) -> list[Panel]:
-    """A part of `scaling`: seconds and memory."""
+    """The panels of one part of `scaling`: seconds and memory."""
     seconds = [Bar.of_runs(name, figure["seconds"], figure["spread"]) for name, figure in figures.items()]
     memory = [
         Bar(name, figure["peak_mb"], tuple(figure["peak_spread_mb"]), f"{figure['peak_mb']:.0f}")
@@ -116,7 +116,7 @@ def _of_part(part: str, figures: dict[str, dict[str, Any]]) -> list[Panel]:
 
 
 def _of_indexes(kind: str, figures: dict[str, Any]) -> list[Panel]:
-    """The indexes on keys of one kind: CPU of the look-up and of the upsert."""
+    """The panels of the indexes on one kind of keys: CPU seconds of the look-up and of the upsert."""
     found = {name.removeprefix(f"{kind} "): figure for name, figure in figures.items() if name.startswith(f"{kind} ")}
 
     def bars(figure_name: str) -> list[Bar]:
@@ -136,7 +136,7 @@ def draw(path: Path) -> Path | None:
         path: The JSON file.
 
     Returns:
-        The chart; None where nothing is known of such a file.
+        The chart; None if the kind of file is unknown.
     """
     figures: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     rows = panels_of(figures)
@@ -152,7 +152,7 @@ def draw(path: Path) -> Path | None:
     sizes = ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in given.items())
     figure.suptitle(f"{path.stem.replace('_', ' ')} ({sizes})\n{figures['machine']}", fontsize=9, x=0.01, ha="left")
     chart = path.with_suffix(".svg")
-    # The same figures give the same bytes.
+    # Make the output reproducible: the same figures give the same bytes.
     mpl.rcParams["svg.hashsalt"] = path.stem
     figure.savefig(chart, metadata={"Date": None})
     return chart
@@ -195,7 +195,7 @@ def _color(name: str) -> str:
 
 
 def main() -> None:
-    """Draw all files given, or all there are."""
+    """Draw the given files, or all files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, default=sorted(FOLDER.glob("*.json")))
     for path in parser.parse_args().files:

@@ -1,9 +1,9 @@
-"""Keys in a database: look up and add 100k keys where 1M are, in SQLite and in PostgreSQL.
+"""Keys in a database: look up and add 100k keys in an index of 1M, in SQLite and in PostgreSQL.
 
     python -m benchmarks.database_index [--rows 1000000] [--keys 100000] [--runs 3]
 
-PostgreSQL is started in a temporary folder where it is installed. Keys are random (UUIDs): the worst case of a tree.
-CPU seconds are those of this process; PostgreSQL's are its own.
+PostgreSQL is started in a temporary folder if it is installed. Keys are random (UUIDs), the worst case for a tree. CPU
+seconds are those of this process, without those of PostgreSQL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INDEX = "hoodie.index.external.database_index.HoodieDatabaseIndex"
 
 
 def timed(name: str, work: Callable[[], object]) -> None:
-    """Print what one call takes."""
+    """Print the time of one call."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     print(f"  {name:<45} {time.perf_counter() - wall:6.2f} s  {time.process_time() - cpu:6.2f} s CPU here")
@@ -40,7 +40,7 @@ def some_keys(count: int) -> pa.Array:
 
 
 def measure(store: LocationStore, rows: int, count: int, runs: int) -> None:
-    """Fill, look up, add."""
+    """Fill a store, look up keys, and add keys."""
     store.create()
     groups = [g.number for g in store.add_groups([("p", f"f{n}") for n in range(GROUPS)], "1").values()]
     stored = some_keys(rows)
@@ -62,7 +62,7 @@ def measure(store: LocationStore, rows: int, count: int, runs: int) -> None:
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, default=100_000)

@@ -1,11 +1,11 @@
-"""What ``hoodie.parquet.max.file.size`` costs and gives: an upsert into a table of few large or many small files.
+"""The effect of ``hoodie.parquet.max.file.size``: an upsert into a table of few large or many small files.
 
     python -m benchmarks.file_size [--rows 1000000] [--sizes 8,16,32,64,120,250] [--runs 5] [--json FILE]
 
-For each size (MB) an unpartitioned table is written by ``insert``, then a tenth of its rows upserted, half of them new,
-in-process with all cores. A file is merged by one task: one large file keeps one core busy, several keep all of them.
-Two kinds of upsert are timed: keys from all over the table, which touch every file whatever its size, and keys of one
-file only (the largest), which rewrite less where files are small.
+For each size (MB), ``insert`` writes an unpartitioned table. Then a tenth of its rows are upserted, half of them new,
+in-process with all cores. One task merges one file: one large file keeps one core busy, several files keep all of them.
+Two kinds of upserts are timed: keys from all over the table, which touch every file whatever its size, and keys of one
+file only (the largest), which rewrite less if files are small.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hoodie.client.write_result import HoodieWriteResult
 
 
 def configuration(path: str, megabytes: int) -> HoodieWriteConfig:
-    """Files of that size; small ones are those below five sixths of it, as with Hudi's defaults."""
+    """Files of that size; files below five sixths of it are small, as with Hudi's defaults."""
     maximum = megabytes << 20
     return HoodieWriteConfig.from_properties(
         path,
@@ -43,13 +43,13 @@ def make_table(path: str) -> str:
 
 
 def work_of(result: HoodieWriteResult) -> str:
-    """What a write rewrote, whatever the machine was busy with: files are its units of parallel work."""
+    """Describe what a write rewrote, regardless of the machine's load: files are its units of parallel work."""
     sizes = [status.stat.file_size_bytes for status in result]
     return f"{len(sizes)} files, {sum(sizes) / (1 << 20):.1f} MB, the largest {max(sizes) / sum(sizes):.0%}"
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--sizes", default="8,16,32,64,120,250")

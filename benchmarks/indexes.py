@@ -1,11 +1,11 @@
-"""What each index reads and costs to find keys, growing ones and random ones.
+"""What each index reads, and its cost of finding keys, for growing and for random keys.
 
     python -m benchmarks.indexes [--rows 1000000] [--json FILE]
 
-A table of one partition in 32 file groups gets an upsert of 1% of its rows, half of them new; the others are the newest
-of growing keys, and any of random ones. `explain_upsert` counts what the index does, which does not depend on the
-machine; CPU seconds are of all threads. Each index has a client of its own, which did an upsert before: it has what it
-keeps.
+A table of one partition with 32 file groups gets an upsert of 1% of its rows, half of them new. The updates are of the
+newest of the growing keys, or of any of the random keys. `explain_upsert` counts the work of the index, which does not
+depend on the machine; CPU seconds include all threads. Each index has its own client, which did an upsert before, so
+that its caches are filled.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INDEXES: dict[str, dict[str, Any]] = {
 
 
 def shuffled(table: pa.Table) -> pa.Table:
-    """The same rows with keys that have no order: each growing key stands for a random one."""
+    """The same rows with keys in no order: each growing key is replaced by a random one."""
     numbers = table["uuid"].cast(pa.int64()).to_numpy().astype(np.uint64)
     with np.errstate(over="ignore"):
         mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
@@ -49,13 +49,13 @@ def shuffled(table: pa.Table) -> pa.Table:
 
 
 def client(path: str, properties: dict[str, Any], parallelism: int | None = None) -> HoodieLocalWriteClient:
-    """A client with an index; small files stay as they are."""
+    """A client with an index; it does not fill small files."""
     config = HoodieWriteConfig.from_properties(path, {"hoodie.parquet.small.file.limit": 0, **properties})
     return HoodieLocalWriteClient(config, LocalEngineContext(parallelism))
 
 
 def measure(path: str, properties: dict[str, Any], warm: pa.Table, incoming: pa.Table) -> dict[str, Any]:
-    """Plan and do an upsert; an upsert before it lets the client read what it keeps."""
+    """Plan and run an upsert; an upsert before it fills the client's caches."""
     with client(path, properties) as writer:
         writer.upsert(warm)
         plan = writer.explain_upsert(incoming)
@@ -74,7 +74,7 @@ def measure(path: str, properties: dict[str, Any], warm: pa.Table, incoming: pa.
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--json", metavar="FILE", help="write all figures")

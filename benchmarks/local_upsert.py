@@ -1,15 +1,15 @@
-"""The in-process client beside bare pyarrow and other libraries: write 1M rows, then upsert 100k, half of them new.
+"""Compare the in-process client with pyarrow and other libraries: write 1M rows, upsert 100k, half of them new.
 
     python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--indexes SIMPLE,INMEMORY,BLOOM,BUCKET]
         [--peers deltalake,duckdb,lance] [--profile] [--json FILE]
 
-The floor does with pyarrow what any copy-on-write upsert must do at least: read the file, leave out the rows whose key
-comes again, append the incoming ones, write the file; with the same codec and its best settings (dictionaries for
-columns that repeat only; reading uses all cores, writing one file cannot). It does less than Hudi's format asks for:
-one file and no partitions, no meta columns (five more, one of them the key once more), no bloom filter, no merging by
-an ordering field, no commit.
+The floor is the least work of any copy-on-write upsert, done with pyarrow: read the file, drop the rows whose key comes
+again, append the incoming rows, write the file. It uses the same codec with its best settings (dictionaries only for
+columns with repeated values; reading uses all cores, writing one file cannot). It does less than Hudi's format needs:
+one file and no partitions, no meta columns (five more, one of them a second copy of the key), no bloom filter, no
+merging by an ordering field, no commit.
 
-The peers do the same work in their own formats, and less too: what they leave out stands with each.
+The peers do the same work in their own formats, and less as well: their functions name what they leave out.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Show = Callable[[Timing, Timing | None], None]
 
 
 def floor_write(table: pa.Table, path: str) -> None:
-    """Write a table with bare pyarrow: dictionaries only for columns that repeat."""
+    """Write a table with pure pyarrow: dictionaries only for columns with repeated values."""
     pq.write_table(table, path, compression="snappy", use_dictionary=DICTIONARY_COLUMNS, store_schema=False)
 
 
 def floor_upsert(path: str, incoming: pa.Table, target: str) -> None:
-    """Read, filter, append, write."""
+    """Read a file, filter it, append rows and write it."""
     stored = pq.read_table(path)
     kept = stored.filter(pc.invert(pc.is_in(stored["uuid"], value_set=incoming["uuid"].combine_chunks())))
     floor_write(pa.concat_tables([kept, incoming]), target)
@@ -56,7 +56,7 @@ def make_table(base_path: str) -> str:
 
 
 def client(base_path: str, index: str = "SIMPLE") -> HoodieLocalWriteClient:
-    """A client with its default settings; with BUCKET as many file groups as the bulk insert makes on two cores."""
+    """A client with its default settings; with BUCKET, as many file groups as the bulk insert makes on two cores."""
     properties = {"hoodie.index.type": index}
     if index == "BUCKET":
         properties["hoodie.bucket.index.num.buckets"] = str(BUCKETS)
@@ -64,7 +64,7 @@ def client(base_path: str, index: str = "SIMPLE") -> HoodieLocalWriteClient:
 
 
 def delta_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -> list[Timing]:
-    """deltalake: merges by key and partition, whatever the ordering field says."""
+    """deltalake: merges by key and partition, and ignores the ordering field."""
     from deltalake import DeltaTable, write_deltalake  # a peer, not a dependency
 
     path, base = f"{folder}/delta", f"{folder}/delta_base"
@@ -85,7 +85,7 @@ def delta_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -
 
 
 def duckdb_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -> list[Timing]:
-    """duckdb: a table with a primary key in a file of its own, changed in place."""
+    """duckdb: a table with a primary key in its own file, changed in place."""
     import duckdb  # a peer, not a dependency
 
     path, base = Path(f"{folder}/duck.db"), Path(f"{folder}/duck_base.db")
@@ -137,11 +137,11 @@ PEER_PACKAGES = ("deltalake", "duckdb", "pylance")
 def time_hoodie(
     folder: str, data: dict[str, pa.Table], indexes: list[str], runs: int, floors: tuple[Timing, Timing], show: Show
 ) -> None:
-    """The client: a bulk insert, and upserts with each index."""
+    """Time a bulk insert of the client, and upserts with each index."""
     base, path = f"{folder}/hudi_base", f"{folder}/hudi"
     laid_out = None
     for index in indexes:
-        # The bucket index has a layout of its own; the others read each other's tables.
+        # The bucket index needs its own layout; the other indexes share tables.
         layout = "BUCKET" if index == "BUCKET" else "files"
         if layout != laid_out:
 
@@ -162,7 +162,7 @@ def time_hoodie(
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=5)

@@ -1,4 +1,4 @@
-"""What all benchmark programs share: data of a fixed seed, repeated timing, figures on one line."""
+"""Shared code of the benchmark programs: data with a fixed seed, repeated timing, figures on one line."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CITIES = np.array(["americas/brazil/sao_paulo", "americas/united_states/san_fran
 
 
 class Timing:
-    """Seconds of several runs, and of their steps where the run has them.
+    """The seconds of several runs, and of their steps if the run has them.
 
     Args:
         name: What was timed.
-        seconds: Of each run.
-        steps: Of each run its steps, as `steps_of` gives them.
-        cpu: Of each run the CPU seconds of all its processes, where they are measured: what other work on the machine
-            does not change much.
+        seconds: The seconds of each run.
+        steps: The steps of each run, as `steps_of` returns them.
+        cpu: For each run the CPU seconds of all its processes, if measured. Other work on the machine changes these
+            little.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """The median of the runs."""
         return statistics.median(self.seconds)
 
     def line(self, other: Timing | None = None) -> str:
@@ -58,9 +58,9 @@ class Timing:
 
     @property
     def profile(self) -> list[dict[str, Any]]:
-        """Each step's median over the runs, and its share of the median run; then what is in no step.
+        """Each step's median over the runs, and its share of the median run; at the end the time outside of steps.
 
-        A step that some runs do not have counts as 0 there. Parts (depth 1 and more) are within the step before them.
+        A step counts as 0 in runs that do not have it. Parts (depth 1 and more) are within the step before them.
         """
         found: dict[tuple[str, ...], tuple[dict[str, Any], list[float]]] = {}
         for number, steps in enumerate(self.steps):
@@ -105,7 +105,7 @@ class Timing:
 
 
 def _first_place(runs: list[list[dict[str, Any]]], path: tuple[str, ...]) -> tuple[int, int]:
-    """Where a step stands in the longest run that has it."""
+    """The position of a step in the longest run that has it."""
     for number, steps in enumerate(sorted(runs, key=len, reverse=True)):
         here: list[str] = []
         for place, step in enumerate(steps):
@@ -116,7 +116,7 @@ def _first_place(runs: list[list[dict[str, Any]]], path: tuple[str, ...]) -> tup
 
 
 def steps_of(result: object) -> list[dict[str, Any]]:
-    """The steps of a `HoodieWriteResult` as values for JSON; of anything else none."""
+    """The steps of a `HoodieWriteResult` as values for JSON; empty for anything else."""
     return [
         {"name": step.name, "title": step.title, "depth": step.depth, "seconds": step.seconds}
         for step in getattr(result, "steps", ())
@@ -124,7 +124,7 @@ def steps_of(result: object) -> list[dict[str, Any]]:
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process's session: its JVM and the workers, those that have ended included (Linux)."""
+    """CPU seconds of this process's session: its JVM and workers, including those that have ended (Linux)."""
     session, ticks = os.getsid(0), 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -137,7 +137,7 @@ def cpu_seconds() -> float:
 
 
 def timed(name: str, runs: int, prepare: Callable[[], object], run: Callable[[], object]) -> Timing:
-    """Time ``run`` several times, each after ``prepare``, which is not timed; the steps are those of its results."""
+    """Time ``run`` several times, each after ``prepare``, which is not timed; takes the steps from its results."""
     seconds, steps = [], []
     for _ in range(runs):
         prepare()
@@ -149,7 +149,7 @@ def timed(name: str, runs: int, prepare: Callable[[], object], run: Callable[[],
 
 
 def write_json(path: str, machine: str, sizes: dict[str, int], timings: Iterable[Timing]) -> None:
-    """Write all figures of a program."""
+    """Write all figures of a program to a file."""
     figures = {"machine": machine, "sizes": sizes, "timings": [timing.to_json() for timing in timings]}
     Path(path).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
@@ -185,7 +185,7 @@ def trips(count: int, seed: int = 1, ordering_value: int = 1, partitions: bool =
 
 
 def trip_updates(table: pa.Table, updates: int, inserts: int, seed: int = 2) -> pa.Table:
-    """Updates of keys drawn at random from a table, with larger ordering values, and new rows."""
+    """Updates of random keys of a table, with larger ordering values, and new rows."""
     rng = np.random.default_rng(seed)
     chosen = table.take(pa.array(np.sort(rng.choice(table.num_rows, updates, replace=False))))
     later = pa.array(np.full(updates, 1_000_000, dtype=np.int64))
@@ -200,14 +200,14 @@ def fresh(path: str) -> str:
 
 
 def copy(source: str, target: str) -> str:
-    """A fresh copy of a folder; hard links, as nothing changes a file in place."""
+    """A new copy of a folder, with hard links, because no writer changes a file in place."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, copy_function=os.link)
     return target
 
 
 def describe_machine(*packages: str) -> str:
-    """Cores, Python and versions, the project's revision."""
+    """The cores, Python and package versions, and the project's revision."""
     found = []
     for package in packages:
         try:

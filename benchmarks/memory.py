@@ -3,9 +3,9 @@
     python -m benchmarks.memory [--factors 1,4,16] [--unit-rows 1400000] [--upsert-rows 100000] [--runs 3] [--json FILE]
 
 One unit is two base files of one partition, each with a single row group of about 120 MB; the upsert touches every
-file. Each upsert runs in a process of its own. While it runs the peaks (``VmHWM`` of ``/proc/<pid>/status``) of the
-driver, of the daemon's workers and of the JVM are read ten times a second. The target: no Python process of a larger
-table peaks more than 10% above that of the smallest.
+file. Each upsert runs in its own process. While it runs, the peaks (``VmHWM`` of ``/proc/<pid>/status``) of the driver,
+of the daemon's workers and of the JVM are read ten times a second. The target: with a larger table, no Python process
+peaks more than 10% above the peak with the smallest table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ALLOWED_GROWTH = 1.1
 
 
 def wide_trips(count: int, seed: int, ordering_value: int = 1) -> pa.Table:
-    """Trips of one partition, with a random text that makes a row about 170 bytes on storage."""
+    """Trips of one partition, with a random text that makes a row about 170 bytes long on storage."""
     table = trips(count, seed, ordering_value, partitions=False)
     rng = np.random.default_rng(seed + 500)
     text = rng.integers(33, 126, (count, PAYLOAD_BYTES), dtype=np.uint8)
@@ -42,9 +42,9 @@ def wide_trips(count: int, seed: int, ordering_value: int = 1) -> pa.Table:
 
 
 def make_tables(folder: str, factors: list[int], unit_rows: int, upsert_rows: int) -> None:
-    """One table for each factor, with its upsert: half of its rows are keys from all over the table.
+    """Create one table for each factor, with its upsert: half of the upsert's rows are keys from all over the table.
 
-    Runs in a process of its own: it needs more memory than what is measured.
+    Run this in its own process, because it needs more memory than the measured upserts.
     """
     path = f"{folder}/growing"
     HoodieTableMetaClient.init_table(
@@ -71,7 +71,7 @@ def make_tables(folder: str, factors: list[int], unit_rows: int, upsert_rows: in
 
 
 def upsert(path: str, records: str) -> None:
-    """The measured process: print its seconds."""
+    """The measured process: upsert, and print the seconds."""
     from pyspark.sql import SparkSession  # not installed everywhere
 
     from hoodie import SparkRDDWriteClient  # as above
@@ -92,7 +92,7 @@ def upsert(path: str, records: str) -> None:
 
 
 def peak_bytes(process: int | str) -> int:
-    """``VmHWM`` of a process, 0 when it is gone."""
+    """``VmHWM`` of a process; 0 if it has ended."""
     try:
         with open(f"/proc/{process}/status") as status:
             for line in status:
@@ -104,7 +104,7 @@ def peak_bytes(process: int | str) -> int:
 
 
 def descendants(process: int) -> list[int]:
-    """All processes below one."""
+    """All processes below a process."""
     children: dict[int, list[int]] = {}
     for stat in glob.glob("/proc/[0-9]*/stat"):
         try:
@@ -122,7 +122,7 @@ def descendants(process: int) -> list[int]:
 
 
 def command_line(process: int) -> str:
-    """How a process was started."""
+    """The command line of a process."""
     try:
         with open(f"/proc/{process}/cmdline") as file:
             return file.read().replace("\0", " ")
@@ -131,7 +131,7 @@ def command_line(process: int) -> str:
 
 
 def watch(command: list[str]) -> tuple[dict[str, float], dict[str, int]]:
-    """Run a process; what it printed last, and the largest peak of each kind of process below it."""
+    """Run a process; return its last output, and the largest peak of each kind of process below it."""
     peaks = {"worker": 0, "jvm": 0}
     with tempfile.TemporaryFile("w+") as output:
         child = subprocess.Popen(command, stdout=output)
@@ -151,7 +151,7 @@ def watch(command: list[str]) -> tuple[dict[str, float], dict[str, int]]:
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--factors", default="1,4,16")
     parser.add_argument("--unit-rows", type=int, default=1_400_000)
@@ -204,7 +204,7 @@ def main() -> None:
 
 
 def print_figure(figure: dict[str, object], first: dict[str, object]) -> None:
-    """One line, and whether it keeps to the target."""
+    """Print one line, and whether the figure meets the target."""
     parts = [
         f"{figure['factor']:>3} x  {figure['files']:>3} files  {figure['table_mb']:>5} MB, largest row group "
         f"{figure['row_group_mb']} MB, {figure['seconds']} s:"

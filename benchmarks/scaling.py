@@ -1,19 +1,19 @@
-"""What an upsert costs as the table, the input and the cores grow, and what planning costs on 10,000 files.
+"""The cost of an upsert as the table, the input and the cores grow, and the cost of planning on 10,000 files.
 
     python -m benchmarks.scaling [--parts table,input,cores,files] [--runs 5] [--unit-rows 200000] [--json FILE]
 
-Every figure is of a process of its own: its seconds are those of the upsert alone (a fresh client, so caches are cold)
-by wall clock and CPU; its peak memory (``VmHWM``) is that of the whole process. Ratios are of wall clock; on a busy
-machine those of CPU seconds, which stand beside them, tell more.
+Each figure comes from its own process. Its seconds are those of the upsert alone (a new client, so caches are cold), in
+wall clock and CPU time; its peak memory (``VmHWM``) is that of the whole process. Ratios are of wall clock; on a busy
+machine, the ratios of CPU seconds beside them are more reliable.
 
 table   a table of 1, 4 and 16 units (each four base files, keys that grow with time, one partition), and a constant
-        upsert with BLOOM: half of it updates of the newest keys, half new keys. A client's second upsert is shown as
-        well: it knows the key ranges of old files.
+        upsert with BLOOM: half of it updates of the newest keys, half new keys. A client's second upsert is shown
+        too: the client knows the key ranges of old files then.
 input   one table, and 1, 2, 4, 8 times as many rows to upsert, spread over all of its files.
 cores   a bulk insert and an upsert on one core and on two, by ``taskset``.
 files   ``explain_upsert`` on a table of 10,000 base files in 100 partitions, made of hard links: it lists all of them
-        (an index that is global), and asks the key ranges of all. Hard links are in the page cache: the figure is that
-        of the program, not of a disk.
+        (a global index) and reads all key ranges. Hard links are in the page cache, so the figure is that of the
+        program, not of a disk.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ MOST_PLANNING_SECONDS, MOST_PLANNING_BYTES = 3.0, 300 << 20
 
 
 def rows(first: int, count: int, seed: int, ordering_value: int = 1) -> pa.Table:
-    """Trips of one partition whose keys grow: ``000000000042``."""
+    """Trips of one partition with growing keys: ``000000000042``."""
     table = trips(count, seed, ordering_value, partitions=False)
     numbers = np.char.zfill(np.arange(first, first + count).astype(str), 12)
     return table.set_column(0, "uuid", pa.array(numbers))
 
 
 def client(path: str, index: str = "BLOOM", **more: Any) -> HoodieLocalWriteClient:
-    """A client; properties by keyword, underscores for dots."""
+    """A client; properties are keywords, with underscores for dots."""
     properties = {"hoodie.index.type": index, "hoodie.parquet.small.file.limit": 0}
     properties |= {"hoodie." + name.replace("_", "."): value for name, value in more.items()}
     return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
@@ -72,7 +72,7 @@ def make_table(path: str) -> None:
 
 
 def grow(path: str, first: int, count: int) -> None:
-    """Add rows by one commit, in `FILES_OF_UNIT` files whose key ranges do not meet."""
+    """Add rows in one commit, in `FILES_OF_UNIT` files whose key ranges do not overlap."""
     properties = {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}
     config = HoodieWriteConfig.from_properties(path, properties)
     with HoodieLocalWriteClient(config, LocalEngineContext(FILES_OF_UNIT)) as writer:
@@ -80,11 +80,11 @@ def grow(path: str, first: int, count: int) -> None:
     assert len(result) == FILES_OF_UNIT, f"{len(result)} files instead of {FILES_OF_UNIT}"
 
 
-# --- what is measured: each of these runs in a process of its own ---------------------------------------------------
+# --- measurements: each of these runs in its own process ------------------------------------------------------------
 
 
 class Watch:
-    """Times calls, by the clock on the wall and by the CPU time of all threads."""
+    """Times calls, in wall clock and in CPU seconds of all threads."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -99,12 +99,12 @@ class Watch:
         self.cpu.append(time.process_time() - cpu)
 
     def figures(self) -> dict[str, Any]:
-        """Of the calls so far, and the memory of the process."""
+        """The figures of the calls so far, and the memory of the process."""
         return {"seconds": self.seconds, "cpu": self.cpu, "peak": peak_bytes("self")}
 
 
 def run_upserts(path: str, index: str, *inputs: str) -> dict[str, Any]:
-    """Upserts one after the other by one client."""
+    """Run upserts one after the other with one client."""
     tables = [pq.read_table(name) for name in inputs]
     watch, steps = Watch(), []
     with client(path, index) as writer:
@@ -116,7 +116,7 @@ def run_upserts(path: str, index: str, *inputs: str) -> dict[str, Any]:
 
 
 def run_bulk_insert(path: str, records: str) -> dict[str, Any]:
-    """A bulk insert into a new table."""
+    """Run a bulk insert into a new table."""
     table = pq.read_table(records)
     shutil.rmtree(path, ignore_errors=True)
     make_table(path)
@@ -127,7 +127,7 @@ def run_bulk_insert(path: str, records: str) -> dict[str, Any]:
 
 
 def run_plan(path: str, index: str, records: str) -> dict[str, Any]:
-    """Plan an upsert: a first and a second time by one client."""
+    """Plan an upsert twice with one client."""
     table = pq.read_table(records)
     idle = peak_bytes("self")
     watch, steps = Watch(), []
@@ -152,7 +152,7 @@ CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
 def measured(
     child: list[str], runs: int, prepare: Callable[[], object], cores: str | None = None
 ) -> list[dict[str, Any]]:
-    """What a child process says, several times."""
+    """The output of a child process, for several runs."""
     pinned = ["taskset", "-c", cores] if cores is not None else []
     found = []
     for _ in range(runs):
@@ -164,7 +164,7 @@ def measured(
 
 
 def middle(runs: list[dict[str, Any]], number: int = 0) -> dict[str, Any]:
-    """Median and spread of the seconds of a run's call, and of its memory."""
+    """The median and the spread of the seconds of one call of a run, and of its memory."""
     seconds = sorted(run["seconds"][number] for run in runs)
     peaks = sorted(run["peak"] for run in runs)
     return {
@@ -188,7 +188,7 @@ def line(name: str, figure: dict[str, Any], remark: str = "") -> None:
 
 
 def verdict(holds: bool) -> str:
-    """For a person who reads the lines."""
+    """The verdict on a figure, as text."""
     return "ok" if holds else "MISSED"
 
 
@@ -196,7 +196,7 @@ def verdict(holds: bool) -> str:
 
 
 def part_table(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
-    """(a) A constant upsert into a table of 1, 4, 16 units."""
+    """(a) A constant upsert into tables of 1, 4 and 16 units."""
     print(f"table: upsert of {unit_rows // 10:,} rows (half new) into n x {unit_rows:,} rows, BLOOM, growing keys")
     growing, run = f"{folder}/growing", f"{folder}/run"
     make_table(growing)
@@ -210,7 +210,7 @@ def part_table(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
         end = factor * unit_rows
         names = []
         for number in range(2):
-            # The newest keys again, and keys that nobody has: the second upsert goes on where the first one ended.
+            # Upsert the newest keys again, and new keys: the second upsert continues where the first one ended.
             start = end - half + number * half
             names.append(f"{folder}/upsert_{factor}_{number}.parquet")
             pq.write_table(rows(start, 2 * half, seed=5 + number, ordering_value=1_000_000 + number), names[-1])
@@ -277,10 +277,10 @@ def part_cores(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
 
 
 def make_many_files(path: str, partitions: int, files: int) -> None:
-    """A table whose base files are hard links of one real file for each partition.
+    """Create a table whose base files are hard links to one real file for each partition.
 
-    All of a partition's files say the same keys, which is the worst that a look-up can meet; their key ranges are those
-    of that file. Names and commit metadata are as a writer makes them.
+    All files of a partition have the same keys and key ranges, which is the worst case of a look-up. Names and commit
+    metadata are as a writer makes them.
     """
     make_table(path)
     each = 1_000
@@ -326,7 +326,7 @@ def part_files(folder: str, runs: int, partitions: int = 100, files: int = 100) 
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--runs", type=int, default=5)

@@ -1,13 +1,13 @@
-"""What table services cost: planning a clean of 10,000 file groups, and what they add to each commit.
+"""The cost of table services: planning a clean of 10,000 file groups, and the time that they add to each commit.
 
     python -m benchmarks.services [--groups 10000] [--versions 3] [--commits 60] [--json FILE]
 
-planning   A table of so many file groups in 100 partitions, each with so many versions (empty files: nothing is
-           opened). A clean is planned that looks at the whole table, and one that looks at what one commit wrote.
+planning   A table with ``--groups`` file groups in 100 partitions, each with ``--versions`` versions (empty files,
+           which are never opened). One planned clean reads the whole table, another what one commit wrote.
 commits    Upserts of 10 rows into a small table with Hudi's defaults (10 commits stay readable, 20 to 30 active): the
-           step ``post-commit`` of those with full timelines, the median and the slowest, which archives.
+           step ``post-commit`` once the timeline is full, its median and its slowest run, which archives.
 
-The limits hold for CPU seconds, which others on the machine do not change.
+The limits apply to CPU seconds, which other work on the machine does not change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def new_table(path: str) -> HoodieTableMetaClient:
 
 
 def make_versions(path: str, groups: int, versions: int) -> None:
-    """Files of commits that rewrote all file groups, and those commits."""
+    """Create the files of commits that rewrote all file groups, and those commits."""
     meta_client = new_table(path)
     file_ids = [f"00000000-0000-4000-8000-{n:012}-0" for n in range(groups)]
     for partition in range(PARTITIONS):
@@ -73,7 +73,7 @@ def make_versions(path: str, groups: int, versions: int) -> None:
 
 
 def plan(path: str, **options: Any) -> dict[str, float]:
-    """Seconds of one plan, and the files that it found."""
+    """The seconds of one plan, and the number of files that it found."""
     started, cpu = time.perf_counter(), time.process_time()
     meta_client = HoodieTableMetaClient.load(path)
     clean = HoodieCleanConfig(**{"commits_retained": 1, **options})
@@ -86,12 +86,12 @@ def plan(path: str, **options: Any) -> dict[str, float]:
 
 
 def commits(path: str, count: int) -> dict[str, float]:
-    """Seconds of ``post-commit`` once the timeline is full."""
+    """The seconds of ``post-commit`` once the timeline is full."""
     new_table(path)
     seconds, cpu_seconds, totals = [], [], []
 
     class Client(HoodieLocalWriteClient):
-        """Takes the CPU time of what follows a commit."""
+        """Measures the CPU time of the work after a commit."""
 
         def post_commit(self, instant_time: str) -> list[str]:
             cpu = time.process_time()
@@ -116,7 +116,7 @@ def commits(path: str, count: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print, and say which figures are over their limits."""
+    """Run the measurements, print them, and say which figures are over their limits."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--versions", type=int, default=3)

@@ -1,12 +1,12 @@
-"""hoodie and real Hudi on the same Spark: bulk insert of 4M rows, an upsert of 400k (half new), an upsert of one row.
+"""Compare hoodie and real Hudi on the same Spark: bulk insert of 4M rows, upsert of 400k (half new), upsert of one row.
 
     python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi]
         [--index SIMPLE,BLOOM,BUCKET] [--buckets 8] [--profile] [--json FILE]
 
-Each engine runs in a process of its own, one after the other, in the environment of this program (PySpark 3.5 for
-real Hudi, whose bundle is found by HOODIE_HUDI_BUNDLE). ``parquet`` is plain ``df.write.parquet`` of the same data.
-Both engines get the same index; SIMPLE and BLOOM read the same bulk insert, BUCKET has one of its own, with
-``--buckets`` file groups in each of the three partitions.
+Each engine runs in its own process, one after the other, in the environment of this program (PySpark 3.5 for real Hudi,
+whose bundle HOODIE_HUDI_BUNDLE names). ``parquet`` is plain ``df.write.parquet`` of the same data. Both engines use the
+same index. SIMPLE and BLOOM read the same bulk insert; BUCKET has its own, with ``--buckets`` file groups in each of
+the three partitions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DRIVER_MEMORY = os.environ.get("HOODIE_DRIVER_MEMORY", "6g")
 
 
 def make_data(folder: Path, rows: int) -> None:
-    """Input files: the table, the upsert, one row."""
+    """Create the input files: the table, the upsert, one row."""
     table = trips(rows).combine_chunks()
     for name, data, parts in (
         ("base", table, 8),
@@ -57,7 +57,7 @@ def make_data(folder: Path, rows: int) -> None:
 
 
 def session(jar: str | None):
-    """local[2], as the figures to beat were measured."""
+    """A session with local[2], as for the figures to beat."""
     from pyspark.sql import SparkSession  # not installed everywhere
 
     builder = (
@@ -84,7 +84,7 @@ class ParquetEngine:
         self.spark = spark
 
     def prepare(self, path: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def write(self, operation: str, df, path: str, index: dict[str, str]) -> object:
         """Write Parquet files, one folder for each partition."""
@@ -101,7 +101,7 @@ class HoodieEngine:
         self.spark = spark
 
     def prepare(self, path: str) -> None:
-        """An empty table."""
+        """Create an empty table."""
         from hoodie import HoodieTableMetaClient  # real Hudi's process does not need it
 
         HoodieTableMetaClient.init_table(
@@ -113,7 +113,7 @@ class HoodieEngine:
         )
 
     def write(self, operation: str, df, path: str, index: dict[str, str]) -> object:
-        """One operation of the write client."""
+        """Run one operation of the write client."""
         from hoodie import HoodieWriteConfig, SparkRDDWriteClient  # as above
 
         with SparkRDDWriteClient(self.spark, HoodieWriteConfig.from_properties(path, index)) as client:
@@ -129,10 +129,10 @@ class HudiEngine:
         self.spark = spark
 
     def prepare(self, path: str) -> None:
-        """Nothing: the first write makes the table."""
+        """Do nothing: the first write creates the table."""
 
     def write(self, operation: str, df, path: str, index: dict[str, str]) -> object:
-        """One operation of the data source, snappy as everybody here."""
+        """Run one operation of the data source, with snappy like the other engines."""
         kind = "bulk_insert" if operation == "bulk_insert" else "upsert"
         (
             df.write.format("hudi").option("hoodie.table.name", "trips")
@@ -150,7 +150,7 @@ ENGINES = {"parquet": ParquetEngine, "hoodie": HoodieEngine, "hudi": HudiEngine}
 
 
 def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], buckets: int) -> None:
-    """In the child: print one JSON line for each timing."""
+    """Run in the child process: print one JSON line for each timing."""
     engine = ENGINES[name](session(os.environ.get("HOODIE_HUDI_BUNDLE") if name == "hudi" else None))
     frames = {kind: engine.spark.read.parquet(f"{data}/{kind}") for kind in ("base", "upsert", "one")}
 
@@ -187,7 +187,7 @@ def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], b
 
 
 def layouts_of(indexes: list[str]) -> list[list[str]]:
-    """The indexes that read each other's tables together: BUCKET has a layout of its own."""
+    """Group the indexes that can share tables: BUCKET has its own layout."""
     layouts = [[index for index in indexes if index != "BUCKET"], [index for index in indexes if index == "BUCKET"]]
     return [layout for layout in layouts if layout]
 

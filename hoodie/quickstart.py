@@ -1,4 +1,4 @@
-"""Trips to play with: rows for a first table, for tests and for benchmarks.
+"""Generate sample trips: rows for a first table, for tests and for benchmarks.
 
 Hudi: org.apache.hudi.QuickstartUtils.
 """
@@ -44,21 +44,22 @@ _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
 
 class DataGenerator:
-    """Makes inserts, updates and deletes of trips, and knows what a table must hold after them.
+    """Generates inserts, updates and deletes of trips, and keeps the rows that a table must hold after them.
 
-    Every ``generate_*`` method takes its change as applied to the table: inserts and updates by ``upsert`` (inserts by
-    ``insert`` or ``bulk_insert`` as well), deletes by ``delete``, in the order in which they were made.
+    Every ``generate_*`` method assumes that its change is applied to the table: inserts and updates with ``upsert``
+    (inserts with ``insert`` or ``bulk_insert`` as well), deletes with ``delete``, in the order in which they were
+    generated.
 
-    The same seed gives the same rows. Times lie within seven days, at random, so updates may be older than what they
-    update: such rows lose, as in every table with the ordering field ``ts``.
+    The same seed gives the same rows. Times are random within seven days, so updates may be older than the rows that
+    they update: such updates lose, as in every table with the ordering field ``ts``.
 
         >>> generator = DataGenerator(seed=7)
         >>> inserts, updates = generator.generate_inserts(10), generator.generate_updates(5)
         >>> (inserts.num_rows, updates.num_rows, generator.rows.num_rows)
         (10, 5, 10)
 
-    Hudi: org.apache.hudi.QuickstartUtils.DataGenerator. Differs: tables instead of records; keeps the rows, not just
-    the keys; reproducible; deletes are chosen here, and their keys are not updated any more.
+    Hudi: org.apache.hudi.QuickstartUtils.DataGenerator. Differs: returns tables instead of records; keeps the rows, not
+    only the keys; reproducible; chooses the deletes itself, and never updates deleted keys.
     """
 
     def __init__(
@@ -67,12 +68,12 @@ class DataGenerator:
         partition_paths: Sequence[str] = DEFAULT_PARTITION_PATHS,
         end_time_ms: int = _END_MS,
     ) -> None:
-        """A generator without trips.
+        """Create a generator without trips.
 
         Args:
-            seed: Of all random values.
+            seed: The seed of all random values.
             partition_paths: The values of ``partitionpath``; each trip gets one of them.
-            end_time_ms: The values of ``ts`` lie in the seven days before it; milliseconds since 1970.
+            end_time_ms: The values of ``ts`` are in the seven days before it; milliseconds since 1970.
 
         Raises:
             HoodieException: There is no partition path.
@@ -86,23 +87,23 @@ class DataGenerator:
 
     @property
     def rows(self) -> pa.Table:
-        """What a table with record key ``uuid`` and ordering field ``ts`` must hold now; in no particular order."""
+        """The rows, in any order, that a table with record key ``uuid`` and ordering field ``ts`` must hold now."""
         return self._rows
 
     @property
     def num_existing_keys(self) -> int:
-        """Trips that were inserted and not deleted."""
+        """The number of trips that were inserted and not deleted."""
         count: int = self._rows.num_rows
         return count
 
     def generate_inserts(self, n: int) -> pa.Table:
-        """New trips, spread evenly over the partition paths.
+        """Generate new trips, spread evenly over the partition paths.
 
         Args:
-            n: How many.
+            n: The number of trips.
 
         Returns:
-            Rows of `TRIP_SCHEMA`, as of all methods but `generate_deletes`.
+            Rows of `TRIP_SCHEMA`; all methods but `generate_deletes` return these.
         """
         self._check_count(n)
         chosen = self._random.integers(0, len(self._partition_paths), n)
@@ -111,10 +112,10 @@ class DataGenerator:
         return inserts
 
     def generate_updates(self, n: int) -> pa.Table:
-        """New versions of trips chosen at random; one trip may come several times.
+        """Generate new versions of trips chosen at random; a trip may occur several times.
 
         Args:
-            n: How many rows.
+            n: The number of rows.
 
         Raises:
             HoodieException: There are no trips to update.
@@ -123,10 +124,10 @@ class DataGenerator:
         return self._update(self._random.integers(0, self.num_existing_keys, n) if n else np.empty(0, np.int64))
 
     def generate_unique_updates(self, n: int) -> pa.Table:
-        """New versions of trips chosen at random, each trip at most once.
+        """Generate new versions of trips chosen at random, each trip at most once.
 
         Args:
-            n: How many; at most as many as there are trips.
+            n: The number of trips; at most as many as exist.
 
         Raises:
             HoodieException: There are fewer trips.
@@ -135,10 +136,10 @@ class DataGenerator:
         return self._update(self._random.permutation(self.num_existing_keys)[:n])
 
     def generate_deletes(self, n: int) -> pa.Table:
-        """Keys of trips chosen at random, each once. They are gone: no later update names them.
+        """Generate the keys of trips chosen at random, each once. The trips are then deleted: later updates skip them.
 
         Args:
-            n: How many; at most as many as there are trips.
+            n: The number of trips; at most as many as exist.
 
         Returns:
             The columns ``uuid`` and ``partitionpath``.
@@ -162,11 +163,11 @@ class DataGenerator:
             )
 
     def _update(self, positions: np.ndarray) -> pa.Table:
-        """Versions of the trips at these positions, taken into the rows unless an earlier version is newer."""
+        """New versions of the trips at these positions; the generator keeps them unless an earlier version is newer."""
         keys = self._rows.select(KEY_COLUMNS).take(pa.array(positions))
         updates = self._trips(keys["uuid"], keys["partitionpath"])
         times = updates["ts"].to_numpy()
-        # Of several versions of one trip the newest, of equally new ones the last.
+        # Keep the newest of several versions of one trip; of equally new ones the last.
         order = np.lexsort((times, positions))
         newest = order[np.append(positions[order][1:] != positions[order][:-1], True)] if len(order) else order
         wins = times[newest] >= self._rows["ts"].to_numpy()[positions[newest]]
@@ -177,7 +178,7 @@ class DataGenerator:
         return updates
 
     def _trips(self, uuids: pa.Array, partition_paths: pa.Array) -> pa.Table:
-        """Random values for keys; one rider and one driver for all of them, who tell the changes apart."""
+        """Random values for keys, with one rider and one driver for all of them, which distinguishes the changes."""
         count = len(uuids)
         suffix = f"{self._random.integers(0, 1000):03d}"
         columns = {

@@ -67,22 +67,22 @@ logger = logging.getLogger(__name__)
 
 _COMMIT_ON_ERRORS = "hoodie.write.commit.on.errors=true commits the others"
 _NO_INSTANT = "0" * 17
-"""Stands for the instant of a write that is only thought of."""
+"""Stands for the instant of a write that is only planned, never made."""
 
 
 class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     """Writes one table; a context manager.
 
-    Leaving by an error rolls back the instants that this client started and did not complete. A closed client refuses
-    every call. A client is for one thread.
+    Leaving the ``with`` block by an error rolls back the instants that this client started and did not complete. A
+    closed client refuses every call. Use a client from one thread only.
 
     Args:
         context: The engine.
         config: The writer's configuration.
-        on_progress: Called with every `ProgressEvent` of this client's calls, from the caller's thread and from one
-            that follows the tasks, one at a time; it should be quick. Its errors are logged and do not fail the write.
-        validators: Functions that are given a `PendingCommit` before an instant is completed, and prevent that by an
-            error or by False; those of ``hoodie.precommit.validators`` are asked as well.
+        on_progress: Called with every `ProgressEvent` of this client's calls, one at a time: from the caller's thread
+            or from one that follows the tasks. It should be quick; its errors are logged and do not fail the write.
+        validators: Functions that receive a `PendingCommit` before an instant is completed. An error or a returned
+            False prevents the commit. The validators of ``hoodie.precommit.validators`` are asked as well.
 
     Hudi: org.apache.hudi.client.BaseHoodieWriteClient. Differs: one commit path, here; executors never commit.
     """
@@ -116,29 +116,29 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
     @property
     def service_errors(self) -> tuple[str, ...]:
-        """What went wrong after the newest commit of this client, which stands: table services and the callback.
+        """Errors of table services and of the callback after this client's newest commit; the commit itself stands.
 
-        The same as in the result of the write.
+        The write's result holds the same errors.
         """
         return self._service_errors
 
     # --- starting -----------------------------------------------------------------------------------------------
 
     def start_commit(self, operation: WriteOperationType | str | None = None) -> str:
-        """Start an instant: roll back what failed writers left, then take a time that nothing in the table has.
+        """Start an instant: roll back what failed writers left, then take a time that no instant of the table has.
 
         Args:
-            operation: What will be written; it decides the action of the instant, None is one that takes a ``commit``.
+            operation: What will be written. It decides the instant's action; None starts a ``commit``.
 
         Returns:
-            The instant time, for `upsert` and the others, and for `commit`.
+            The instant time, to be passed to `upsert` and the other write methods, and to `commit`.
 
         Raises:
             TableNotFoundException: There is no table at the base path.
             HoodieNotSupportedException: The table needs a feature that hoodie does not have.
             HoodieHeartbeatException: Another writer is alive (with hoodie.cleaner.policy.failed.writes=EAGER).
             HoodieCommitException: A restore is pending.
-            HoodieLockException: A writer in another process had the table all the time (SINGLE_WRITER).
+            HoodieLockException: A writer in another process held the table for the whole waiting time (SINGLE_WRITER).
         """
         with self._call("start_commit"):
             self._measure(None)
@@ -152,15 +152,15 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return instant_time
 
     def start_commit_with_time(self, instant_time: str, operation: WriteOperationType | str | None = None) -> None:
-        """Start an instant of a given time; as `start_commit` otherwise.
+        """Start an instant at a given time; everything else is as in `start_commit`.
 
         Args:
             instant_time: ``yyyyMMddHHmmssSSS``, later than every instant of the table.
-            operation: As of `start_commit`.
+            operation: See `start_commit`.
 
         Raises:
             HoodieCommitException: The time is not later than every instant of the table, active or archived.
-            HoodieConfigException: The time is no text.
+            HoodieConfigException: The time is not a string.
         """
         check_time(instant_time)
         action = action_of(operation)
@@ -188,7 +188,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self._measured_instant = instant_time
 
     def _create_instant(self, snapshot: TableSnapshot, action: Action) -> str:
-        """Take an instant time; its heartbeat begins before others can see it, so that nobody rolls it back."""
+        """Take an instant time. Its heartbeat starts before other writers can see it, so that none rolls it back."""
         tried: list[str] = []
 
         def announce(instant_time: str) -> bool:
@@ -206,14 +206,14 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                     self._transactions.drop(instant_time)
 
     def _announce(self, snapshot: TableSnapshot, instant_time: str) -> bool:
-        """Start the heartbeat of an instant time, if it is to have one; False when another writer's is there."""
+        """Start the heartbeat of an instant time, if it needs one; False when another writer's heartbeat is there."""
         self._transactions.announce(instant_time)
         if self._config.write.failed_writes is not FailedWritesPolicy.LAZY:
             return True
         return self._heartbeats.start(snapshot, instant_time)
 
     def _prepare_table(self, operation: WriteOperationType | str | None = None) -> TableSnapshot:
-        """The table, checked and cleared of failed writes."""
+        """Load and check the table, and roll back its failed writes."""
         snapshot = load_table(self._config)
         keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
         check_layout(self._index, snapshot, keys, replaces_all(operation))
@@ -231,27 +231,27 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def upsert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
         """Update the records whose key is in the table, insert the others.
 
-        The input is held for the length of the call (Spark: persisted). Of several records of one key the one with
-        the larger ordering value is kept, of equal ones the later; see ``hoodie.combine.before.upsert``.
+        The input is held for the length of the call (Spark: persisted). Of several records with one key, the one with
+        the largest ordering value is kept, among equal values the last one; see ``hoodie.combine.before.upsert``.
 
         Args:
-            records: What the engine takes; see the class.
-            instant_time: Of `start_commit`; None starts one.
+            records: See the class for what the engine accepts.
+            instant_time: As returned by `start_commit`; None starts an instant.
 
         Returns:
-            The outcome; committed with ``hoodie.auto.commit`` (the default).
+            The outcome. It is committed with ``hoodie.auto.commit`` (the default).
 
         Raises:
-            HoodieKeyException: Records without a usable key; nothing was written.
+            HoodieKeyException: Some records have no usable key; nothing was written.
             SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
-            HoodieUpsertException: Records failed; rolled back (auto-commit).
+            HoodieUpsertException: Some records failed; with auto-commit the instant was rolled back.
         """
         return self._write(WriteOperationType.UPSERT, records, instant_time)
 
     def insert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
         """Insert records without looking their keys up; small files are filled first.
 
-        A key that is in the table already lives twice afterwards. As `upsert` otherwise (`HoodieInsertException`).
+        A key that is already in the table is then stored twice. Otherwise like `upsert` (`HoodieInsertException`).
         """
         return self._write(WriteOperationType.INSERT, records, instant_time)
 
@@ -261,41 +261,41 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """Insert records into new files, reading the input once as a stream: for first loads.
 
         Args:
-            records: As of `upsert`.
-            instant_time: As of `upsert`.
+            records: See `upsert`.
+            instant_time: See `upsert`.
             partitioner: Spreads and sorts the rows, instead of ``hoodie.bulkinsert.sort.mode`` (default: rows are
-                written as they come) or ``hoodie.bulkinsert.user.defined.partitioner.class``. For a class of your
-                own, and for sorting, the rows are held.
+                written as they come) or ``hoodie.bulkinsert.user.defined.partitioner.class``. The rows are held if they
+                are sorted or if the partitioner is your own class.
 
-        As `insert` otherwise.
+        Everything else is as in `insert`.
         """
         given = {} if partitioner is None else {"partitioner": check_partitioner(partitioner)}
         return self._write(WriteOperationType.BULK_INSERT, records, instant_time, **given)
 
     def upsert_prepped_records(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
-        """Write records that say where they live: no look-up, no combining.
+        """Write records that carry their location: no look-up, no combining.
 
-        Rows as `hoodie.read_table` or `hoodie.spark.read` gave them, some columns changed, go back to where they came
-        from; their meta columns say where (``_hoodie_record_key``, ``_hoodie_partition_path``, ``_hoodie_file_name``;
-        without a file name a record is new). So do `HoodieRecord`s with a ``current_location``.
+        Pass rows as `hoodie.read_table` or `hoodie.spark.read` returned them, with some columns changed. Their meta
+        columns say where they are written back to (``_hoodie_record_key``, ``_hoodie_partition_path``,
+        ``_hoodie_file_name``; without a file name: a new record). `HoodieRecord`s say it with ``current_location``.
 
         Args:
-            records: The rows; of several rows of one stored record the last counts. New ones are not looked up and not
-                combined: what has no file name is added; of several of one key that go into one existing file the last
-                counts, as in Hudi.
-            instant_time: As of `upsert`.
+            records: The rows. Of several rows for one stored record the last one counts. New records are neither looked
+                up nor combined: each row without a file name is added. Of several rows with the same key that go into
+                one existing file the last one counts, as in Hudi.
+            instant_time: See `upsert`.
 
         Raises:
-            HoodieKeyException: The rows do not say where they live, or a key was changed.
+            HoodieKeyException: The rows do not carry their location, or a key was changed.
             HoodieUpsertException: A record is not where its row says: the table was changed since it was read.
         """
         return self._write(WriteOperationType.UPSERT_PREPPED, records, instant_time)
 
     def insert_prepped_records(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
-        """Insert records as they are, whatever the configuration says of combining and known keys.
+        """Insert records as they are, whatever the configuration says about combining and about keys in the table.
 
-        Keys are taken from ``_hoodie_record_key`` and ``_hoodie_partition_path`` where the rows have them. As `insert`
-        otherwise.
+        Keys are taken from ``_hoodie_record_key`` and ``_hoodie_partition_path`` where the rows have these columns.
+        Everything else is as in `insert`.
         """
         return self._write(WriteOperationType.INSERT_PREPPED, records, instant_time)
 
@@ -307,18 +307,18 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return self._write(WriteOperationType.BULK_INSERT_PREPPED, records, instant_time, **given)
 
     def delete(self, keys: Any = None, instant_time: str | None = None, *, where: Filters = None) -> HoodieWriteResult:
-        """Delete the records of keys, or those that a filter finds; keys that are not in the table are passed over.
+        """Delete the records of given keys, or those that a filter matches; keys that are not in the table are ignored.
 
-        What is deleted is keys: of a key that lives twice (two inserts made it) both records go, though the filter
-        finds one.
+        Deletes are by key: if a key is stored twice (by two inserts), both records are deleted even if the filter
+        matches only one.
 
         Args:
-            keys: `HoodieKey`s, or rows with the record key and partition columns; other columns are not looked at.
-            instant_time: As of `upsert`.
-            where: Instead of keys: which rows, as the filters of `hoodie.read_table`.
+            keys: `HoodieKey`s, or rows with the record key and partition columns; other columns are ignored.
+            instant_time: See `upsert`.
+            where: Instead of keys: a filter, as in `hoodie.read_table`, for the rows to delete.
 
         Raises:
-            HoodieKeyException: Keys that are null or empty, or columns that are missing.
+            HoodieKeyException: Keys are null or empty, or key columns are missing.
             HoodieConfigException: Neither keys nor a filter is given, or both.
         """
         if (keys is None) == (where is None):
@@ -328,16 +328,16 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return self._write(WriteOperationType.DELETE, keys, instant_time)
 
     def delete_prepped_records(self, rows: pa.Table | StoredRows, instant_time: str | None = None) -> HoodieWriteResult:
-        """Delete rows by their places, without a look-up; other rows of their keys stay.
+        """Delete rows by their location, without a look-up; other rows with the same keys stay.
 
         Args:
-            rows: Where they stand; see `StoredRows`.
-            instant_time: As of `upsert`.
+            rows: The locations of the rows; see `StoredRows`.
+            instant_time: See `upsert`.
 
         Raises:
-            HoodieSchemaException: The rows are no table.
-            HoodieKeyException: The rows do not say where they stand.
-            HoodieDeleteException: They do not stand there: the table was changed since they were read.
+            HoodieSchemaException: The rows are not a table.
+            HoodieKeyException: The rows do not carry their location.
+            HoodieDeleteException: A row is not at its location: the table was changed since it was read.
         """
         if not isinstance(rows, StoredRows | pa.Table):
             raise exception.HoodieSchemaException(f"rows to delete are {shown_value(rows)}: give a pyarrow Table")
@@ -345,61 +345,61 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return self._write(WriteOperationType.DELETE_PREPPED, stored, instant_time, unchanged=stored.unchanged)
 
     def insert_overwrite(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
-        """Insert records in place of all that is in the partitions that they go to; other partitions stay.
+        """Replace everything in the partitions that the records go to; other partitions stay as they are.
 
-        One ``replacecommit``: readers see the old rows or the new ones. The old files stay until a clean deletes them,
-        so that readers of older instants go on. Keys are not looked up; of several records of one key all are kept,
-        unless ``hoodie.combine.before.insert`` is set. Records that are marked as deleted go nowhere: a partition that
-        gets no others stays.
+        This is one ``replacecommit``: readers see either the old rows or the new ones. The old files stay until a clean
+        deletes them, so that readers of older instants can go on. Keys are not looked up. All records with the same key
+        are kept, unless ``hoodie.combine.before.insert`` is set. Records marked as deleted are not written, and a
+        partition that only gets such records stays as it is.
 
         Args:
-            records: As of `upsert`.
-            instant_time: Of ``start_commit("insert_overwrite")``; None starts one.
+            records: See `upsert`.
+            instant_time: As returned by ``start_commit("insert_overwrite")``; None starts an instant.
 
         Raises:
-            HoodieNotSupportedException: A pending clustering is going to rewrite files that would be replaced.
-            HoodieInsertException: Records failed, or go to a partition that
+            HoodieNotSupportedException: A pending clustering plan includes files that would be replaced.
+            HoodieInsertException: Some records failed, or go to a partition that
                 ``hoodie.static.overwrite.partition.paths`` does not name.
         """
         return self._write(WriteOperationType.INSERT_OVERWRITE, records, instant_time)
 
     def insert_overwrite_table(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
-        """Insert records in place of everything that is in the table; as `insert_overwrite` otherwise.
+        """Replace everything in the table; everything else is as in `insert_overwrite`.
 
-        No records at all leave an empty table.
+        Empty input leaves an empty table.
         """
         return self._write(WriteOperationType.INSERT_OVERWRITE_TABLE, records, instant_time)
 
     def delete_partitions(self, partitions: Iterable[str], instant_time: str | None = None) -> HoodieWriteResult:
-        """Take whole partitions away, without reading them.
+        """Delete whole partitions, without reading them.
 
         Args:
-            partitions: Partition paths, as `HoodieTableMetaClient.partitions` gives them; those that the table does not
-                have are passed over, with a warning.
-            instant_time: Of ``start_commit("delete_partition")``; None starts one.
+            partitions: Partition paths, as `HoodieTableMetaClient.partitions` returns them. Paths that the table does
+                not have are skipped with a warning.
+            instant_time: As returned by ``start_commit("delete_partition")``; None starts an instant.
 
         Raises:
-            HoodieConfigException: One is no partition path, or they are no list of them.
-            HoodieNotSupportedException: A pending clustering is going to rewrite files that would be taken away.
+            HoodieConfigException: The argument is not a list, or an item is not a partition path.
+            HoodieNotSupportedException: A pending clustering plan includes files that would be deleted.
         """
         return self._write(WriteOperationType.DELETE_PARTITION, partitions, instant_time)
 
     def explain_upsert(self, records: Any) -> UpsertPlan:
-        """Say what an upsert of these records would touch; nothing is written, and no instant is started.
+        """Show what an upsert of these records would touch; nothing is written, and no instant is started.
 
-        The planner of `upsert` does it, on the table as it is now: the input is read, keys are combined and looked up
-        by the index, records are dealt to file groups. That costs what these steps cost; failed writes of others are
-        passed over, not rolled back.
+        This runs the planner of `upsert` on the table as it is now: it reads the input, combines and looks up the keys,
+        and assigns the records to file groups. It costs what these steps of an upsert cost. Failed writes of other
+        writers are ignored, not rolled back.
 
         Args:
-            records: As of `upsert`; an iterator is used up.
+            records: See `upsert`; an iterator is consumed.
 
         Returns:
-            File groups with their reasons, bytes to rewrite, new files and the index work; prints as a table.
+            File groups and why they are touched, bytes to rewrite, new files, the index work; prints as a table.
 
         Raises:
-            HoodieKeyException: As of `upsert`.
-            SchemaCompatibilityException, MissingSchemaFieldException: As of `upsert`.
+            HoodieKeyException: See `upsert`.
+            SchemaCompatibilityException, MissingSchemaFieldException: See `upsert`.
             HoodieNotSupportedException: The table needs a feature that hoodie does not have.
         """
         with self._call("explain_upsert") as call:
@@ -433,7 +433,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _write_until_committed(
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
     ) -> HoodieWriteResult:
-        """Write again, under a new instant, what lost against another writer, as often as the configuration allows."""
+        """Write; after a conflict with another writer, write again under a new instant up to the attempts allowed."""
         lock = self._config.lock
         attempts = lock.write_attempts if self._config.write.auto_commit else 1
         if attempts == 1:
@@ -451,7 +451,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                     raise
                 logger.info("writing %s again, attempt %d: %s", self._config.base_path, attempt + 1, error)
                 instant_time = None
-            # Who lost against each other would meet again.
+            # A random delay: two writers that conflicted would otherwise meet again.
             time.sleep(random.uniform(0, min(0.1 * 2 ** (attempt - 1), 5)))
         raise AssertionError("unreachable")
 
@@ -475,7 +475,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 self._committer.begin_write(snapshot, instant_time, EXECUTORS[operation].action)
                 table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
                 if not started_here:
-                    # A client with another index may have started it, or another writer committed since.
+                    # A client with another index may have started the instant, or others may have committed since.
                     check_layout(self._index, snapshot, table.record_key_fields, replaces_all(operation))
             if operation is WriteOperationType.DELETE_PARTITION:
                 schemas = WriteInput(table).table_schemas()
@@ -491,7 +491,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 metadata = executor.execute(given.records)
         except BaseException as error:
             conflict = self._committer.conflict_of_missing_file(instant_time, error)
-            # Only what this call began: the instant may hold what an earlier call wrote and nobody has committed yet.
+            # Roll back only what this call started: the instant may hold uncommitted files that an earlier call wrote.
             if started_here or (table is not None and table.has_begun):
                 self._try_rollback(instant_time, error)
             else:
@@ -503,7 +503,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         stored = {"schema": schemas.avro, **index_metadata, **self._config.extra_metadata}
         result = make_result(instant_time, metadata, stored, self._metrics.steps)
         if not self._config.write.auto_commit:
-            # Another client may have started it.
+            # Another client may have started the instant.
             self._transactions.keep(instant_time)
             return result
         try:
@@ -517,7 +517,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return attrs.evolve(result, steps=self._metrics.steps)
 
     def _follow_up(self, result: HoodieWriteResult, is_committed: bool) -> None:
-        """What comes after a commit, and does not fail it."""
+        """Run what follows a commit; errors here do not fail the write."""
         self._service_errors = ()
         if is_committed:
             with self._metrics.step("post-commit"):
@@ -541,21 +541,21 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Args:
             instant_time: The instant.
-            result: What the write returned; it says afterwards that it is committed.
+            result: What the write returned. Afterwards its ``is_committed`` is True.
             extra_metadata: Strings to store in the commit.
-            allow_errors: Commit the good records though others failed.
+            allow_errors: Commit the good records even though others failed.
 
         Returns:
-            True: the records can be read now. False: nothing was written, and ``hoodie.allow.empty.commit=false`` says
-            to leave no trace of that, or a delete met a table that was never written; the instant is gone.
+            True: the records can be read now. False: nothing was written, and ``hoodie.allow.empty.commit=false`` asks
+            for no commit then, or a delete met a table that was never written; the instant is gone.
 
         Raises:
-            HoodieCommitException: The instant was rolled back, completed, or never started, or the table changed so
-                that it must not be completed; or the result is none, or is of another instant.
+            HoodieCommitException: The instant was rolled back, completed, or never started; or the table has changed in
+                a way that forbids completing it; or the result is not a write result, or belongs to another instant.
             HoodieWriteConflictException: Another writer committed meanwhile.
-            HoodieValidationException: A validator does not agree; the instant stays as it is, to be rolled back.
-            HoodieUpsertException: (or its sister) records failed and ``allow_errors`` is not set.
-            HoodieConfigException: Extra metadata that is no text, or named ``schema`` or ``latest_schema``.
+            HoodieValidationException: A validator rejects the commit; the instant stays pending, to be rolled back.
+            HoodieUpsertException: (or its counterpart of the operation) Records failed and ``allow_errors`` is not set.
+            HoodieConfigException: Extra metadata is not text, or is named ``schema`` or ``latest_schema``.
         """
         check_result(instant_time, result)
         check_extra_metadata(extra_metadata)
@@ -575,7 +575,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 )
             except HoodieWriteConflictException as error:
                 if self._config.write.has_several_writers and not self._config.write.auto_commit:
-                    # It can never be completed: nobody is helped by leaving its files.
+                    # The instant can never be completed, so its files are of no use.
                     self._try_rollback(instant_time, error)
                 else:
                     self._look_for_ended()
@@ -596,7 +596,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _pending_commit(
         self, snapshot: TableSnapshot, result: HoodieWriteResult, metadata: HoodieCommitMetadata
     ) -> PendingCommit:
-        """What validators are given."""
+        """Build the commit that validators receive."""
         return PendingCommit(snapshot, result, metadata)
 
     def _forget(self, instant_time: str) -> None:

@@ -1,4 +1,4 @@
-"""What a program hands to the calls of a client, refused by name where it is of the wrong kind."""
+"""Checks of the arguments that callers pass to a client; errors name the argument."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["check_extra_metadata", "check_result", "check_text", "check_time"]
 
 
 def check_time(instant_time: object) -> None:
-    """Refuse an instant time that is no text.
+    """Refuse an instant time that is not a string.
 
     Raises:
-        HoodieConfigException: It is something else.
+        HoodieConfigException: The instant time has another type.
     """
     if not isinstance(instant_time, str):
         raise HoodieConfigException(
@@ -25,25 +25,25 @@ def check_time(instant_time: object) -> None:
 
 
 def check_text(argument: str, value: object) -> None:
-    """Refuse another argument that is no text.
+    """Refuse a named argument that is not a string.
 
     Raises:
-        HoodieConfigException: It is something else.
+        HoodieConfigException: The argument has another type.
     """
     if not isinstance(value, str):
         raise HoodieConfigException(f"{argument} is {shown_value(value)}: give text")
 
 
 def check_result(instant_time: object, result: object) -> None:
-    """Refuse to commit what is not the result of the instant's write.
+    """Refuse to commit anything but the result of the instant's write.
 
     Args:
-        instant_time: Of the caller.
-        result: Of the caller.
+        instant_time: The caller's argument.
+        result: The caller's argument.
 
     Raises:
-        HoodieConfigException: The instant time is no text.
-        HoodieCommitException: The result is none, or is of another instant.
+        HoodieConfigException: The instant time is not a string.
+        HoodieCommitException: The result is not a write result, or belongs to another instant.
     """
     if isinstance(instant_time, HoodieWriteResult) and isinstance(result, str):
         raise HoodieCommitException(
@@ -57,7 +57,7 @@ def check_result(instant_time: object, result: object) -> None:
         )
     if result.instant_time != instant_time:
         raise HoodieCommitException(
-            f"the result is of instant {result.instant_time}, not of {instant_time}: commit it as that"
+            f"the result is of instant {result.instant_time}, not of {instant_time}: pass its own instant time"
         )
 
 
@@ -65,7 +65,7 @@ def check_extra_metadata(extra_metadata: Mapping[str, str] | None) -> None:
     """Refuse extra metadata that a commit cannot hold.
 
     Raises:
-        HoodieConfigException: It is no dict of text to text, or a name is the table's own.
+        HoodieConfigException: It is not a dict of text to text, or uses a name that is reserved for the table.
     """
     if extra_metadata is not None and not isinstance(extra_metadata, Mapping):
         raise HoodieConfigException(

@@ -1,4 +1,4 @@
-"""Keep input that can be read once, so that a write of it can be made again."""
+"""Keep one-shot input in memory, so that a write can read it again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["hold_input"]
 
 
 def hold_input(records: Any) -> Any:
-    """The input, in memory where it could be read only once.
+    """The input; one-shot input is read into memory first.
 
-    Iterators of record batches and Arrow streams become a table, other iterators a list. What can be read again, a
-    table, a data frame, a dataset or Spark's, is given back as it is: an attempt that failed leaves nothing behind, so
-    what a second reading gives may differ.
+    Iterators of record batches and Arrow streams become a table, other iterators a list. Input that can be read again
+    (a table, a data frame, a dataset, Spark's data) is returned as it is. A second reading of it may give other rows;
+    this is safe, because a failed attempt leaves nothing behind.
     """
     if isinstance(records, pa.RecordBatchReader):
         return records.read_all()

@@ -20,13 +20,12 @@ class HoodieLocalWriteClient(BaseHoodieWriteClient):
     """Writes one table from this process, on all its cores.
 
     ``records`` may be anything with ``__arrow_c_stream__`` (pyarrow, pandas, polars, DuckDB), a
-    `pyarrow.dataset.Dataset`, an
-    iterator of record batches, a list of dicts, or a list of `HoodieRecord`. ``bulk_insert`` reads an iterator as a
-    stream and holds a few batches; the other operations hold the input.
+    `pyarrow.dataset.Dataset`, an iterator of record batches, a list of dicts, or a list of `HoodieRecord`.
+    ``bulk_insert`` reads an iterator as a stream and holds a few batches; the other operations hold the input.
 
     Args:
         config: The writer's configuration.
-        context: The engine; one with all cores is made when it is None.
+        context: The engine; None creates one that uses all cores.
         on_progress: Called with every `ProgressEvent`; see `BaseHoodieWriteClient`.
         validators: Asked before each commit; see `BaseHoodieWriteClient`.
 

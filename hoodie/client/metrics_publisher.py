@@ -1,7 +1,7 @@
-"""Turn the steps of a client's calls, and what they committed, into Hudi's figures, and send them.
+"""Compute Hudi's metrics from the steps of a client's calls and from their commits, and report them.
 
-Hudi: org.apache.hudi.metrics.HoodieMetrics, org.apache.hudi.metrics.MetricsReporterFactory. Differs: figures are sent
-when a call is over, not by a clock.
+Hudi: org.apache.hudi.metrics.HoodieMetrics, org.apache.hudi.metrics.MetricsReporterFactory. Differs: metrics are
+reported at the end of each call, not on a timer.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _AFTER_COMMIT = "post-commit"
 
 
 def commit_gauges(action: str, metadata: HoodieCommitMetadata) -> dict[str, float]:
-    """What a commit came to, by Hudi's names.
+    """The metrics of a commit, under Hudi's names.
 
     Args:
         action: ``commit`` or ``replacecommit``.
-        metadata: What it stored.
+        metadata: What the commit stored.
     """
     runtimes = [stat.runtime_stats for stat in metadata.write_stats if stat.runtime_stats is not None]
     figures = {
@@ -60,10 +60,10 @@ def commit_gauges(action: str, metadata: HoodieCommitMetadata) -> dict[str, floa
 
 
 def step_gauges(steps: Iterable[StepDuration]) -> dict[str, float]:
-    """What steps took, in milliseconds: Hudi's names where it has one, and ``step.<name>.duration`` for all.
+    """The durations of steps, in milliseconds: under Hudi's name where it has one, and always ``step.<name>.duration``.
 
     Args:
-        steps: Those of one call; of several of one name the sum counts.
+        steps: The steps of one call; durations of steps with the same name are added up.
     """
     found: dict[str, float] = {}
 
@@ -94,15 +94,15 @@ def step_gauges(steps: Iterable[StepDuration]) -> dict[str, float]:
 
 
 class MetricsPublisher:
-    """Listens to a client's calls, and sends their figures once each is over; never fails.
+    """Listens to a client's calls, and reports their metrics when each call ends; never fails.
 
     Args:
         config: The writer's configuration.
-        steps: Gives the steps that have ended.
-        table_name: Gives the table's name; asked for where the configuration names no prefix and no commit has told it.
+        steps: Returns the steps that have ended.
+        table_name: Returns the table's name; called when the configuration has no prefix and there was no commit yet.
 
     Raises:
-        HoodieConfigException: There is no such reporter, or it lacks what it needs.
+        HoodieConfigException: There is no such reporter, or it lacks a property that it needs.
     """
 
     def __init__(
@@ -118,51 +118,51 @@ class MetricsPublisher:
 
     @property
     def is_on(self) -> bool:
-        """Whether somebody wants figures."""
+        """Whether metrics are reported."""
         return self._reporter is not None
 
     def note_commit(self, table_name: str, action: str, metadata: HoodieCommitMetadata) -> None:
-        """A commit was completed by the call that is under way.
+        """Note that the current call completed a commit.
 
         Args:
-            table_name: The table, which begins names where no prefix is given.
+            table_name: The table's name, the prefix of the metrics where the configuration has none.
             action: ``commit`` or ``replacecommit``.
-            metadata: What it stored.
+            metadata: What the commit stored.
         """
         self._prefix = self._prefix or table_name.replace(".", "_")
         self._action = str(action)
         self._commit = commit_gauges(self._action, metadata)
 
     def begin(self, operation: str) -> None:
-        """Nothing is sent before the end."""
+        """Do nothing: metrics are sent at the end."""
 
     def on_event(self, event: ProgressEvent) -> None:
-        """Nothing is sent before the end."""
+        """Do nothing: metrics are sent at the end."""
 
     def tick(self) -> None:
-        """Nothing is sent before the end."""
+        """Do nothing: metrics are sent at the end."""
 
     def end(self, summary: str) -> None:
-        """Send the figures of the call."""
+        """Report the metrics of the call."""
         if self._reporter is None:
             return
         try:
             self._reporter.report(self._gauges())
         except HoodieIOException as error:
-            logger.warning("the figures of a call could not be reported; the table is as it should be: %s", error)
+            logger.warning("the metrics of a call could not be reported; the table is not affected: %s", error)
         except Exception:
-            logger.warning("the figures of a call could not be reported; the table is as it should be", exc_info=True)
+            logger.warning("the metrics of a call could not be reported; the table is not affected", exc_info=True)
 
     def close(self) -> None:
-        """Let the reporter end."""
+        """Close the reporter."""
         if self._reporter is None:
             return
         try:
             self._reporter.close()
         except HoodieIOException as error:
-            logger.warning("the reporter of metrics could not be closed: %s", error)
+            logger.warning("the metrics reporter could not be closed: %s", error)
         except Exception:
-            logger.warning("the reporter of metrics could not be closed", exc_info=True)
+            logger.warning("the metrics reporter could not be closed", exc_info=True)
 
     def _gauges(self) -> dict[str, float]:
         steps = self._steps()
@@ -184,7 +184,7 @@ class MetricsPublisher:
             try:
                 self._prefix = self._table_name().replace(".", "_")
             except HoodieException as error:
-                logger.warning("figures of a call are reported without the table's name: %s", error)
+                logger.warning("the metrics of a call are reported without the table's name: %s", error)
         return self._prefix
 
 

@@ -1,4 +1,4 @@
-"""Tables and operations as the options of a write describe them, for writes without a client.
+"""Create tables and choose operations by the options of a write, for writes without a client.
 
 Hudi: the beginnings of org.apache.hudi.HoodieSparkSqlWriter.
 """
@@ -44,25 +44,25 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 OPERATIONS = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")
-"""Operations that can be named without a client."""
+"""Operations that can be called without a client."""
 _OPERATION_KEY = "hoodie.datasource.write.operation"
 
 
 def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWriteConfig) -> str:
-    """The client's method: what the argument says, else what the properties do.
+    """The name of the client's method: the argument if given, else what the properties say.
 
     Args:
-        operation: Of the caller; None where only the properties say it.
-        config: Of the write.
+        operation: The caller's argument; None leaves the choice to the properties.
+        config: The write's configuration.
 
     Raises:
         HoodieConfigException: The argument and the properties contradict each other, the operation is not one of
-            `OPERATIONS`, or the write is not to be committed.
+            `OPERATIONS`, or ``hoodie.auto.commit`` is false.
     """
     if not config.write.auto_commit:
         raise HoodieConfigException(
-            "hoodie.auto.commit = false, and a write without a client always commits: leave it out, or write by the "
-            "method of a client and then call its commit"
+            "hoodie.auto.commit = false, and a write without a client always commits: leave it out, or write with a "
+            "client and then call its commit"
         )
     given = config.write.operation
     if operation is not None and _OPERATION_KEY in config.properties and str(operation).upper() != given.value.upper():
@@ -74,7 +74,7 @@ def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWr
     if name not in OPERATIONS:
         raise HoodieConfigException(f"operation {name!r} is not one of {', '.join(OPERATIONS)}")
     if name == "delete" and config.payload.partial_update:
-        logger.warning("hoodie.write.partial.update = true is about upserts: the delete removes whole records")
+        logger.warning("hoodie.write.partial.update = true concerns upserts only: the delete removes whole records")
     if name != "upsert" or config.write.duplicates_of_inserts is InsertDupPolicy.NONE:
         return name
     option = "hoodie.datasource.insert.dup.policy"
@@ -94,18 +94,18 @@ def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWr
 
 
 def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTable:
-    """Make the table that the properties describe, so that they do not contradict it.
+    """Create the table that the properties describe, so that it fits them.
 
     Args:
-        config: Of the write.
-        was_table: Whether the folder was that of a table until now: files that its writers left in it are no obstacle.
+        config: The write's configuration.
+        was_table: Whether the folder was a table's until now: files that its writers left there are allowed.
 
     Returns:
-        The table, to be taken back if the write fails before it begins; see `taken_back_on_failure`.
+        The table, to be removed if the write fails before it begins; see `taken_back_on_failure`.
 
     Raises:
-        HoodieConfigException: What the properties say makes no table; or the folder holds files of another format or of
-            somebody else.
+        HoodieConfigException: The properties do not describe a valid table; or the folder holds files of another format
+            or files that no table wrote.
     """
     table = config.table
     properties = {}
@@ -142,10 +142,10 @@ def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTa
 
 @contextmanager
 def taken_back_on_failure() -> Iterator[list[NewTable]]:
-    """Take tables back that were made for a write which then failed before it began.
+    """Remove the tables that were created for a write which then failed before it began.
 
     Yields:
-        An empty list, for the tables that `create_table` makes.
+        An empty list; the caller adds the tables that `create_table` returns.
     """
     made: list[NewTable] = []
     try:
@@ -160,18 +160,18 @@ def _take_back(table: NewTable, error: BaseException) -> None:
     try:
         if not table.take_back():
             error.add_note(
-                f"the table {table.base_path}, which this call made, stays: its first write had begun, or another "
+                f"the table {table.base_path}, which this call created, stays: its first write had begun, or another "
                 "writer uses it"
             )
     except (HoodieException, OSError) as second:
-        error.add_note(f"the table {table.base_path}, which this call made, could not be taken back ({second})")
+        error.add_note(f"the table {table.base_path}, which this call created, could not be removed ({second})")
 
 
 def name_of_table(config: HoodieWriteConfig) -> str:
-    """The name of a new table: what the properties say, else the folder's.
+    """The name of a new table: from the properties, else the name of the folder.
 
     Args:
-        config: Of the write.
+        config: The write's configuration.
     """
     return config.table.table_name or file_name(normalise_path(config.base_path))
 
@@ -179,16 +179,16 @@ def name_of_table(config: HoodieWriteConfig) -> str:
 def check_types_of_new_table(
     columns: pa.Schema, config: HoodieWriteConfig, table_name: str, declared: pa.Schema | None = None
 ) -> None:
-    """Refuse columns that a new table cannot hold, before there is one.
+    """Refuse columns that a new table cannot hold, before the table is created.
 
     Args:
-        columns: Of the data.
-        config: Of the write.
+        columns: The data's columns.
+        config: The write's configuration.
         table_name: The new table's name.
         declared: The columns of ``hoodie.avro.schema``.
 
     Raises:
-        HoodieSchemaException: A column has a type that cannot be stored, or a name that is none.
+        HoodieSchemaException: A column has a type that cannot be stored, or an invalid name.
     """
     key_fields = {*(config.table.record_key_fields or ()), *(config.table.partition_fields or ())}
     stored = check_schema(declared, columns, True, key_fields=key_fields, widens_lossy=config.write.schema_widen_lossy)
@@ -196,15 +196,15 @@ def check_types_of_new_table(
 
 
 def check_fields_of_new_table(columns: Sequence[str], config: HoodieWriteConfig) -> None:
-    """Refuse fields of a new table that are not columns of the data, before there is one.
+    """Refuse key, partition, ordering and delete fields that are not columns of the data, before the table is created.
 
     Args:
         columns: Names of the data's columns.
-        config: Of the write.
+        config: The write's configuration.
 
     Raises:
-        HoodieKeyException: A key, partition or ordering field is not there.
-        MissingSchemaFieldException: The column that marks deletes is not there.
+        HoodieKeyException: A key, partition or ordering field is not a column.
+        MissingSchemaFieldException: The column that marks deletes is missing.
     """
     table = config.table
     for role, fields in (
@@ -215,12 +215,12 @@ def check_fields_of_new_table(columns: Sequence[str], config: HoodieWriteConfig)
         for field in (name.partition(":")[0] for name in fields or ()):
             if field not in columns and field.partition(".")[0] not in columns:
                 raise HoodieKeyException(
-                    f"no table is made at {config.base_path}: the {role} field '{field}' is not a column of the data"
-                    f"{spelled_otherwise(columns, [field])}; its columns are: {', '.join(columns) or 'none'}"
+                    f"no table was created at {config.base_path}: the {role} field '{field}' is not a column of the "
+                    f"data{spelled_otherwise(columns, [field])}; its columns are: {', '.join(columns) or 'none'}"
                 )
     marks = config.payload.delete_field
     if marks is not None and not config.write.avro_schema and name_in_any_case(columns, marks) is None:
         raise MissingSchemaFieldException(
-            f"no table is made at {config.base_path}: {DELETE_FIELD_KEYS[0]} = {marks} is not a column of the data; "
-            f"its columns are: {', '.join(columns) or 'none'}"
+            f"no table was created at {config.base_path}: {DELETE_FIELD_KEYS[0]} = {marks} is not a column of the "
+            f"data; its columns are: {', '.join(columns) or 'none'}"
         )

@@ -1,4 +1,4 @@
-"""Load a table to write it, and make it one that hoodie may write."""
+"""Load a table for a write, and switch off what hoodie cannot keep up to date."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def load_table(config: HoodieWriteConfig) -> TableSnapshot:
     """The table of a writer's configuration, as it is now.
 
     Raises:
-        TableNotFoundException: There is none.
-        HoodieNotSupportedException: It needs a feature that hoodie does not have.
+        TableNotFoundException: There is no table.
+        HoodieNotSupportedException: The table needs a feature that hoodie does not have.
         HoodieConfigException: The configuration contradicts the table.
     """
     snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
@@ -30,13 +30,14 @@ def load_table(config: HoodieWriteConfig) -> TableSnapshot:
 
 
 def switch_off_metadata_table(config: HoodieWriteConfig, snapshot: TableSnapshot) -> TableSnapshot:
-    """Stop a metadata table that this write would leave behind: properties first, then its folder.
+    """Switch off a metadata table that this write would make stale: first its properties, then its folder.
 
     Returns:
         The table with its new properties.
 
     Raises:
-        HoodieNotSupportedException: It holds indexes, and ``hoodie.metadata.enable`` does not say to drop them.
+        HoodieNotSupportedException: The metadata table holds indexes, and ``hoodie.metadata.enable`` does not say to
+            drop them.
         HoodieCommitException: Instants are pending.
     """
     table_config = snapshot.table_config
@@ -50,7 +51,7 @@ def switch_off_metadata_table(config: HoodieWriteConfig, snapshot: TableSnapshot
             "which hoodie does not keep up to date yet. Writing would switch it off and drop those indexes: set "
             "hoodie.metadata.enable=false to do so"
         )
-    # A pending clean is no obstacle: it only deletes, and what it leaves needs no entry.
+    # A pending clean does not matter: it only deletes, and its instant needs no entry in the metadata table.
     pending = snapshot.active_timeline.filter_pending().filter(lambda instant: instant.action is not Action.CLEAN)
     if len(pending):
         raise HoodieCommitException(
@@ -59,8 +60,7 @@ def switch_off_metadata_table(config: HoodieWriteConfig, snapshot: TableSnapshot
         )
     logger.warning(
         "switching off the metadata table of %s (partitions %s): hoodie does not keep it up to date; Hudi builds "
-        "it "
-        "again at its next write", snapshot.base_path, ",".join(partitions),
+        "it again at its next write", snapshot.base_path, ",".join(partitions),
     )  # fmt: skip
     table_config.update(snapshot.storage, snapshot.base_path, table_config.without_metadata_table())
     snapshot.storage.delete_directory(join(snapshot.meta_path, "metadata"))

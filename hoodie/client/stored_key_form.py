@@ -1,7 +1,7 @@
-"""Whether a writer makes timestamps in keys as the stored keys have them.
+"""Check that a writer formats timestamps in keys as the stored keys do.
 
-A writer's option decides that, and tables do not store it: a writer that lacks it would store every record a second
-time, under another key.
+A writer's option decides the format, and tables do not store it. A writer without the option would store every record a
+second time, under another key.
 
 Hudi has no such check.
 """
@@ -28,16 +28,16 @@ _PROPERTY = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.e
 
 
 def check_stored_key_form(table: HoodieTable, key_generator: KeyGenerator) -> None:
-    """Refuse a writer whose keys are not those of a stored row, where the option's other value makes them.
+    """Refuse a writer whose key of a stored row is not the stored key, if the option's other value gives that key.
 
-    Reads one row, of the newest commit that wrote any, and only where a timestamp is part of the keys.
+    This reads one row, of the newest commit that wrote any, and only if a timestamp is part of the keys.
 
     Args:
         table: The table that is written.
-        key_generator: The writer's.
+        key_generator: The writer's key generator.
 
     Raises:
-        HoodieKeyException: The stored keys have timestamps in the other form.
+        HoodieKeyException: The stored keys have timestamps in the other format.
     """
     if table.snapshot.load_avro_schema() is None or isinstance(key_generator, KeyGeneratorOfUser):
         return
@@ -80,9 +80,9 @@ def _first_row(table: HoodieTable, schema: pa.Schema) -> pa.RecordBatch | None:
 
 
 def _partitions_newest_first(table: HoodieTable) -> Iterator[str]:
-    """The partition paths, as they are asked for: of the newest commit that wrote rows, then all of the table.
+    """The partition paths, lazily: first those to which the newest commit with rows wrote, then all others.
 
-    Listing a table's partitions can cost more than the write that wants to know.
+    Listing all partitions of a table can cost more than the write.
     """
     timeline = table.snapshot.active_timeline
     for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):

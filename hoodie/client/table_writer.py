@@ -1,4 +1,4 @@
-"""Write a table without a client, in the manner of `pyarrow.parquet`."""
+"""Write a table without a client, in the style of `pyarrow.parquet`."""
 
 from __future__ import annotations
 
@@ -59,36 +59,36 @@ def write_table(
     on_progress: ProgressCallback | None = None,
     validators: Sequence[Validator | HoodiePreCommitValidator] = (),
 ) -> HoodieWriteResult:
-    """Write rows to a table; the first call creates it, once its arguments were checked. A delete creates none.
+    """Write rows to a table; the first call creates it, after checking the arguments. A delete creates no table.
 
     Args:
-        data: What `HoodieLocalWriteClient` takes; for a delete the keys.
+        data: What `HoodieLocalWriteClient` accepts; for a delete the keys.
         base_path: The table's folder.
         operation: ``upsert``, ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (the partitions that the
-            data goes to) or ``insert_overwrite_table``; None takes
-            ``hoodie.datasource.write.operation`` of the properties, by default ``upsert`` - but ``insert`` where the
-            properties say what to do with inserts of keys that are in the table
-            (``hoodie.datasource.write.insert.drop.duplicates``, ``hoodie.datasource.insert.dup.policy``).
-        table_name: Of a new table, the folder's name when it is None; checked against an existing one.
+            data goes to) or ``insert_overwrite_table``. None takes ``hoodie.datasource.write.operation`` from the
+            properties; its default is ``upsert``, or ``insert`` if the properties say what to do with inserts of keys
+            that are in the table (``hoodie.datasource.write.insert.drop.duplicates``,
+            ``hoodie.datasource.insert.dup.policy``).
+        table_name: The name of a new table, by default the folder's name; checked against an existing table.
         record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
-        partition_fields: Columns that the folders are made of.
+        partition_fields: Columns that the partition folders are named by.
         ordering_fields: The column whose larger value wins.
-        properties: Further ``hoodie.*`` properties; those that describe a table go into a new one.
+        properties: Further ``hoodie.*`` properties; those that describe a table are stored in a new table.
         storage_options: Options of the storage.
-        on_progress: Called with every `ProgressEvent`, as of `HoodieLocalWriteClient`.
-        validators: Asked before the commit, as of `HoodieLocalWriteClient`.
+        on_progress: Called with every `ProgressEvent`; see `HoodieLocalWriteClient`.
+        validators: Asked before the commit; see `HoodieLocalWriteClient`.
 
     Returns:
-        The outcome; committed.
+        The outcome of the write, which is committed.
 
     Raises:
-        HoodieConfigException: A new table without a record key, fields that differ from the table's, or properties that
-            are unknown or contradict each other or the arguments; or the folder of a new table holds files of another
-            format or of somebody else.
-        TableNotFoundException: There is no table to delete from; a delete makes none.
+        HoodieConfigException: A new table has no record key; fields differ from the table's; properties are unknown or
+            contradict each other or the arguments; or the folder of a new table holds files of another format or files
+            that no table wrote.
+        TableNotFoundException: There is no table to delete from.
         HoodieKeyException: A field of a new table is not a column of the data.
-        HoodieSchemaException: A new table cannot hold a column of the data; no table is made.
-        HoodieException: Whatever the operation raises.
+        HoodieSchemaException: A new table cannot hold a column of the data; no table is created.
+        HoodieException: Any error of the operation itself.
     """
     if operation is not None and str(operation).lower() not in OPERATIONS:
         raise HoodieConfigException(f"operation {operation!r} is not one of {', '.join(OPERATIONS)}")
@@ -120,17 +120,17 @@ def write_table(
         except TableNotFoundException:
             if name == "delete":
                 raise TableNotFoundException(
-                    f"there is no table at {base_path} to delete from, and a delete makes none: check the path"
+                    f"there is no table at {base_path} to delete from, and a delete creates none: check the path"
                 ) from None
             if not config.table.record_key_fields:
                 raise HoodieConfigException(
-                    f"there is no table at {base_path}: name record_key_fields, and it is created"
+                    f"there is no table at {base_path}: pass record_key_fields to create it"
                 ) from None
             data = _check_input(data, config, name_of_table(config))
             try:
                 made.append(create_table(config))
             except TableExistsException:
-                # Another writer has made it just now.
+                # Another writer created the table in the meantime.
                 table = TableSnapshot.load(base_path, storage_options, retry=config.retry.policy)
                 config.check_against_table(table.table_config)
         result: HoodieWriteResult = getattr(client, name)(data)
@@ -138,7 +138,7 @@ def write_table(
 
 
 def _check_input(data: Any, config: HoodieWriteConfig, table_name: str) -> Any:
-    """Find a new table's fields, names and types in the columns of the data; return the data, which may be a stream."""
+    """Check a new table's fields, names and types against the data's columns; return the data, maybe as a stream."""
     table = config.table
     known = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
     try:
@@ -147,14 +147,14 @@ def _check_input(data: Any, config: HoodieWriteConfig, table_name: str) -> Any:
         if error.column not in (table.record_key_fields or ()):
             raise
         raise HoodieKeyException(
-            f"no table is made at {config.base_path}: column '{error.column}', a record key field, is null in all "
+            f"no table was created at {config.base_path}: column '{error.column}', a record key field, is null in all "
             "records"
         ) from error
     if RECORD_KEY not in source.schema.names:
         check_fields_of_new_table(source.schema.names, config)
     check_types_of_new_table(source.schema, config, table_name, known)
     if isinstance(data, list | tuple) and (source.table is None or config.payload.partial_update):
-        # Batches are there to be read again; dicts of a partial update say which columns are absent.
+        # Batches can be read again; the dicts of a partial update show which columns are absent.
         return data
     if source.is_one_shot:
         return chain([pa.RecordBatch.from_pylist([], schema=source.schema)], source.batches)

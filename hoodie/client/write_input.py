@@ -1,4 +1,4 @@
-"""What a caller hands to a write, as batches in flight: types checked, keys made.
+"""Turn the records that a caller passes to a write into batches in flight, with checked types and keys.
 
 Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkSqlWriter.
 """
@@ -115,12 +115,12 @@ _COMBINED_INSERTS = frozenset(
         WriteOperationType.INSERT_OVERWRITE_TABLE,
     }
 )
-"""Inserts that ``hoodie.combine.before.insert`` is about."""
+"""Inserts that ``hoodie.combine.before.insert`` applies to."""
 
 
 @attrs.frozen
 class WriteSchemas:
-    """The schemas of one write: columns, their Avro text without and with meta columns, and what changes in a table."""
+    """The schemas of one write: columns, Avro schema text without and with meta columns, and changes to the table's."""
 
     columns: pa.Schema
     avro: str
@@ -137,11 +137,11 @@ class Where:
 
 @attrs.frozen
 class PreparedInput:
-    """Batches in flight, and what belongs to them.
+    """Batches in flight, with their schemas and key generator.
 
     Attributes:
         records: Rows as `RecordPreparer` makes them.
-        schemas: Of the write.
+        schemas: The write's schemas.
         key_generator: Explains rows without a key; None when the input brought its keys.
     """
 
@@ -152,21 +152,21 @@ class PreparedInput:
 
 @attrs.frozen(kw_only=True)
 class RecordKeysAlone(KeyGenerator):
-    """Record keys of rows without partition columns: a global index finds the partition.
+    """Makes record keys of rows without partition columns; a global index finds the partition.
 
     Attributes:
-        key_generator: The table's.
+        key_generator: The table's key generator.
     """
 
     key_generator: KeyGenerator
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
-        """As of the table's key generator."""
+        """See `KeyGenerator.record_keys`."""
         return self.key_generator.record_keys(batch)
 
 
 class WriteInput:
-    """Makes batches in flight of what a caller hands over.
+    """Turns what a caller passes into batches in flight.
 
     Args:
         table: The table that is written.
@@ -179,14 +179,14 @@ class WriteInput:
         self._snapshot = table.snapshot
 
     def prepare(self, operation: WriteOperationType, records: Any) -> PreparedInput:
-        """The input of an operation.
+        """Prepare the input of an operation.
 
         Args:
-            operation: What will be done.
-            records: Of the caller; for a delete keys, or a `Where`.
+            operation: The operation.
+            records: The caller's argument; for a delete, keys or a `Where`.
 
         Raises:
-            HoodieKeyException: Key or partition columns are missing, or stored keys have another form.
+            HoodieKeyException: Key or partition columns are missing, or the stored keys have another format.
             SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
         """
         self._check_virtual_keys(operation)
@@ -211,7 +211,7 @@ class WriteInput:
             ) from error
 
     def _check_virtual_keys(self, operation: WriteOperationType) -> None:
-        """Refuse what needs stored keys where the table has none."""
+        """Refuse operations that need stored keys, if the table stores none."""
         if self._snapshot.table_config.populate_meta_fields:
             return
         property_name = "hoodie.populate.meta.fields=false"
@@ -226,14 +226,14 @@ class WriteInput:
         if write.duplicates_of_inserts is not InsertDupPolicy.NONE or not write.merge_allow_duplicate_on_inserts:
             raise HoodieNotSupportedException(
                 f"{operation.value.lower()}: {path} stores no record keys ({property_name}), so records that "
-                "are there already cannot be told; nothing was written. Leave out "
+                "are there already cannot be recognised; nothing was written. Leave out "
                 "hoodie.datasource.write.insert.drop.duplicates, "
                 "hoodie.datasource.insert.dup.policy and hoodie.merge.allow.duplicate.on.inserts"
             )
 
     def _prepare_keys(self, keys: Any, key_generator: KeyGenerator) -> PreparedInput:
         if self._config.payload.partial_update:
-            logger.debug("hoodie.write.partial.update = true is about upserts: the delete removes whole records")
+            logger.debug("hoodie.write.partial.update = true concerns upserts only: the delete removes whole records")
         schemas = self.table_schemas()
         data = self._keys_to_data(keys, key_generator)
         has_keys = RECORD_KEY in data.schema.names
@@ -259,7 +259,7 @@ class WriteInput:
         is_tagged = operation is WriteOperationType.UPSERT_PREPPED
         if is_tagged and not {RECORD_KEY, PARTITION_PATH, CURRENT_FILE_ID} <= set(data.schema.names):
             raise HoodieKeyException(
-                "the records do not say where they live: upsert_prepped_records takes rows with "
+                "the records do not carry their location: upsert_prepped_records takes rows with "
                 f"{', '.join(TAGS)} as hoodie.read_table and hoodie.spark.read give them (null {FILE_NAME_META}: a new "
                 "record), or a list of HoodieRecords with current_location. Or use upsert, which looks the keys up"
             )
@@ -283,7 +283,8 @@ class WriteInput:
             merge_spec=merge_spec,
             is_tagged=is_tagged,
             checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
-            # With hoodie.simple.index.update.partition.path=false records stay where their columns do not say.
+            # With hoodie.simple.index.update.partition.path=false a record may stay in another partition than its
+            # columns say.
             checks_partitions=not self._table.index.is_global,
             rounded=self._rounded_columns(schemas),
             max_key_bytes=self._config.write.record_key_max_bytes,
@@ -291,16 +292,16 @@ class WriteInput:
         return self._prepared(data, preparer, schemas)
 
     def _rounded_columns(self, schemas: WriteSchemas) -> frozenset[str]:
-        """Columns whose integers are rounded because ``hoodie.write.schema.widen.lossy`` says so; each is warned of."""
+        """Columns whose integers are rounded as ``hoodie.write.schema.widen.lossy`` allows; logs a warning for each."""
         rounded = [change for change in schemas.changes if change.is_rounded]
         for change in rounded:
             logger.warning("%s=true at %s: column %s", LOSSY_OPTION, self._snapshot.base_path, change)
         return frozenset(change.column for change in rounded)
 
     def _check_ordering_field(self, operation: WriteOperationType, columns: pa.Schema) -> None:
-        """Refuse records of which nobody can tell which is newer: their column is not there, or otherwise spelled.
+        """Refuse records without the ordering field, or with another spelling of it: their order would be unknown.
 
-        As in Hudi, inserts that combine nothing do without it.
+        As in Hudi, inserts that do not combine records need no ordering field.
         """
         field = self._table.merge_spec.ordering_field
         if field is None or type_at(columns, field) is not None:
@@ -313,12 +314,12 @@ class WriteInput:
         if combines or twin or operation is WriteOperationType.UPSERT:
             raise MissingSchemaFieldException(
                 f"the ordering field '{field}' of the table (hoodie.table.precombine.field) is not a column of the "
-                f"input{twin}, so nobody can tell which record of a key is newer; nothing was written. Its columns "
+                f"input{twin}, so it is unknown which record of a key is newer; nothing was written. Its columns "
                 f"are: {', '.join(columns.names)}"
             )
 
     def _check_delete_flag(self, columns: pa.Schema) -> None:
-        """Refuse a delete flag that is none, unless the table stores it as ordinary data already."""
+        """Refuse a delete flag that is not boolean, unless the table already stores it as ordinary data."""
         flag = find_field(columns, IS_DELETED_FIELD)
         if flag is None or pa.types.is_boolean(flag.type):
             return
@@ -326,11 +327,11 @@ class WriteInput:
             return
         raise SchemaCompatibilityException(
             f"column '{flag.name}' has type {flag.type}: rows are deleted where {IS_DELETED_FIELD} is true, and a "
-            "column of this type would be ordinary data; nothing was written. Make it boolean, or name it otherwise"
+            "column of this type would be ordinary data; nothing was written. Make it boolean, or rename it"
         )
 
     def _absent_columns(self, operation: WriteOperationType, records: Any, schema: pa.Schema) -> frozenset[str]:
-        """The table's columns that a partial update leaves as they are."""
+        """The table's columns that a partial update leaves unchanged."""
         is_asked_for = self._config.payload.partial_update
         if operation is not WriteOperationType.UPSERT or not (
             is_asked_for or self._table.merge_spec.keeps_absent_columns
@@ -339,7 +340,7 @@ class WriteInput:
         if is_asked_for:
             if RECORD_KEY in schema.names and not isinstance(records, list | tuple):
                 raise HoodieSchemaException(
-                    "records of an RDD do not say which columns are absent, so they cannot be a partial update: "
+                    "an RDD of records does not show which columns are absent, so it cannot be a partial update: "
                     "give a DataFrame"
                 )
             check_same_columns(records)
@@ -352,7 +353,7 @@ class WriteInput:
         return absent
 
     def _check_new_columns(self, schema: pa.Schema) -> None:
-        """Refuse columns that a partial update would add to the table: as a rule they are misspelt."""
+        """Refuse columns that a partial update would add to the table: they are usually misspelt."""
         payload, merge_spec = self._config.payload, self._table.merge_spec
         if payload.new_columns is NewColumnPolicy.ADD:
             return
@@ -369,7 +370,7 @@ class WriteInput:
     @staticmethod
     def _prepared(data: HoodieData, preparer: RecordPreparer, schemas: WriteSchemas) -> PreparedInput:
         prepared = data.map_batches(preparer, preparer.output_schema())
-        # Keys to delete come without the columns that would explain which of them are bad.
+        # Keys to delete lack the columns that would explain which of them are bad.
         return PreparedInput(prepared, schemas, preparer.key_generator if preparer.schema is not None else None)
 
     def _records_to_data(self, records: Any, is_tagged: bool) -> HoodieData:
@@ -381,7 +382,7 @@ class WriteInput:
         return self._snapshot.load_avro_schema() is not None
 
     def _known_schema(self) -> pa.Schema | None:
-        """Types for input that has none of its own: ``hoodie.avro.schema``, else the table's; names are the table's."""
+        """The types for input that has no schema: ``hoodie.avro.schema``, else the table's; names are the table's."""
         declared, stored = self._config.write.avro_schema, self._snapshot.load_avro_schema()
         if not declared or not stored:
             either = declared or stored
@@ -391,9 +392,9 @@ class WriteInput:
         return pa.schema([*fields, *(field for field in wanted if find_field(fields, field.name) is None)])
 
     def _single_field_prefix(self) -> bool | None:
-        """Whether keys of one field carry its name, where releases of Hudi differ.
+        """Whether keys of one field start with its name; releases of Hudi differ in this.
 
-        As the table's stored keys do; without any, as ``hoodie.write.complex.keygen.new.encoding`` says.
+        The stored keys of the table decide. Without any, ``hoodie.write.complex.keygen.new.encoding`` decides.
         """
         table = self._table
         table_config = self._snapshot.table_config
@@ -408,12 +409,12 @@ class WriteInput:
         return None if new_encoding is None else not new_encoding
 
     def _a_record_key(self, path: str) -> str | None:
-        """Any stored key of a base file; None when it has no rows, or its table no meta fields."""
+        """Any stored key of a base file; None if it has no rows or its table has no meta fields."""
         storage = self._snapshot.storage
         key = read_footer(storage, path).min_record_key
         if key is not None:
             return key
-        # Written without a bloom filter, whose range of keys this is.
+        # The file has no bloom filter and so no key range in its footer.
         schema = pa.schema([(RECORD_KEY_META, pa.string())])
         with HoodieParquetReader(storage, path) as reader:
             for batch in reader.iter_batches([RECORD_KEY_META], schema, batch_rows=1):
@@ -438,7 +439,7 @@ class WriteInput:
         return data.select([name for name in data.schema.names if name in wanted])
 
     def _keys_where(self, where: Where) -> HoodieData:
-        """Keys of the stored rows that a filter finds, read by tasks."""
+        """The keys of the stored rows that a filter matches; tasks read them."""
         snapshot = self._snapshot
         names = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
         if snapshot.load_avro_schema() is None:
@@ -449,7 +450,7 @@ class WriteInput:
         return self._context.generate(slices, _KeysWhere(snapshot.storage, schema, row_filter), names)
 
     def table_schemas(self) -> WriteSchemas:
-        """The schemas of a write that brings no columns: the table's."""
+        """The schemas of a write whose input has no data columns: the table's."""
         snapshot = self._snapshot
         avro = snapshot.load_avro_schema()
         if avro is None:
@@ -457,9 +458,10 @@ class WriteInput:
         return WriteSchemas(snapshot.load_schema(), avro, add_meta_columns(avro))
 
     def _write_schemas(self, input_schema: pa.Schema, absent: frozenset[str] = frozenset()) -> WriteSchemas:
-        """The table's columns and the input's new ones; the first write of a table takes the input's.
+        """The table's columns and the input's new ones; a table's first write takes the input's columns.
 
-        On the first write the columns of ``hoodie.avro.schema`` stand in for those of a table, and may be left out.
+        On the first write, the columns of ``hoodie.avro.schema`` count as the table's, and the input may leave them
+        out.
         """
         snapshot = self._snapshot
         config = snapshot.table_config
@@ -494,7 +496,7 @@ class WriteInput:
 
 
 def _refuse_null_keys(table: pa.Table, key_generator: KeyGenerator) -> None:
-    """Refuse nulls in the keys of a bulk insert before it begins: as a stream it meets them when files are written."""
+    """Refuse null keys of a bulk insert before it begins; a streamed input meets them only when files are written."""
     fields = {top_level_name(table.schema, field) for field in key_generator.record_key_fields}
     if not any(table[name].null_count for name in fields & set(table.schema.names)):
         return
@@ -509,10 +511,10 @@ def _refuse_null_keys(table: pa.Table, key_generator: KeyGenerator) -> None:
 
 
 def check_same_columns(records: Any) -> None:
-    """Refuse records of a partial update of which one has columns that another lacks: absent, or null?
+    """Refuse a partial update whose records have different columns: it is unclear whether a column is absent or null.
 
     Args:
-        records: Of the caller.
+        records: The caller's argument.
 
     Raises:
         HoodieSchemaException: They are dicts or `HoodieRecord`s with different columns.
@@ -523,7 +525,7 @@ def check_same_columns(records: Any) -> None:
     for number, record in enumerate(records):
         is_record = isinstance(record, HoodieRecord)
         data = (record.data or {}) if is_record else record
-        # Deletes bring none.
+        # Deletes carry no columns.
         if isinstance(data, Mapping) and (data or (is_record and record.operation is RecordOperation.UPSERT)):
             kinds.setdefault(frozenset(data), number)
     if len(kinds) < 2:
@@ -531,7 +533,7 @@ def check_same_columns(records: Any) -> None:
     (first, one), (second, other) = list(kinds.items())[:2]
     raise HoodieSchemaException(
         f"records {one} and {other} of a partial update have different columns, {', '.join(sorted(first ^ second))}: "
-        "write records of the same columns together, and the others by another upsert"
+        "write records with the same columns together, and the others in another upsert"
     )
 
 
@@ -541,7 +543,7 @@ def _as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBa
 
 @attrs.frozen
 class _KeysWhere:
-    """Task: the keys of one file slice's rows that a filter finds."""
+    """Task: the keys of the rows in one file slice that a filter matches."""
 
     storage: HoodieStorage
     schema: pa.Schema
@@ -554,7 +556,7 @@ class _KeysWhere:
 
 
 def _stored_types(schema: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
-    """The columns of an input with the table's types, where the table has them."""
+    """The input's columns, with the table's types where the table has them."""
     return pa.schema(
         [table_schema.field(f.name).with_nullable(True) if f.name in table_schema.names else f for f in schema]
     )

@@ -1,4 +1,4 @@
-"""What each write operation is: its executor, its action, its error and its result."""
+"""The executor, action, error and result of each write operation."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
 
 
 def action_of(operation: WriteOperationType | str | None) -> Action:
-    """The action of an operation's instant; a commit where none is named.
+    """The action of an operation's instant; ``commit`` for None.
 
     Raises:
         HoodieNotSupportedException: There is no such operation.
@@ -80,12 +80,12 @@ def action_of(operation: WriteOperationType | str | None) -> Action:
 
 
 def requested_content(action: Action) -> bytes:
-    """What Hudi puts into the requested file of a write that plans nothing."""
+    """The content that Hudi writes to the requested file of a write without a plan."""
     return encode(HoodieRequestedReplaceMetadata()) if action is Action.REPLACE_COMMIT else b""
 
 
 def replaces_all(operation: WriteOperationType | str | None) -> bool:
-    """Whether no file group outlives the operation, so that the new ones may be laid out in another way."""
+    """Whether the operation replaces all file groups, so that the new ones may have another bucket layout."""
     return str(operation).upper() == WriteOperationType.INSERT_OVERWRITE_TABLE.value.upper()
 
 
@@ -95,13 +95,13 @@ def make_result(
     extra_metadata: Mapping[str, str],
     steps: tuple[StepDuration, ...],
 ) -> HoodieWriteResult:
-    """The result of a write that is not committed yet.
+    """Build the result of a write that is not committed yet.
 
     Args:
-        instant_time: Its instant.
+        instant_time: The write's instant.
         metadata: What the executor did.
-        extra_metadata: What the commit stores besides, the schema included.
-        steps: How long each step took.
+        extra_metadata: What the commit also stores, including the schema.
+        steps: The duration of each step.
     """
     stats: dict[str, list[HoodieWriteStat]] = {}
     for status in metadata.statuses:
@@ -130,14 +130,14 @@ def make_result(
 
 
 def refuse_errors(result: HoodieWriteResult, way_out: str) -> None:
-    """Fail where records failed.
+    """Raise if records failed.
 
     Args:
-        result: What was written.
-        way_out: What may be done about it, as the end of the message.
+        result: The write's result.
+        way_out: The end of the message: what the caller can do about it.
 
     Raises:
-        HoodieWriteException: That of the operation.
+        HoodieWriteException: Records failed; the class is that of the operation.
     """
     if result.has_errors:
         shown = "; ".join(f"{error.record_key}: {error.reason}" for error in result.errors[:SHOWN_ERRORS])

@@ -1,4 +1,4 @@
-"""What a write came to.
+"""The outcome of a write.
 
 Hudi: org.apache.hudi.client.HoodieWriteResult.
 """
@@ -19,18 +19,18 @@ from hoodie.metrics.metrics import StepDuration
 __all__ = ["CommitState", "HoodieWriteResult"]
 
 SHOWN_ERRORS = 3
-"""Failed records that are printed."""
+"""The number of failed records that are shown."""
 
 
 @attrs.define
 class CommitState:
-    """What became of an instant after it was written; the only part of a result that changes.
+    """The state of an instant after it was written; the only part of a result that changes.
 
     The client that commits the instant sets it, and copies of the result share it.
 
     Attributes:
-        is_committed: As of `HoodieWriteResult`.
-        service_errors: As of `HoodieWriteResult`.
+        is_committed: See `HoodieWriteResult.is_committed`.
+        service_errors: See `HoodieWriteResult.service_errors`.
     """
 
     is_committed: bool = False
@@ -39,19 +39,19 @@ class CommitState:
 
 @attrs.frozen(repr=False)
 class HoodieWriteResult:
-    """The outcome of one write; iterates as its `WriteStatus`es, one for each written file; prints as a table.
+    """The outcome of one write. Iterates over its `WriteStatus`es, one for each written file; prints as a table.
 
-    The counts are of records. What is stored in the commit (`HoodieWriteStat`) is as Hudi defines it; records without
-    effect are told here only, and in the line that is logged.
+    Counts are numbers of records. The statistics in the commit (`HoodieWriteStat`) are as Hudi defines them. Records
+    without effect appear only here and in the logged summary.
 
     Attributes:
         instant_time: The instant.
-        operation: What was done.
+        operation: The operation.
         statuses: One for each written file.
-        commit_metadata: What the commit stores, or would.
+        commit_metadata: What the commit stores, or would store.
         partition_to_replace_file_ids: File groups that the commit replaces.
         without_effect: Incoming records that changed no stored value.
-        steps: The steps of the write and what they took; ``docs/progress-and-metrics.md`` names them.
+        steps: The steps of the write and their durations; ``docs/progress-and-metrics.md`` lists them.
         commit_state: What became of the instant since; see `is_committed` and `service_errors`.
     """
 
@@ -75,17 +75,17 @@ class HoodieWriteResult:
 
     @property
     def is_committed(self) -> bool:
-        """Whether the instant was completed: by the write itself with auto-commit, else since `commit` was called.
+        """Whether the instant was completed, by the write itself (auto-commit) or by a call of `commit`.
 
-        A rollback or restore that comes later does not change it.
+        A later rollback or restore does not change it.
         """
         return self.commit_state.is_committed
 
     @property
     def service_errors(self) -> tuple[str, ...]:
-        """What went wrong after the commit, in a callback or in table services (cleaning, archiving).
+        """Errors after the commit, in a callback or in table services (cleaning, archiving).
 
-        The commit stands, and the next run of a service goes on with it.
+        The commit stands, and the next run of the service continues its work.
         """
         return self.commit_state.service_errors
 
@@ -101,7 +101,7 @@ class HoodieWriteResult:
 
     @property
     def errors(self) -> list[RecordError]:
-        """Failed records, at most 100 of each file."""
+        """Failed records, at most 100 for each file."""
         return [error for status in self.statuses for error in status.errors]
 
     @property
@@ -116,65 +116,65 @@ class HoodieWriteResult:
 
     @property
     def updated_count(self) -> int:
-        """Records that replaced a stored one, `unchanged_count` of them by the same values."""
+        """Records that replaced a stored one; `unchanged_count` of them had the same values."""
         return sum(status.stat.num_update_writes for status in self.statuses)
 
     @property
     def unchanged_count(self) -> int:
-        """Updates whose values, all columns of them, are those that were stored: the record was written again.
+        """Updates with the same values as the stored record, in all columns; the record was written again.
 
-        Floats are compared by their bits. Such a record has this instant's ``_hoodie_commit_time`` all the same.
+        Floats are compared bit by bit. Such a record gets this instant's ``_hoodie_commit_time`` nevertheless.
         """
         return self.without_effect.unchanged
 
     @property
     def ignored_count(self) -> int:
-        """Records whose key is stored with a newer record, which stays: one of a larger ordering value.
+        """Records that were ignored because the stored record of their key is newer: its ordering value is larger.
 
-        Where the table's payload class orders records by something else, as by a log position, that decides. Marked
-        deletes (``_hoodie_is_deleted``) that came late are among them.
+        If the table's payload class orders records in another way, such as by a log position, that order counts. Marked
+        deletes (``_hoodie_is_deleted``) that came late are included.
         """
         return self.without_effect.ignored
 
     @property
     def kept_count(self) -> int:
-        """Records whose key is stored, and whose stored record stays: a record merger of yours kept it, or the write
-        is an insert that drops known keys (``hoodie.datasource.insert.dup.policy=drop``).
+        """Records whose stored record stays, because your record merger kept it, or because the write is an insert that
+        drops keys in the table (``hoodie.datasource.insert.dup.policy=drop``).
 
-        Dropped records are not counted where the keys of the input take more than 64 MiB together.
+        Dropped records are not counted if the keys of the input take more than 64 MiB together.
         """
         return self.without_effect.kept
 
     @property
     def unmatched_delete_count(self) -> int:
-        """Deletes that found nothing: their key is not in the table, or the operation is an insert and looks for none.
+        """Deletes without effect: their key is not in the table, or the operation is an insert, which looks no keys up.
 
-        The prepped operations, whose records say where they live, do not count them.
+        The prepped operations, whose records carry their location, do not count them.
         """
         return self.without_effect.unmatched_deletes
 
     @property
     def combined_count(self) -> int | None:
-        """Records that gave way to another record of the same key in the same input.
+        """Records that were dropped in favour of another record with the same key in the same input.
 
-        None where nobody counted them: Spark combined keys that take more than 64 MiB together, an insert of as many
-        keys dropped known ones, or a bulk insert combined its input.
+        None if they were not counted: Spark combined keys that take more than 64 MiB together, an insert of that many
+        keys dropped those in the table, or a bulk insert combined its input.
         """
         return self.without_effect.combined
 
     @property
     def deleted_count(self) -> int:
-        """Stored records that are gone."""
+        """Stored records that were deleted."""
         return sum(status.stat.num_deletes for status in self.statuses)
 
     @property
     def written_bytes(self) -> int:
-        """Bytes of the written files."""
+        """The size of the written files, in bytes."""
         return sum(status.stat.total_write_bytes for status in self.statuses)
 
     @property
     def summary(self) -> str:
-        """The outcome in a line."""
+        """The outcome in one line."""
         parts = ", ".join(self._figures())
         state = "committed" if self.is_committed else "not committed"
         note = f"; failed after the commit: {'; '.join(self.service_errors)}" if self.service_errors else ""

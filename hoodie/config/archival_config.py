@@ -1,4 +1,4 @@
-"""Properties of the archiver, which keeps the active timeline short."""
+"""Properties of the archiver, which moves old instants out of the active timeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["HoodieArchivalConfig"]
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieArchivalConfig(PropertyGroup):
-    """What is archived, and when.
+    """Which instants are archived, and when.
 
     Hudi: org.apache.hudi.config.HoodieArchivalConfig.
     """
@@ -20,27 +20,27 @@ class HoodieArchivalConfig(PropertyGroup):
         "hoodie.archive.automatic",
         boolean(),
         True,
-        "Archive after each commit, once there are too many. With false only `client.archive()` does.",
+        "Archive after each commit, if there are too many instants. With false only `client.archive()` archives.",
     )
     run_async: bool = property_field(
         "hoodie.archive.async",
         boolean(),
         False,
-        "Archive in the thread that cleans (`hoodie.clean.async`), beside the next write.",
+        "Archive in the thread that cleans (`hoodie.clean.async`), while the next write runs.",
     )
     max_commits: int = property_field(
         "hoodie.keep.max.commits",
         integer(minimum=2, maximum=2**31 - 1),
         30,
         "Archive when the active timeline has more completed commits than this. Cleans and rollbacks are counted "
-        "apart.",
+        "separately.",
     )
     min_commits: int = property_field(
         "hoodie.keep.min.commits",
         integer(minimum=1, maximum=2**31 - 1),
         20,
-        "Archive down to so many. What the cleaner must still see stays in any case: when that are more commits, this "
-        "and hoodie.keep.max.commits are raised.",
+        "The number of commits that archiving leaves. What the cleaner still needs stays in any case: if that is more "
+        "commits, this number and hoodie.keep.max.commits are raised.",
     )
     batch_size: int = property_field(
         "hoodie.commits.archival.batch",
@@ -52,31 +52,31 @@ class HoodieArchivalConfig(PropertyGroup):
         "hoodie.archive.beyond.savepoint",
         boolean(),
         False,
-        "Archive commits after the oldest savepoint as well; those that have a savepoint stay. With false archiving "
-        "ends before the oldest savepoint.",
+        "Archive commits that are newer than the oldest savepoint too, except those with a savepoint. With false "
+        "archiving stops before the oldest savepoint.",
     )
     block_on_latest_clean: bool = property_field(
         "hoodie.archive.block.on.latest.clean.ectr",
         boolean(),
         False,
-        "Archive no commit that the last clean kept readable.",
+        "Never archive a commit that the last clean kept readable.",
         since="1.2.0",
     )
     merge_enable: bool = property_field(
         "hoodie.archive.merge.enable",
         boolean(),
         False,
-        "Merge small files of the archive. (Hudi 1.x does not do it any more, and reads merged files.)",
+        "Merge small archive files. (Hudi 1.x no longer merges, but reads merged files.)",
     )
     merge_files_batch_size: int = property_field(
         "hoodie.archive.merge.files.batch.size",
         integer(minimum=2, maximum=2**31 - 1),
         10,
-        "Small files that are merged into one.",
+        "The number of small files that are merged into one.",
     )
     merge_small_file_limit_bytes: int = property_field(
         "hoodie.archive.merge.small.file.limit.bytes",
         integer(minimum=1),
         20 * 1024 * 1024,
-        "A file of the archive that is smaller than this may be merged.",
+        "An archive file smaller than this may be merged.",
     )

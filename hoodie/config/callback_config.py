@@ -1,4 +1,4 @@
-"""Properties of callbacks: who is told of each commit."""
+"""Properties of callbacks, which are called after each commit."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _HEADERS_FORM = "Name:value;Name2:value2"
 
 
 def parse_headers(value: str) -> dict[str, str]:
-    """Read headers of HTTP: names and values by a colon, separated by semicolons.
+    """Parse HTTP headers: ``name:value`` pairs, separated by semicolons.
 
     Args:
-        value: Such as ``X-Team:data;Accept:application/json``. The value goes to the next semicolon, colons too.
+        value: Such as ``X-Team:data;Accept:application/json``. A value ends at the next semicolon and may hold colons.
 
     Raises:
-        ValueError: It has not that form; the message has no value in it, because headers can be secrets.
+        ValueError: The text has another form. The message does not quote it, because headers can be secrets.
     """
     headers = {}
     for part in value.split(";"):
@@ -48,14 +48,14 @@ def _check_url(value: str) -> None:
         raise ValueError
     if parts.username is not None or parts.password is not None:
         raise ValueError(
-            "must have no user and password in it: give them as a header, by "
+            "must hold no user and password: pass them as a header, with "
             "hoodie.write.commit.callback.http.custom.headers"
         )
 
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieWriteCommitCallbackConfig(PropertyGroup):
-    """Who is told of each commit, once it is completed.
+    """The callback that is called after each completed commit.
 
     Hudi: org.apache.hudi.config.HoodieWriteCommitCallbackConfig.
     """
@@ -64,42 +64,42 @@ class HoodieWriteCommitCallbackConfig(PropertyGroup):
         _PREFIX + "on",
         boolean(),
         False,
-        "Call the callback after each commit. What goes wrong there is logged, and the commit stands.",
+        "Call the callback after each commit. Its errors are logged, and the commit stands.",
         since="0.6.0",
     )
     class_name: str = property_field(
         _PREFIX + "class",
         text("a class"),
         HTTP_CALLBACK,
-        "What is called: Hudi's HTTP callback, by this name or `HoodieWriteCommitHttpCallback`, or a "
-        "`HoodieWriteCommitCallback` of your own as package.module.Class.",
+        "The callback: Hudi's HTTP callback, by this name or `HoodieWriteCommitHttpCallback`, or your own "
+        "`HoodieWriteCommitCallback` as package.module.Class.",
         since="0.6.0",
     )
     http_url: str | None = property_field(
         _PREFIX + "http.url",
         text("a URL that begins with http:// or https://", _check_url),
         None,
-        "Where the HTTP callback posts the message to, as JSON. Redirects are not followed.",
+        "The URL to which the HTTP callback posts the message, as JSON. Redirects are not followed.",
         since="0.6.0",
     )
     http_api_key: str = property_field(
         _PREFIX + "http.api.key",
         text(),
         "hudi_write_commit_http_callback",
-        "What the HTTP callback sends as the header `HUDI-CALLBACK-KEY`.",
+        "The value that the HTTP callback sends in the header `HUDI-CALLBACK-KEY`.",
         since="0.6.0",
     )
     http_timeout_seconds: int = property_field(
         _PREFIX + "http.timeout.seconds",
         integer(minimum=1, maximum=86_400),
         30,
-        "How long the HTTP callback waits for a connection, and for an answer, in seconds. The write waits for it.",
+        "How long the HTTP callback waits for a connection and for an answer, in seconds. The write waits for it.",
         since="0.6.0",
     )
     http_custom_headers: str | None = property_field(
         _PREFIX + "http.custom.headers",
         text(f"headers as {_HEADERS_FORM}", _check_headers),
         None,
-        f"More headers of the HTTP callback, as `{_HEADERS_FORM}`. They are never logged.",
+        f"Further headers of the HTTP callback, as `{_HEADERS_FORM}`. They are never logged.",
         since="0.15.0",
     )

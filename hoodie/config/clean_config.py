@@ -1,4 +1,4 @@
-"""Properties of the cleaner, which deletes versions of files that nobody needs any more."""
+"""Properties of the cleaner, which deletes file versions that no reader needs any more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CleaningPolicy", "CleaningTriggerStrategy", "HoodieCleanConfig"]
 
 
 class CleaningPolicy(StrEnum):
-    """What the cleaner keeps.
+    """The rule by which the cleaner keeps file versions.
 
     Hudi: org.apache.hudi.common.model.HoodieCleaningPolicy.
     """
@@ -33,7 +33,7 @@ class CleaningTriggerStrategy(StrEnum):
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieCleanConfig(PropertyGroup):
-    """What is cleaned, and when.
+    """Which file versions are cleaned, and when.
 
     Hudi: org.apache.hudi.config.HoodieCleanConfig.
     """
@@ -42,78 +42,78 @@ class HoodieCleanConfig(PropertyGroup):
         "hoodie.clean.automatic",
         boolean(),
         True,
-        "Clean after each commit. With false only `client.clean()` does.",
+        "Clean after each commit. With false only `client.clean()` cleans.",
     )
     run_async: bool = property_field(
         "hoodie.clean.async",
         boolean(),
         False,
-        "Clean in a thread of the client, beside the next write; `client.close()` waits for it. Errors are logged.",
+        "Clean in a thread of the client, while the next write runs; `client.close()` waits for it. Errors are logged.",
         alternatives=("hoodie.clean.async.enabled",),
     )
     policy: CleaningPolicy = property_field(
         "hoodie.cleaner.policy",
         choice(CleaningPolicy),
         CleaningPolicy.KEEP_LATEST_COMMITS,
-        "What is kept: KEEP_LATEST_COMMITS all that readers of the newest hoodie.cleaner.commits.retained commits "
-        "need, KEEP_LATEST_BY_HOURS all that those of the last hoodie.cleaner.hours.retained hours need, "
-        "KEEP_LATEST_FILE_VERSIONS the newest hoodie.cleaner.fileversions.retained versions of each file group. Not "
-        "given, and of these three numbers one given: its policy.",
+        "What is kept. KEEP_LATEST_COMMITS: all files that readers of the newest hoodie.cleaner.commits.retained "
+        "commits need. KEEP_LATEST_BY_HOURS: all files that readers of the last hoodie.cleaner.hours.retained hours "
+        "need. KEEP_LATEST_FILE_VERSIONS: the newest hoodie.cleaner.fileversions.retained versions of each file "
+        "group. If no policy is given but one of these three numbers is, the policy of that number applies.",
         alternatives=("hoodie.clean.policy",),
     )
     commits_retained: int = property_field(
         "hoodie.cleaner.commits.retained",
         integer(minimum=1, maximum=2**31 - 1),
         10,
-        "Commits that stay readable as they were, by policy KEEP_LATEST_COMMITS.",
+        "The number of commits that stay readable, with policy KEEP_LATEST_COMMITS.",
         alternatives=("hoodie.clean.commits.retained",),
     )
     hours_retained: int = property_field(
         "hoodie.cleaner.hours.retained",
         integer(minimum=1, maximum=2**31 - 1),
         24,
-        "Hours of commits that stay readable as they were, by policy KEEP_LATEST_BY_HOURS.",
+        "The number of hours whose commits stay readable, with policy KEEP_LATEST_BY_HOURS.",
         alternatives=("hoodie.clean.hours.retained",),
     )
     file_versions_retained: int = property_field(
         "hoodie.cleaner.fileversions.retained",
         integer(minimum=1, maximum=2**31 - 1),
         3,
-        "Versions of each file group that stay, by policy KEEP_LATEST_FILE_VERSIONS.",
+        "The number of versions of each file group that stay, with policy KEEP_LATEST_FILE_VERSIONS.",
         alternatives=("hoodie.clean.fileversions.retained",),
     )
     trigger_strategy: CleaningTriggerStrategy = property_field(
         "hoodie.clean.trigger.strategy",
         choice(CleaningTriggerStrategy),
         CleaningTriggerStrategy.NUM_COMMITS,
-        "What makes a clean due: NUM_COMMITS so many commits after the last one.",
+        "What triggers a clean: NUM_COMMITS cleans after a number of commits since the last clean.",
     )
     max_commits: int = property_field(
         "hoodie.clean.max.commits",
         integer(minimum=1, maximum=2**31 - 1),
         1,
-        "Commits after the last clean that make the next one due.",
+        "The number of commits since the last clean that trigger the next one.",
         alternatives=("hoodie.clean.trigger.max.commits",),
     )
     incremental: bool = property_field(
         "hoodie.cleaner.incremental.mode",
         boolean(),
         True,
-        "Look only into partitions that changed between what the last clean kept and what this one keeps, instead of "
-        "listing the whole table.",
+        "List only the partitions that changed between the oldest commit that the last clean kept and the oldest one "
+        "that this clean keeps, instead of the whole table.",
         alternatives=("hoodie.clean.incremental.enabled",),
     )
     allow_multiple: bool = property_field(
         "hoodie.clean.allow.multiple",
         boolean(),
         False,
-        "Plan a clean though an earlier one that is pending could not be finished.",
+        "Plan a clean even if an earlier one is pending and could not be finished.",
         alternatives=("hoodie.clean.multiple.enabled",),
     )
     parallelism: int = property_field(
         "hoodie.cleaner.parallelism",
         integer(minimum=1, maximum=2**31 - 1),
         200,
-        "At most so many tasks list partitions, and delete files.",
+        "The maximum number of tasks that list partitions and delete files.",
         alternatives=("hoodie.clean.parallelism",),
     )

@@ -1,4 +1,4 @@
-"""Properties that steer how records are packed into files."""
+"""Properties that decide how records are packed into files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["HoodieCompactionConfig"]
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieCompactionConfig(PropertyGroup):
-    """Small files, and how many records go into a new file.
+    """Small files, and the number of records in a new file.
 
     Hudi: org.apache.hudi.config.HoodieCompactionConfig.
     """
@@ -21,30 +21,30 @@ class HoodieCompactionConfig(PropertyGroup):
         integer(),
         100 * 1024 * 1024,
         "Inserts first fill base files that are smaller than this, in bytes, up to `hoodie.parquet.max.file.size`. "
-        "0 or less: inserts always make new files.",
+        "With 0 or less, inserts always go to new files.",
     )
     copy_on_write_insert_split_size: int = property_field(
         "hoodie.copyonwrite.insert.split.size",
         integer(minimum=1, maximum=2**31 - 1),
         500_000,
-        "Records of a new file, when `hoodie.copyonwrite.insert.auto.split` is false.",
+        "The number of records in a new file, when `hoodie.copyonwrite.insert.auto.split` is false.",
     )
     copy_on_write_insert_auto_split: bool = property_field(
         "hoodie.copyonwrite.insert.auto.split",
         boolean(),
         True,
-        "Derive the records of a new file from the average size of a record in earlier commits.",
+        "Compute the number of records in a new file from the average record size in earlier commits.",
     )
     copy_on_write_record_size_estimate: int = property_field(
         "hoodie.copyonwrite.record.size.estimate",
         integer(minimum=1, maximum=2**31 - 1),
         1024,
-        "Size of a record in a file, in bytes, as long as no commit tells it.",
+        "The size of a record in a file, in bytes, until a commit gives the real size.",
     )
     record_size_estimation_threshold: float = property_field(
         "hoodie.record.size.estimation.threshold",
         decimal(above=0.0),
         1.0,
-        "The size of a record is taken from the newest commit that wrote more bytes than this share of "
+        "The record size is computed from the newest commit that wrote more bytes than this share of "
         "`hoodie.parquet.small.file.limit`.",
     )

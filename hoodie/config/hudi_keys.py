@@ -1,16 +1,16 @@
-"""All of Hudi's property names, and what hoodie does when it is given one.
+"""All of Hudi's property names, and what hoodie does with each.
 
-The names are in ``hudi_keys.csv`` beside this module: those of Hudi 0.15 and of 1.x up to 1.2 and a little beyond.
-Each is in one class:
+The names are in ``hudi_keys.csv`` beside this module: those of Hudi 0.15 and of 1.x up to 1.2 and a little beyond. Each
+name is in one class:
 
 - *used*: a field of a group (`hoodie.config.write_config.GROUPS`) reads it.
 - *harmless*: it changes nothing that hoodie stores or shows; it is ignored, and named in the log.
-- *ignored*: it asks for something beside the table's rows that hoodie does not do (a catalog to be synchronised, say).
+- *ignored*: it asks for something outside the table's rows that hoodie does not do (such as syncing a catalog).
   A warning says so, unless its value asks for nothing (``harmless_values``).
-- *refused*: it changes what is stored or seen, and hoodie cannot do that yet. It is accepted with the values that
-  ask for nothing (``harmless_values``), mostly ``false``.
+- *refused*: it changes what is stored or read, and hoodie does not support that yet. The values that ask for nothing
+  (``harmless_values``, mostly ``false``) are accepted.
 
-Any other ``hoodie.*`` name is a mistake. A name that ends in ``*`` stands for all that start so.
+Any other ``hoodie.*`` name is an error. A name that ends in ``*`` stands for all names with that prefix.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class HudiKey:
     """One of Hudi's property names.
 
     Attributes:
-        key: The name, or its beginning and ``*``.
+        key: The name, or a prefix followed by ``*``.
         key_class: What hoodie does with it.
-        versions: The lines of Hudi that have it: ``0.15``, ``1.x``.
+        versions: The release lines of Hudi that have it: ``0.15``, ``1.x``.
         harmless_values: Values (lower case) of an ignored or refused property that ask for nothing.
-        note: Why, and what to do.
+        note: The reason, and what to do.
     """
 
     key: str
@@ -55,23 +55,23 @@ class HudiKey:
     note: str
 
     def is_harmless_value(self, value: str) -> bool:
-        """Say whether a value of an ignored or refused property asks for nothing.
+        """Whether a value of an ignored or refused property asks for nothing.
 
         Args:
-            value: The value as it was given.
+            value: The given value.
 
         Returns:
-            True when the property can be ignored; text that is empty always can.
+            True if the property can be ignored; empty text always can.
         """
         return not value.strip() or value.strip().lower() in self.harmless_values
 
 
 @cache
 def load_hudi_keys() -> Mapping[str, HudiKey]:
-    """Read the list of names; it is read once.
+    """Load the list of names, once.
 
     Returns:
-        Name -> what is known about it.
+        A mapping from name to what is known about it.
     """
     with resources.files("hoodie.config").joinpath("hudi_keys.csv").open(encoding="utf-8") as file:
         return {
@@ -87,13 +87,13 @@ def load_hudi_keys() -> Mapping[str, HudiKey]:
 
 
 def find_hudi_key(key: str) -> HudiKey | None:
-    """Look a property name up.
+    """Look up a property name.
 
     Args:
         key: The name.
 
     Returns:
-        What is known about it; the longest beginning counts where several fit. None for a name that Hudi does not have.
+        The entry of the name; if several prefixes match, that of the longest. None if Hudi has no such name.
     """
     keys = load_hudi_keys()
     if key in keys:
@@ -103,10 +103,10 @@ def find_hudi_key(key: str) -> HudiKey | None:
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str:
-    """Find the property name that somebody may have meant.
+    """Find the property name that a user may have meant.
 
     Args:
-        key: What they wrote.
+        key: The name that the user wrote.
         known: The names to choose from, at least one.
 
     Returns:
@@ -116,7 +116,7 @@ def nearest_key(key: str, known: Iterable[str]) -> str:
     best, best_ratio = "", -1.0
     for name in sorted(known):
         matcher.set_seq1(name)
-        # Bounds that cost little come first: most names are not compared.
+        # Check cheap upper bounds first, so that most names are never compared in full.
         if matcher.real_quick_ratio() >= best_ratio and matcher.quick_ratio() >= best_ratio:
             ratio = matcher.ratio()
             if ratio >= best_ratio:

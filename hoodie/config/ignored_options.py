@@ -1,7 +1,7 @@
-"""Options that are not Hudi's, but ask for something: names without their prefix, and options of Spark and Delta.
+"""Options that are not Hudi's but ask for something: names without their prefix, and options of Spark and Delta.
 
-Nothing reads them. Somebody who gave one counts on it, so a warning says what does not happen; where ignoring one could
-replace rows that were to stay, it is refused.
+Nothing reads them. A user who gives one relies on it, so a warning says that it has no effect. If ignoring it could
+replace rows that should stay, it is refused.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ _SIMILARITY = 0.92
 _SHORTEST_NAME = 8
 _OWNED_BY_OTHERS = ("spark.", "fs.", "hive.", "kafka.", "hadoop.")
 _OF_SPARK: Mapping[str, str] = {
-    "mergeschema": "columns that are new are always added to the table, and columns of the table that the input lacks "
+    "mergeschema": "new columns are always added to the table, and columns of the table that the input lacks "
     "are refused unless hoodie.write.set.null.for.missing.columns = true; leave it out",
-    "overwriteschema": "the columns of a table change by adding some and by widening types only; for others write mode "
-    "'overwrite' of hoodie.spark.write, which makes a new table, or leave it out",
-    "compression": "the codec of the table's files is hoodie.parquet.compression.codec",
-    "maxrecordsperfile": "the size of the table's files is hoodie.parquet.max.file.size",
+    "overwriteschema": "the columns of a table change only by adding columns and widening types; for other changes "
+    "write with mode 'overwrite' of hoodie.spark.write, which makes a new table, or leave it out",
+    "compression": "hoodie.parquet.compression.codec sets the codec of the table's files",
+    "maxrecordsperfile": "hoodie.parquet.max.file.size sets the size of the table's files",
 }
 _REPLACING: Mapping[str, str] = {
-    "replacewhere": "hoodie does not replace the rows of a filter. Give hoodie.datasource.write.operation = "
+    "replacewhere": "hoodie cannot replace the rows that match a filter. Set hoodie.datasource.write.operation = "
     "insert_overwrite, which replaces the partitions that the input goes to, or delete the rows first",
-    "partitionoverwritemode": "to replace the partitions that the input goes to, give "
+    "partitionoverwritemode": "to replace the partitions that the input goes to, set "
     "hoodie.datasource.write.operation = insert_overwrite",
 }
 
 
 def find_replacing_option(key: str, value: str) -> str | None:
-    """What to do instead of an option that says which rows an overwrite replaces.
+    """What to do instead of an option that selects the rows that an overwrite replaces.
 
     Args:
         key: The name, in any case.
-        value: What was given.
+        value: The given value.
 
     Returns:
         None for any other option, and for a value that asks for nothing (Spark's default, ``static``).
@@ -45,17 +45,17 @@ def find_replacing_option(key: str, value: str) -> str | None:
 
 
 def find_ignored_option(key: str, known: Iterable[str]) -> str | None:
-    """Why nothing comes of an option whose name does not begin with ``hoodie.``, and what to do.
+    """Why an option whose name does not begin with ``hoodie.`` has no effect, and what to do.
 
     Args:
         key: The name.
-        known: The names of Hudi's options, and of hoodie's.
+        known: The names of Hudi's and hoodie's options.
 
     Returns:
         None for a name that means nothing here.
     """
     if (told := _OF_SPARK.get(key.lower())) is not None:
-        return f"{key} is an option of other writers, and nothing comes of it: {told}"
+        return f"{key} is an option of other writers and has no effect here: {told}"
     if key.startswith(_OWNED_BY_OTHERS):
         return None
     names = sorted(known)
@@ -63,4 +63,4 @@ def find_ignored_option(key: str, known: Iterable[str]) -> str | None:
     if meant is None and "." in key and len(key) >= _SHORTEST_NAME:
         near = difflib.get_close_matches(f"{_PREFIXES[0]}{key}", names, n=1, cutoff=_SIMILARITY)
         meant = near[0] if near else None
-    return None if meant is None else f"{key} is not looked at, as its name lacks the prefix: give {meant}"
+    return None if meant is None else f"{key} has no effect, as its name lacks the prefix: use {meant}"

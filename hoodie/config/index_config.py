@@ -43,7 +43,7 @@ def _check_prefix(value: str) -> None:
 
 
 class IndexType(StrEnum):
-    """How the file group of a key is found.
+    """How the index finds the file group of a key.
 
     Hudi: org.apache.hudi.index.HoodieIndex.IndexType.
     """
@@ -67,10 +67,11 @@ class BucketEngine(StrEnum):
 
 
 class BucketKeyRule(StrEnum):
-    """Whose bucket a record key gets for which Hudi's releases have different ones.
+    """Which bucket a record key gets where Hudi's releases disagree.
 
-    The bucket index takes keys apart at colons and commas, where several fields make a key (``id:7,day:3``). Keys of
-    one field that hold a colon themselves, and values that hold a comma, are taken apart differently by 0.15 and 1.x.
+    The bucket index splits keys at colons and commas, because these separate the fields of a composite key
+    (``id:7,day:3``). Hudi 0.15 and 1.x split two kinds of keys differently: keys of one field that contain a colon, and
+    values that contain a comma.
     """
 
     REFUSE = "REFUSE"
@@ -90,7 +91,7 @@ class BloomFilterType(StrEnum):
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieIndexConfig(PropertyGroup):
-    """How records are found, and what base files carry to help.
+    """How records are found, and what base files store for it.
 
     Hudi: org.apache.hudi.config.HoodieIndexConfig (the filters: org.apache.hudi.common.config.HoodieStorageConfig).
     """
@@ -102,30 +103,31 @@ class HoodieIndexConfig(PropertyGroup):
             unsupported=dict.fromkeys(_UNSUPPORTED_INDEXES, ""),
         ),
         IndexType.SIMPLE,
-        "How the location of a key is found. SIMPLE reads the keys of the touched partitions; GLOBAL_SIMPLE those of "
-        "all partitions, and keeps a key unique in the whole table; BLOOM and GLOBAL_BLOOM do the same, but read keys "
-        "only of files whose key range and bloom filter can hold incoming keys; INMEMORY keeps locations in this "
-        "process and forgets them when it ends (local client only); BUCKET computes the file group from the key.",
+        "How the location of a key is found. SIMPLE reads the keys of the touched partitions. GLOBAL_SIMPLE reads "
+        "the keys of all partitions, and keeps a key unique in the whole table. BLOOM and GLOBAL_BLOOM do the same, "
+        "but only read the keys of files whose key range and bloom filter may contain incoming keys. INMEMORY keeps "
+        "locations in this process and forgets them when it ends (local client only). BUCKET computes the file group "
+        "from the key.",
     )
     simple_index_update_partition_path: bool = property_field(
         "hoodie.simple.index.update.partition.path",
         boolean(),
         True,
-        "What GLOBAL_SIMPLE does with a record whose key is in another partition: with true it moves to its new "
-        "partition, with false it is updated where it is.",
+        "What GLOBAL_SIMPLE does with a record whose key is in another partition: with true the record moves to its "
+        "new partition, with false it is updated where it is.",
     )
     index_class: str | None = property_field(
         "hoodie.index.class",
         text("package.module.Class", _check_class_name),
         None,
-        "A class of yours, or one that hoodie ships, that finds records, whatever ``hoodie.index.type`` is: a subclass "
-        "of hoodie.HoodieIndex, as package.module.Class. Taken from the writer's configuration only.",
+        "An index class, your own or one that hoodie ships, used instead of ``hoodie.index.type``: a subclass "
+        "of hoodie.HoodieIndex, as package.module.Class. Read from the writer's configuration only.",
     )
     database_url: str | None = property_field(
         "hoodie.index.database.url",
         text("sqlite:///path/of/a/file, a local path, or postgresql://user@host/database"),
         None,
-        "Where hoodie.index.external.database_index.HoodieDatabaseIndex keeps keys. Without it: SQLite, in the file "
+        "Where hoodie.index.external.database_index.HoodieDatabaseIndex keeps keys. Default: SQLite, in the file "
         "``.hoodie/.index/keys.sqlite`` of a table on a local disk. Leave passwords to libpq (``PGPASSFILE``, "
         "``PGPASSWORD``).",
         is_ours=True,
@@ -134,123 +136,123 @@ class HoodieIndexConfig(PropertyGroup):
         "hoodie.index.database.table",
         text("lower-case letters, digits and underscores, at most 40, a letter first", _check_prefix),
         None,
-        "Begins the names of the tables in that database. Without it: made of the table's path.",
+        "Prefix of the names of the tables in that database. Default: made from the table's path.",
         is_ours=True,
     )
     database_update_partition_path: bool = property_field(
         "hoodie.index.database.update.partition.path",
         boolean(),
         True,
-        "What HoodieDatabaseIndex does with a record whose key is in another partition: with true it moves to its new "
-        "partition, with false it is updated where it is.",
+        "What HoodieDatabaseIndex does with a record whose key is in another partition: with true the record moves "
+        "to its new partition, with false it is updated where it is.",
         is_ours=True,
     )
     bucket_engine: BucketEngine = property_field(
         "hoodie.index.bucket.engine",
         choice(BucketEngine),
         BucketEngine.SIMPLE,
-        "How BUCKET finds the bucket of a key: SIMPLE by a fixed number of buckets; CONSISTENT_HASHING by ranges of "
-        "hashes that can be split. As in Hudi, the latter is for MERGE_ON_READ tables.",
+        "How BUCKET finds the bucket of a key: SIMPLE by a fixed number of buckets; CONSISTENT_HASHING by hash ranges "
+        "that can be split. As in Hudi, CONSISTENT_HASHING is for MERGE_ON_READ tables.",
     )
     bucket_num_buckets: int = property_field(
         "hoodie.bucket.index.num.buckets",
         integer(minimum=1, maximum=99_999_999),
         256,
-        "Buckets, and so file groups, of each partition with BUCKET. It cannot change for a table that has records.",
+        "Buckets, and so file groups, in each partition with BUCKET. It cannot change once a table has records.",
     )
     bucket_hash_fields: tuple[str, ...] = property_field(
         "hoodie.bucket.index.hash.field",
         column_names(),
         (),
-        "Which of the record key fields BUCKET hashes; all of them where it is not given.",
+        "The record key fields that BUCKET hashes; default: all of them.",
     )
     bucket_key_rule: BucketKeyRule = property_field(
         "hoodie.bucket.index.key.rule",
         choice(BucketKeyRule),
         BucketKeyRule.REFUSE,
-        "What BUCKET does with record keys that go to one bucket in Hudi 0.15 and to another in Hudi 1.x (keys of one "
-        "field that hold a colon; values of composite keys that hold a comma): REFUSE them, or follow 0.15 or 1.x.",
+        "What BUCKET does with record keys for which Hudi 0.15 and Hudi 1.x choose different buckets (keys of one "
+        "field with a colon; values of composite keys with a comma): REFUSE them, or follow 0.15 or 1.x.",
         is_ours=True,
     )
     bloom_prune_by_ranges: bool = property_field(
         "hoodie.bloom.index.prune.by.ranges",
         boolean(),
         True,
-        "Whether BLOOM and GLOBAL_BLOOM pass over files by the smallest and largest key of their footers. With false "
-        "no footer is read for that; worth it only where keys are random.",
+        "Whether BLOOM and GLOBAL_BLOOM skip files by the smallest and largest key in their footers. With false "
+        "the footers are not read for that, which pays off only if keys are random.",
     )
     bloom_use_treebased_filter: bool = property_field(
         "hoodie.bloom.index.use.treebased.filter",
         boolean(),
         True,
-        "How incoming keys are compared with key ranges: with true by a search in sorted keys, with false every key "
-        "with every range. The answer is the same.",
+        "How incoming keys are compared with key ranges: with true by a search in the sorted keys, with false each key "
+        "with each range. The result is the same.",
     )
     bloom_use_caching: bool = property_field(
         "hoodie.bloom.index.use.caching",
         boolean(),
         True,
-        "Whether a client keeps the key ranges that it read from footers for its later writes (64 MiB of them at most; "
+        "Whether a client caches the key ranges that it reads from footers for its later writes (at most 64 MiB; "
         "base files never change).",
     )
     bloom_bucketized_checking: bool = property_field(
         "hoodie.bloom.index.bucketized.checking",
         boolean(),
         True,
-        "Whether the comparisons of keys with files are dealt to tasks by their number, several files to a task or "
-        "several tasks to a file; with false each file is a task.",
+        "Whether the comparisons of keys with files are spread over tasks evenly, with several files in a task or "
+        "one file in several tasks; with false each file is a task.",
     )
     bloom_keys_per_bucket: int = property_field(
         "hoodie.bloom.index.keys.per.bucket",
         integer(minimum=1, maximum=2**31 - 1),
         10_000_000,
-        "With hoodie.bloom.index.bucketized.checking: most keys of one file that one task compares.",
+        "With hoodie.bloom.index.bucketized.checking: the maximum number of keys of one file that a task compares.",
     )
     bloom_parallelism: int = property_field(
         "hoodie.bloom.index.parallelism",
         integer(minimum=0, maximum=2**31 - 1),
         0,
-        "With hoodie.bloom.index.bucketized.checking: tasks that the comparisons are dealt to; 0 lets the engine's "
-        "cores decide.",
+        "With hoodie.bloom.index.bucketized.checking: the number of tasks for the comparisons; with 0 the number of "
+        "the engine's cores decides.",
     )
     bloom_update_partition_path: bool = property_field(
         "hoodie.bloom.index.update.partition.path",
         boolean(),
         True,
-        "What GLOBAL_BLOOM does with a record whose key is in another partition: with true it moves to its new "
+        "What GLOBAL_BLOOM does with a record whose key is in another partition: with true the record moves to its new "
         "partition, with false it is updated where it is.",
     )
     bloom_num_entries: int = property_field(
         "hoodie.index.bloom.num_entries",
         integer(minimum=1, maximum=2**31 - 1),
         60_000,
-        "Keys that a bloom filter is made for. A DYNAMIC_V0 filter starts with this and grows.",
+        "The number of keys that a bloom filter is sized for. A DYNAMIC_V0 filter starts with this size and grows.",
     )
     bloom_fpp: float = property_field(
         "hoodie.index.bloom.fpp",
         decimal(above=0.0, below=1.0),
         0.000000001,
-        "Share of false positives that a bloom filter is made for.",
+        "The share of false positives that a bloom filter is sized for.",
     )
     bloom_filter_type: BloomFilterType = property_field(
         "hoodie.bloom.index.filter.type",
         choice(BloomFilterType),
         BloomFilterType.DYNAMIC_V0,
-        "Kind of the bloom filter in a base file's footer.",
+        "The kind of the bloom filter in a base file's footer.",
     )
     bloom_dynamic_max_entries: int = property_field(
         "hoodie.bloom.index.filter.dynamic.max.entries",
         integer(minimum=1, maximum=2**31 - 1),
         100_000,
-        "Keys after which a DYNAMIC_V0 filter stops growing.",
+        "The number of keys at which a DYNAMIC_V0 filter stops growing.",
     )
 
     @property
     def index_name(self) -> str:
-        """The index in a word, for people."""
+        """A short name of the index, for messages."""
         return str(self.index_type) if self.index_class is None else self.index_class.rpartition(".")[2]
 
     @property
     def has_class_of_user(self) -> bool:
-        """Whether the index is a class of the user's: what it says is checked before records are replaced."""
+        """Whether the index is a class of the user; then its answers are checked before records are replaced."""
         return self.index_class is not None and not self.index_class.startswith("hoodie.")

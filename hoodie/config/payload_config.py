@@ -1,4 +1,4 @@
-"""Properties that say how records of one key merge. The table's own properties decide; these must agree with them."""
+"""Properties that say how records with the same key merge. The table's own properties decide; these must agree."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _merger_class() -> Parser[str | None]:
         java = next((name for name in names if name.startswith("org.apache.hudi.")), None)
         if java is not None:
             raise ValueError(
-                f"{java} is a Java class, which cannot be called: leave it out, or give package.module.Class of a "
+                f"{java} is a Java class, and hoodie cannot call it: leave it out, or give package.module.Class of a "
                 "hoodie.HoodieRecordMerger"
             )
         if len(names) > 1:
@@ -57,7 +57,7 @@ def _merger_class() -> Parser[str | None]:
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodiePayloadConfig(PropertyGroup):
-    """How records merge, as the writer says it.
+    """How records merge, as the writer's properties say.
 
     Hudi: org.apache.hudi.config.HoodiePayloadConfig (and a few of org.apache.hudi.config.HoodieWriteConfig).
     """
@@ -66,7 +66,7 @@ class HoodiePayloadConfig(PropertyGroup):
         "hoodie.payload.delete.field",
         text(),
         None,
-        "Column that marks deletes, for the payload classes DefaultHoodieRecordPayload, EventTimeAvroPayload and "
+        "The column that marks deletes, for the payload classes DefaultHoodieRecordPayload, EventTimeAvroPayload and "
         "FirstValueAvroPayload.",
         alternatives=("hoodie.record.merge.property.hoodie.payload.delete.field",),
     )
@@ -74,16 +74,16 @@ class HoodiePayloadConfig(PropertyGroup):
         "hoodie.payload.delete.marker",
         text(),
         None,
-        "Value of the column `hoodie.payload.delete.field` that marks a delete.",
+        "The value of the column `hoodie.payload.delete.field` that marks a delete.",
         alternatives=("hoodie.record.merge.property.hoodie.payload.delete.marker",),
     )
     merge_mode: MergeMode | None = property_field(
         "hoodie.write.record.merge.mode",
         choice(MergeMode),
         None,
-        "How records merge, in the words of Hudi 1.x: COMMIT_TIME_ORDERING is OverwriteWithLatestAvroPayload, "
-        "EVENT_TIME_ORDERING DefaultHoodieRecordPayload (or EventTimeAvroPayload), CUSTOM any other payload class or "
-        "a record merger.",
+        "How records merge, by the names of Hudi 1.x: COMMIT_TIME_ORDERING is OverwriteWithLatestAvroPayload, "
+        "EVENT_TIME_ORDERING is DefaultHoodieRecordPayload (or EventTimeAvroPayload), CUSTOM is any other payload "
+        "class or a record merger.",
         alternatives=("hoodie.record.merge.mode",),
         since="1.0.0",
     )
@@ -91,7 +91,7 @@ class HoodiePayloadConfig(PropertyGroup):
         "hoodie.write.record.merge.strategy.id",
         text(),
         None,
-        "Id of the merge strategy; it must be the one of the table's payload class.",
+        "The id of the merge strategy; it must be that of the table's payload class.",
         alternatives=(
             "hoodie.record.merge.strategy.id",
             "hoodie.datasource.write.record.merger.strategy",
@@ -102,17 +102,17 @@ class HoodiePayloadConfig(PropertyGroup):
         "hoodie.write.record.merge.custom.implementation.classes",
         _merger_class(),
         None,
-        "A class of your own that merges records, as `package.module.Class` or as a class: a subclass of "
-        "`hoodie.HoodieRecordMerger`. Tables made for it are written with it only.",
+        "Your own class that merges records, as `package.module.Class` or as a class: a subclass of "
+        "`hoodie.HoodieRecordMerger`. A table created with it can only be written with it.",
         alternatives=("hoodie.datasource.write.record.merger.impls",),
     )
     partial_update: bool = property_field(
         "hoodie.write.partial.update",
         boolean(),
         False,
-        "Upsert changes the columns that the input has, and columns of the table that it lacks keep their values. A "
-        "null in a column that the input has is written. It says nothing about the other operations: insert and "
-        "bulk_insert want all columns, and delete removes whole records, and passes over keys that are not there.",
+        "Upsert changes only the columns that the input has; the table's other columns keep their values. A "
+        "null in a column that the input has is written. This does not affect the other operations: insert and "
+        "bulk_insert need all columns, and delete removes whole records and ignores keys that are not in the table.",
         is_ours=True,
     )
     missing_keys: MissingKeyPolicy = property_field(
@@ -127,14 +127,14 @@ class HoodiePayloadConfig(PropertyGroup):
         "hoodie.write.partial.update.new.columns",
         choice(NewColumnPolicy),
         NewColumnPolicy.FAIL,
-        "What a partial update does with a column that the table does not have, or a field of a struct: FAIL refuses "
-        "the write before anything is written and names the nearest column, ADD adds it to the table. It also counts "
-        "where the table's payload class takes input with fewer columns, and the input lacks some.",
+        "What a partial update does with a column, or a field of a struct, that the table does not have: FAIL "
+        "refuses the write before anything is written and names the nearest column, ADD adds it to the table. This "
+        "also applies if the table's payload class accepts input with fewer columns, and the input lacks some.",
         is_ours=True,
     )
 
     def table_properties(self) -> dict[str, str]:
-        """What these properties say about a new table, as `HoodieTableMetaClient.init_table` takes it."""
+        """What these properties say about a new table, in the form that `HoodieTableMetaClient.init_table` takes."""
         given = {
             DELETE_FIELD_KEYS[0]: self.delete_field,
             DELETE_MARKER_KEYS[0]: self.delete_marker,
@@ -145,7 +145,7 @@ class HoodiePayloadConfig(PropertyGroup):
         return {key: value for key, value in given.items() if value is not None}
 
     def contradictions(self, table: HasProperties) -> list[str]:
-        """Compare with what the table says about itself.
+        """Compare these properties with those of the table.
 
         Args:
             table: The table's configuration.

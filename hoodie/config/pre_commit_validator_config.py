@@ -1,4 +1,4 @@
-"""Properties of validators, which look at what a commit would show before it is completed."""
+"""Properties of validators, which check a commit before it is completed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _PREFIX = "hoodie.precommit.validators"
 _CLASSES: Parser[tuple[str, ...]] = attrs.evolve(
     column_names(), allowed="names of classes separated by commas, each once"
 )
-_QUERIES = "queries of Spark's SQL separated by semicolons"
+_QUERIES = "Spark SQL queries, separated by semicolons"
 
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodiePreCommitValidatorConfig(PropertyGroup):
-    """What must hold of the table for a commit to be completed.
+    """The checks that a commit must pass before it is completed.
 
     Hudi: org.apache.hudi.config.HoodiePreCommitValidatorConfig.
     """
@@ -26,28 +26,28 @@ class HoodiePreCommitValidatorConfig(PropertyGroup):
         _PREFIX,
         _CLASSES,
         (),
-        "Classes that look at each commit before it is completed: Hudi's `SqlQueryEqualityPreCommitValidator`, "
+        "Classes that check each commit before it is completed: Hudi's `SqlQueryEqualityPreCommitValidator`, "
         "`SqlQueryInequalityPreCommitValidator` and `SqlQuerySingleResultPreCommitValidator` (Spark), by these names "
-        "or Hudi's full ones, and subclasses of `HoodiePreCommitValidator` of your own as package.module.Class. A "
-        "client takes functions too: `validators=[...]`. When one does not agree, nothing is committed.",
+        "or Hudi's full ones, and your own subclasses of `HoodiePreCommitValidator` as package.module.Class. A "
+        "client takes functions too: `validators=[...]`. If one rejects the commit, nothing is committed.",
     )
     equality_sql_queries: str | None = property_field(
         _PREFIX + ".equality.sql.queries",
         text(_QUERIES),
         None,
-        "For SqlQueryEqualityPreCommitValidator: queries that must give the same rows before and after the commit, "
+        "For SqlQueryEqualityPreCommitValidator: queries that must return the same rows before and after the commit, "
         "separated by semicolons. `<TABLE_NAME>` stands for the partitions that the commit touches.",
     )
     inequality_sql_queries: str | None = property_field(
         _PREFIX + ".inequality.sql.queries",
         text(_QUERIES),
         None,
-        "For SqlQueryInequalityPreCommitValidator: queries that must give other rows after the commit than before.",
+        "For SqlQueryInequalityPreCommitValidator: queries that must return other rows after the commit than before.",
     )
     single_value_sql_queries: str | None = property_field(
         _PREFIX + ".single.value.sql.queries",
-        text("queries of Spark's SQL, each with # and its result, separated by semicolons"),
+        text("Spark SQL queries, each with # and its result, separated by semicolons"),
         None,
-        "For SqlQuerySingleResultPreCommitValidator: `query#result` separated by semicolons; each query must give that "
-        "one value after the commit.",
+        "For SqlQuerySingleResultPreCommitValidator: `query#result` pairs, separated by semicolons; each query must "
+        "return that one value after the commit.",
     )

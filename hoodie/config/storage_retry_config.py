@@ -1,4 +1,4 @@
-"""Properties of how often calls of an object store are made again."""
+"""Properties of retries: how often failed calls of an object store are repeated."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ __all__ = ["StorageRetryConfig"]
 
 @attrs.frozen(kw_only=True, repr=False)
 class StorageRetryConfig(PropertyGroup):
-    """Repetition of calls of an object store that failed for a passing reason.
+    """Retries of object store calls that failed for a temporary reason.
 
-    Hudi: org.apache.hudi.common.fs.FileSystemRetryConfig. Differs: on from the start, and more often, for no other
-    layer below repeats calls; which failures pass is known, so no exceptions are named.
+    Hudi: org.apache.hudi.common.fs.FileSystemRetryConfig. Differs: on by default, and with more retries, because no
+    layer below repeats calls; exceptions cannot be named, because hoodie knows which failures are temporary.
     """
 
     retry_enable: bool = property_field(
         "hoodie.filesystem.operation.retry.enable",
         boolean(),
         True,
-        "Repeat calls of S3, Google Cloud Storage and Azure that fail for a passing reason: no connection, a time-out, "
-        "408, 429, 5xx. Hudi's default is false; there the connector repeats calls.",
+        "Repeat calls of S3, Google Cloud Storage and Azure that fail for a temporary reason: no connection, a "
+        "time-out, 408, 429, 5xx. Hudi's default is false, because its connector repeats calls.",
     )
     max_retry_numbers: int = property_field(
         "hoodie.filesystem.operation.retry.max_numbers",
         integer(minimum=0, maximum=1000),
         10,
-        "How often a call is repeated. Hudi's default is 4.",
+        "The number of retries of a call. Hudi's default is 4.",
     )
     initial_retry_interval_ms: int = property_field(
         "hoodie.filesystem.operation.retry.initial_interval_ms",
         integer(minimum=0),
         100,
-        "Longest pause before the first repetition; it doubles with each one. A random part of up to half of each "
-        "pause is left out.",
+        "The longest pause before the first retry, in milliseconds; it doubles with each retry. Each pause is "
+        "shortened by a random part of up to half of it.",
     )
     max_retry_interval_ms: int = property_field(
         "hoodie.filesystem.operation.retry.max_interval_ms",
         integer(minimum=0),
         2000,
-        "Longest pause before any repetition.",
+        "The longest pause before any retry, in milliseconds.",
     )
 
     @property
     def policy(self) -> RetryPolicy:
-        """What a storage is opened with."""
+        """The policy that a storage is opened with."""
         return RetryPolicy(
             max_retries=self.max_retry_numbers if self.retry_enable else 0,
             initial_interval_ms=self.initial_retry_interval_ms,

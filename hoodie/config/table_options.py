@@ -33,7 +33,7 @@ _KEY_GENERATOR_TYPES = {
 
 
 class TimelineTimezone(StrEnum):
-    """The zone of a table's instant times.
+    """The time zone of a table's instant times.
 
     Hudi: org.apache.hudi.common.model.HoodieTimelineTimeZone.
     """
@@ -43,7 +43,7 @@ class TimelineTimezone(StrEnum):
 
 
 class HasProperties(Protocol):
-    """Anything that holds a table's properties, as HoodieTableConfig does."""
+    """Anything that holds a table's properties, such as a HoodieTableConfig."""
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -71,10 +71,10 @@ def _payload_class() -> Parser[str]:
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieTableOptions(PropertyGroup):
-    """The table as the writer's properties describe it; None where they do not.
+    """The table as the writer's properties describe it; None for what they do not mention.
 
-    Hudi configurations name the table's keys and columns again for every write. They create the table
-    (`init_table`), and later must not contradict it: `contradictions` lists where they do.
+    Hudi configurations repeat the table's keys and columns for every write. They describe a new table (`init_table`);
+    for an existing table they must not contradict it: `contradictions` lists where they do.
 
     Hudi: org.apache.hudi.DataSourceWriteOptions and org.apache.hudi.common.table.HoodieTableConfig.
     """
@@ -91,35 +91,35 @@ class HoodieTableOptions(PropertyGroup):
         "hoodie.datasource.write.table.type",
         choice([HoodieTableType.COPY_ON_WRITE], unsupported={"MERGE_ON_READ": ""}),
         None,
-        "Type of the table.",
+        "The type of the table.",
         alternatives=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
     )
     record_key_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.recordkey.field",
         column_names(),
         None,
-        "Columns of the record key.",
+        "The columns of the record key.",
         alternatives=("hoodie.table.recordkey.fields",),
     )
     partition_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.partitionpath.field",
         column_names(),
         None,
-        "Columns of the partition path; empty for a table without partitions.",
+        "The columns of the partition path; empty for a table without partitions.",
         alternatives=("hoodie.table.partition.fields",),
     )
     ordering_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.precombine.field",
         column_names(),
         None,
-        "Column whose larger value wins among records of one key.",
+        "The column whose larger value wins among records with the same key.",
         alternatives=("hoodie.table.precombine.field", "hoodie.table.ordering.fields", "hoodie.payload.ordering.field"),
     )
     key_generator_class: str | None = property_field(
         "hoodie.datasource.write.keygenerator.class",
         _class_name(_KEY_GENERATOR_PACKAGE, "key generator"),
         None,
-        "How record key and partition path are made of the columns.",
+        "The class that makes record key and partition path from the columns.",
         alternatives=(
             "hoodie.table.keygenerator.class",
             "hoodie.datasource.write.keygenerator.type",
@@ -130,7 +130,7 @@ class HoodieTableOptions(PropertyGroup):
         "hoodie.datasource.write.payload.class",
         _payload_class(),
         None,
-        "How a stored record and an incoming one of the same key become one: a payload class of Hudi, with or without "
+        "How a stored record and an incoming record with the same key merge: a payload class of Hudi, with or without "
         "its package, or its short name.",
         alternatives=(
             "hoodie.compaction.payload.class",
@@ -142,21 +142,21 @@ class HoodieTableOptions(PropertyGroup):
         "hoodie.datasource.write.hive_style_partitioning",
         boolean(),
         None,
-        "Partition folders are named `column=value`.",
+        "Name partition folders `column=value`.",
     )
     url_encode_partitioning: bool | None = property_field(
         "hoodie.datasource.write.partitionpath.urlencode",
         boolean(),
         None,
-        "Partition values are URL-encoded in folder names.",
+        "URL-encode partition values in folder names.",
     )
     complex_keygen_new_encoding: bool | None = property_field(
         "hoodie.write.complex.keygen.new.encoding",
         boolean(),
         None,
-        "The form of keys of ComplexKeyGenerator with one field, for tables without records: true for the value alone, "
-        "as Hudi 0.15.0 writes it, false for `field:value`, as when it is not given. A table with records keeps to the "
-        "form that it has.",
+        "The form of the keys of ComplexKeyGenerator with one field, for tables without records: true for the value "
+        "alone, as Hudi 0.15.0 writes it; false, or not given, for `field:value`. A table with records keeps its "
+        "form.",
         since="1.1.0",
     )
     populate_meta_fields: bool | None = property_field(
@@ -164,30 +164,30 @@ class HoodieTableOptions(PropertyGroup):
         boolean(),
         None,
         "With false the table stores no record keys, partition paths and commit times (virtual keys): it is smaller, "
-        "and takes insert and bulk_insert only.",
+        "and only supports insert and bulk_insert.",
     )
     timeline_timezone: TimelineTimezone | None = property_field(
         "hoodie.table.timeline.timezone",
         choice(TimelineTimezone),
         None,
-        "Zone of the table's instant times: UTC (that of a new table, where it is not given) or LOCAL, that of the "
+        "The time zone of the table's instant times: UTC (the default of a new table) or LOCAL, the zone of the "
         "writing machine.",
     )
     archive_folder: str | None = property_field(
         "hoodie.archivelog.folder",
         text(),
         None,
-        "Folder of the archived timeline, in `.hoodie`. A new table has `archived`, and no other is made.",
+        "The folder of the archived timeline, in `.hoodie`. New tables use `archived`, and no other is supported.",
     )
 
     def contradictions(self, table: HasProperties) -> list[str]:
-        """Compare with what the table says about itself.
+        """Compare these properties with those of the table.
 
         Args:
             table: The table's configuration.
 
         Returns:
-            One sentence for each difference: the writer's property and value, the table's, and the way out.
+            One sentence for each difference: the writer's property and value, the table's, and what to do.
         """
         stored = table.properties
         found: list[str] = []
@@ -230,7 +230,7 @@ class HoodieTableOptions(PropertyGroup):
         return found
 
     def _compare_partition_types(self, stored: Mapping[str, str], found: list[str]) -> None:
-        """The types of CustomKeyGenerator's partition fields, where both say them."""
+        """Compare the types of CustomKeyGenerator's partition fields, if both sides give them."""
         key = "hoodie.datasource.write.partitionpath.field"
         given = [name.upper().partition(":")[2].strip() for name in self.partition_fields or ()]
         actual = [name.upper().partition(":")[2].strip() for name in _split(stored.get(key, ""))]

@@ -1,4 +1,4 @@
-"""Properties of the timestamp key generators: how folders are made of times."""
+"""Properties of the timestamp key generators: how partition folders are named by times."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TimestampType(StrEnum):
 
 
 class TimeUnit(StrEnum):
-    """What numbers count, for `TimestampType.SCALAR`."""
+    """The unit of the numbers, for `TimestampType.SCALAR`."""
 
     NANOSECONDS = "NANOSECONDS"
     MICROSECONDS = "MICROSECONDS"
@@ -59,11 +59,11 @@ def _pattern() -> Parser[str | None]:
             DatePattern.of(value)
         return value or None
 
-    return Parser(parse, "str", "a pattern of dates as Joda has it")
+    return Parser(parse, "str", "a date pattern of Joda")
 
 
 def _patterns() -> Parser[str | None]:
-    return Parser(lambda value: value or None, "str", "patterns of dates as Joda has them")
+    return Parser(lambda value: value or None, "str", "date patterns of Joda")
 
 
 def _zone() -> Parser[str | None]:
@@ -80,7 +80,7 @@ def _regular_expression() -> Parser[str | None]:
         try:
             re.compile(value)
         except re.error as error:
-            raise ValueError(f"is no regular expression ({error})") from error
+            raise ValueError(f"is not a regular expression ({error})") from error
         return value or None
 
     return Parser(parse, "str", "a regular expression")
@@ -101,91 +101,91 @@ def _keys(name: str) -> tuple[str, tuple[str, ...]]:
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
-    """How TimestampBasedKeyGenerator and ``field:TIMESTAMP`` of CustomKeyGenerator make folders of times.
+    """How TimestampBasedKeyGenerator and ``field:TIMESTAMP`` of CustomKeyGenerator name folders by times.
 
-    The table stores these properties when it is created, and its own go first; None where nothing is said.
+    A table stores these properties when it is created, and its own take precedence; None where nothing is given.
 
-    Hudi: org.apache.hudi.common.config.TimestampKeyGeneratorConfig. Differs: a time zone that is not given is UTC; Hudi
-    takes that of the JVM.
+    Hudi: org.apache.hudi.common.config.TimestampKeyGeneratorConfig. Differs: the default time zone is UTC; Hudi takes
+    the JVM's.
     """
 
     timestamp_type: TimestampType | None = property_field(
         _keys("timestamp.type")[0],
         choice(TimestampType),
         None,
-        "What the partition field holds: seconds, milliseconds or microseconds since 1970, numbers of a unit "
-        "(SCALAR), or text. MIXED is the same as DATE_STRING, as in Hudi. EPOCHMICROSECONDS is of Hudi 1.x.",
+        "What the partition field holds: seconds, milliseconds or microseconds since 1970, numbers of another unit "
+        "(SCALAR), or text. MIXED is the same as DATE_STRING, as in Hudi. EPOCHMICROSECONDS is from Hudi 1.x.",
         alternatives=_keys("timestamp.type")[1],
     )
     time_unit: TimeUnit | None = property_field(
         _keys("timestamp.scalar.time.unit")[0],
         choice(TimeUnit),
         None,
-        "What numbers count, for the type SCALAR; SECONDS when it is not given. Columns of dates count DAYS, those "
-        "of timestamps MICROSECONDS.",
+        "The unit of the numbers, for the type SCALAR; default: SECONDS. Date columns count DAYS, timestamp columns "
+        "MICROSECONDS.",
         alternatives=_keys("timestamp.scalar.time.unit")[1],
     )
     input_date_format: str | None = property_field(
         _keys("input.dateformat")[0],
         _patterns(),
         None,
-        "Patterns of texts, as Joda has them (`yyyy-MM-dd'T'HH:mm:ssZ`), for the types DATE_STRING and MIXED; the "
-        "first that fits a text counts.",
+        "Joda patterns of the texts (`yyyy-MM-dd'T'HH:mm:ssZ`), for the types DATE_STRING and MIXED; the "
+        "first pattern that matches a text is used.",
         alternatives=_keys("input.dateformat")[1],
     )
     input_date_format_delimiter: str | None = property_field(
         _keys("input.dateformat.list.delimiter.regex")[0],
         _regular_expression(),
         None,
-        "What stands between the patterns of input.dateformat, as a regular expression; a comma when not given.",
+        "The separator between the patterns of input.dateformat, as a regular expression; default: a comma.",
         alternatives=_keys("input.dateformat.list.delimiter.regex")[1],
     )
     input_timezone: str | None = property_field(
         _keys("input.timezone")[0],
         _zone(),
         None,
-        "Time zone of texts that do not say theirs.",
+        "The time zone of texts that name none.",
         alternatives=_keys("input.timezone")[1],
     )
     output_date_format: str | None = property_field(
         _keys("output.dateformat")[0],
         _pattern(),
         None,
-        "Pattern of the folders, such as `yyyy/MM/dd`.",
+        "The pattern of the folder names, such as `yyyy/MM/dd`.",
         alternatives=_keys("output.dateformat")[1],
     )
     output_timezone: str | None = property_field(
         _keys("output.timezone")[0],
         _zone(),
         None,
-        "Time zone of the folders. Texts that say their zone keep it when this is not given.",
+        "The time zone of the folder names. If it is not given, texts that name a zone keep it.",
         alternatives=_keys("output.timezone")[1],
     )
     timezone: str | None = property_field(
         _keys("timezone")[0],
         _zone(),
         None,
-        "Time zone of both, instead of input.timezone and output.timezone.",
+        "The time zone for both, instead of input.timezone and output.timezone.",
         alternatives=_keys("timezone")[1],
     )
     date_time_parser: str | None = property_field(
         "hoodie.keygen.datetime.parser.class",
         _date_time_parser(),
         None,
-        "How texts are read: in Hudi's own way.",
+        "The parser of texts: Hudi's own.",
         alternatives=("hoodie.deltastreamer.keygen.datetime.parser.class",),
     )
     consistent_logical_timestamp_enabled: bool | None = property_field(
         "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
         boolean(),
         None,
-        "Timestamps stand in keys and partition paths as `2026-11-21 10:30:00.0` (UTC), not as numbers. It is not "
-        "stored: every writer of a table must be told, and one that makes other keys than the stored ones is refused.",
+        "Write timestamps in keys and partition paths as `2026-11-21 10:30:00.0` (UTC), not as numbers. A table does "
+        "not store this: give it to every writer; one that makes other keys than the stored ones is refused.",
     )
 
     @classmethod
     def stored_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:
-        """Those of some properties that a table stores, under their present names."""
+        """The properties of ``properties`` that a table stores, under their present names."""
         return {
             prop.key: properties[key]
             for name, prop in properties_of(cls).items()
@@ -198,19 +198,19 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
     def of_table(cls, table_name: str, table: Mapping[str, str], write: Mapping[str, str]) -> tuple[
         HoodieTimestampKeyGeneratorConfig, bool
     ]:  # fmt: skip
-        """The properties that count for a table: its own, and the writer's where it has none.
+        """Combine a table's own properties with the writer's; the table's take precedence.
 
         Args:
-            table_name: For messages.
+            table_name: The table's name, for messages.
             table: Properties of the table.
             write: Properties of the writer.
 
         Returns:
-            The typed properties, and whether the property ``timezone`` is given at all: then it decides for both zones,
-            even when it is empty.
+            The typed properties, and whether the property ``timezone`` is given at all: if so, it decides for both
+            zones, even when it is empty.
 
         Raises:
-            HoodieConfigException: Values do not parse; all of them are named.
+            HoodieConfigException: Values do not parse; the message names all of them.
         """
         known = {key: prop.key for prop in properties_of(cls).values() for key in reversed(prop.keys)}
         merged: dict[str, str] = {}
@@ -220,7 +220,8 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
                     merged[name] = properties[key]
         stored = {name for key, name in known.items() if key in table}
         if f"{_PREFIX}timezone" not in stored and not stored.isdisjoint(_ZONES):
-            # The table's own zones go first: the writer's zone of both is that of the other one only.
+            # The table's own zones take precedence: the writer's ``timezone`` only sets a zone that the table does not
+            # have.
             zone = merged.pop(f"{_PREFIX}timezone", None)
             for name in _ZONES:
                 if zone and name not in stored:
@@ -229,13 +230,13 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
         config = read_group(cls, merged, problems)
         if problems:
             raise HoodieConfigException(
-                f"The key generator of the table '{table_name}' cannot be made: {'; '.join(problems)}"
+                f"The key generator of the table '{table_name}' cannot be created: {'; '.join(problems)}"
             )
         return config, f"{_PREFIX}timezone" in merged
 
     @property
     def input_patterns(self) -> tuple[str, ...]:
-        """The patterns of ``input.dateformat``, one by one, as Java's String.split finds them."""
+        """The patterns of ``input.dateformat`` as a tuple, split as Java's String.split does."""
         parts = re.split(self.input_date_format_delimiter or ",", self.input_date_format or "")
         while parts and not parts[-1].strip():
             parts.pop()
@@ -247,7 +248,7 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
         return self.timestamp_type in (TimestampType.DATE_STRING, TimestampType.MIXED)
 
     def problems(self) -> list[str]:
-        """What is missing, or cannot be done, where folders are to be made of times; one sentence for each."""
+        """What is missing or not possible for naming folders by times; one sentence for each problem."""
         found = []
         if self.timestamp_type is None:
             found.append(
@@ -256,11 +257,11 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
             )
         if self.output_date_format is None:
             found.append(
-                f"{_PREFIX}output.dateformat is missing, the pattern of the folders: add it, such as yyyy/MM/dd"
+                f"{_PREFIX}output.dateformat is missing, the pattern of the folder names: add it, such as yyyy/MM/dd"
             )
         if self.reads_texts and not self.input_patterns:
             found.append(
-                f"{_PREFIX}input.dateformat is missing, by which the texts of {self.timestamp_type} are read: add it, "
+                f"{_PREFIX}input.dateformat is missing, the pattern of the texts of {self.timestamp_type}: add it, "
                 "such as yyyy-MM-dd"
             )
         for pattern in self.input_patterns if self.reads_texts else ():
@@ -271,7 +272,7 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
         return found
 
     def contradictions(self, table: Mapping[str, str]) -> list[str]:
-        """Compare with what a table stores.
+        """Compare these properties with those that a table stores.
 
         Args:
             table: The table's properties.
@@ -305,7 +306,7 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
         return found
 
     def zone_problems(self) -> list[str]:
-        """Where zones that are given together differ, one sentence for each."""
+        """Zones that are given together and differ, one sentence for each."""
         if self.timezone is None:
             return []
         return [
@@ -316,10 +317,10 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
         ]
 
     def default_properties(self, one_timezone: bool) -> dict[str, str]:
-        """What a new table of times says besides what it is told, so that no later writer can mean something else.
+        """Defaults that a new table stores in addition, so that later writers cannot read its properties differently.
 
-        A zone that nobody gives is that of the JVM in Hudi, and folders would depend on who writes. Where it is the
-        texts that say their zone, nothing can stand for it.
+        In Hudi the default zone is the JVM's, so folder names would depend on the writer. If the texts name their own
+        zone, no stored default can replace it.
 
         Args:
             one_timezone: Whether the property ``timezone`` is given.
@@ -338,28 +339,28 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
 
     @property
     def _texts_say_zones(self) -> bool:
-        """Whether texts may come with their zone."""
+        """Whether texts may name their time zone."""
         with suppress(ValueError):
             return any(DatePattern.of(pattern).writes_offset for pattern in self.input_patterns)
         return False
 
     @classmethod
     def _of_stored(cls, table: Mapping[str, str]) -> HoodieTimestampKeyGeneratorConfig | None:
-        """What a table stores; None when it does not parse, which is told where keys are made."""
+        """The properties that a table stores; None if they do not parse, which is reported where keys are made."""
         try:
             return cls.of_table("", table, {})[0]
         except HoodieConfigException:
             return None
 
     def _effect_against(self, name: str, given: object, written_type: TimestampType | None) -> str | None:
-        """What counts in this table, which does not store a property, where a writer gives another value.
+        """The value in effect in this table, which does not store the property, if a writer gives another value.
 
-        Nothing counts where Hudi itself leaves it to each writer.
+        None if Hudi itself leaves the value to each writer.
 
         Args:
             name: The field of the property.
             given: The writer's value.
-            written_type: The type that the writer gives, where the table stores none.
+            written_type: The writer's type, if the table stores none.
         """
         kind = self.timestamp_type or written_type
         is_text = kind in (TimestampType.DATE_STRING, TimestampType.MIXED)
@@ -383,7 +384,7 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
         return None
 
     def _zone_key(self, kind: str, is_text: bool) -> str:
-        """The stored property that decides about a zone."""
+        """The stored property that decides on a zone."""
         if self.timezone is not None:
             return f"{_PREFIX}timezone"
         if kind == "output" and is_text and self.output_timezone is None:

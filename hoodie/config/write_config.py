@@ -1,4 +1,4 @@
-"""The configuration of a writer: Hudi's properties, read once into typed values."""
+"""The configuration of a writer: Hudi's properties, parsed once into typed values."""
 
 from __future__ import annotations
 
@@ -92,22 +92,22 @@ _POLICY_OF = {
     "hours_retained": CleaningPolicy.KEEP_LATEST_BY_HOURS,
     "file_versions_retained": CleaningPolicy.KEEP_LATEST_FILE_VERSIONS,
 }
-"""The number that names a policy by being given."""
+"""For each number of versions to keep: the cleaning policy that it implies."""
 
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieWriteConfig:
-    """What a write client is told: the table's place, and all properties as typed values.
+    """The configuration of a write client: the table's location, and all properties as typed values.
 
-    Made by `from_properties`; picklable and never changed. Prints what differs from the defaults, without secrets. Code
-    reads ``config.storage.parquet_max_file_size``, not a key::
+    Made by `from_properties`; picklable and never changed. Printing shows what differs from the defaults, without
+    secrets. Code reads ``config.storage.parquet_max_file_size``, not a key::
 
         config = HoodieWriteConfig.from_properties("/data/trips", {"hoodie.parquet.max.file.size": 64 * 1024 * 1024})
         config.storage.parquet_max_file_size    # 67108864
 
     Attributes:
         base_path: The table's folder, as it was given.
-        properties: The properties that were given, as Hudi writes them.
+        properties: The given properties, as Hudi spells them.
         storage_options: Options and credentials of the storage; never printed.
         write: What the writer does.
         table: The table as the properties describe it.
@@ -115,14 +115,14 @@ class HoodieWriteConfig:
         compaction: How records are packed into files.
         index: How records are found.
         payload: How records of one key merge.
-        timestamps: How partition paths are made of times.
-        retry: How often calls of an object store are made again.
-        clean: Which versions of files are kept, and when the others are deleted.
+        timestamps: How partition paths are made from times.
+        retry: How often failed calls of an object store are repeated.
+        clean: Which file versions are kept, and when the others are deleted.
         archival: How long the active timeline is, and how its archive is kept.
-        lock: What keeps several writers apart.
-        callback: Who is told of each commit.
-        validator: What must hold of the table for a commit to be completed.
-        metrics: What is reported of each call, and to whom.
+        lock: The lock that keeps several writers apart.
+        callback: The callback after each commit.
+        validator: The checks that a commit must pass before it is completed.
+        metrics: Which metrics of each call are reported, and where.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -153,22 +153,22 @@ class HoodieWriteConfig:
         properties: Mapping[str, Any] | None = None,
         storage_options: StorageOptions | None = None,
     ) -> HoodieWriteConfig:
-        """Read Hudi's properties.
+        """Parse Hudi's properties.
 
-        Keys that do not start with ``hoodie.`` are not looked at (a pasted configuration holds Spark's ``path`` or
-        a source's own options) but kept in `properties`, unless they look like a misspelt ``hoodie.`` key.
+        Keys that do not start with ``hoodie.`` are kept in `properties` but otherwise ignored (a pasted configuration
+        may hold Spark's ``path`` or a source's own options), unless they look like a misspelt ``hoodie.`` key.
 
         Args:
             base_path: The table's folder: a path or URL.
-            properties: Hudi's property names -> values: text, or booleans, numbers, enum members, lists of texts.
+            properties: Hudi's property names -> values: text, or booleans, numbers, enum members, lists of strings.
             storage_options: Options and credentials of the storage, or a function that returns them.
 
         Returns:
             The configuration.
 
         Raises:
-            HoodieConfigException: Properties that Hudi does not have, that hoodie does not support, whose values do not
-                parse, or that contradict each other: all of them in one message.
+            HoodieConfigException: Properties are unknown to Hudi, not supported by hoodie, do not parse, or contradict
+                each other: one message names all of them.
         """
         check_properties(properties)
         check_options(storage_options)
@@ -189,8 +189,8 @@ class HoodieWriteConfig:
             raise HoodieConfigException(f"Configuration of the table at {base_path!r}, {count}:{lines}")
         if config.write.failed_writes is not config.write.failed_writes_policy and _FAILED_WRITES & given.keys():
             logger.warning(
-                "hoodie.cleaner.policy.failed.writes = %s is for one writer at a time; with "
-                "hoodie.write.concurrency.mode = %s it is LAZY",
+                "hoodie.cleaner.policy.failed.writes = %s is for a single writer; with "
+                "hoodie.write.concurrency.mode = %s hoodie uses LAZY",
                 config.write.failed_writes_policy,
                 config.write.concurrency_mode,
             )
@@ -205,7 +205,7 @@ class HoodieWriteConfig:
         for name in GROUPS:
             changed |= changed_properties(getattr(self, name))
         known = all_keys(GROUPS.values())
-        # Keys of others may hold secrets that do not look like any.
+        # Keys of other systems may hold secrets under names that we do not recognise.
         others = {key: value for key, value in self.properties.items() if key.startswith(_PREFIX) and key not in known}
         changed |= {key: display_value(key, value) for key, value in others.items()}
         shown = ", ".join(f"{key!r}: {value}" for key, value in sorted(changed.items()))
@@ -213,7 +213,7 @@ class HoodieWriteConfig:
 
     @property
     def extra_metadata(self) -> dict[str, str]:
-        """What the properties add to the extra metadata of every commit (see ``commit_metadata_key_prefix``)."""
+        """The extra metadata that the properties add to every commit (see ``commit_metadata_key_prefix``)."""
         prefix = self.write.commit_metadata_key_prefix
         return {key: value for key, value in self.properties.items() if key.startswith(prefix)}
 
@@ -224,8 +224,8 @@ class HoodieWriteConfig:
             table_config: The table's configuration.
 
         Raises:
-            HoodieConfigException: The writer names another table name, type, key, partitioning, ordering, key generator
-                or payload than the table has: all differences in one message.
+            HoodieConfigException: The writer gives another table name, type, key, partitioning, ordering, key generator
+                or payload than the table has; one message names all differences.
         """
         found = [
             *self.table.contradictions(table_config),
@@ -240,14 +240,14 @@ class HoodieWriteConfig:
 
 
 def check_config(config: object, client: str) -> None:
-    """Refuse what is no configuration.
+    """Refuse anything but a `HoodieWriteConfig`.
 
     Args:
-        config: What a program gave to a client.
+        config: The caller's argument.
         client: The client's class, for the message.
 
     Raises:
-        HoodieConfigException: It is something else.
+        HoodieConfigException: The argument has another type.
     """
     if not isinstance(config, HoodieWriteConfig):
         raise HoodieConfigException(
@@ -257,7 +257,7 @@ def check_config(config: object, client: str) -> None:
 
 
 def _with_inferred_policy(clean: HoodieCleanConfig, given: Mapping[str, str]) -> HoodieCleanConfig:
-    """The cleaning policy of the one number that is given, where no policy is."""
+    """Set the cleaning policy by the one number that is given, if no policy is given."""
     declared = properties_of(HoodieCleanConfig)
     if given.keys() & set(declared["policy"].keys):
         return clean
@@ -279,9 +279,9 @@ def _as_text(properties: Mapping[str, Any], problems: list[str]) -> dict[str, st
 
 
 def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[str], warnings: list[str]) -> list[str]:
-    """Find keys that are unknown or refused, and those that ask for what does not happen; return those without harm."""
+    """Find unknown and refused keys (problems), and keys without the wished effect (warnings); return harmless keys."""
     used = all_keys(GROUPS.values())
-    # A prefix of all of Hudi's names does not make a misspelt one right.
+    # A prefix that all of Hudi's names have does not make a misspelt name right.
     is_narrow = not _PREFIX.startswith(metadata_prefix)
     ignored = []
     for key, value in given.items():
@@ -324,29 +324,29 @@ def _is_misspelt_prefix(key: str) -> bool:
 
 
 def _without_effect(config: HoodieWriteConfig) -> list[str]:
-    """What was asked for, and nothing comes of it, as the property that switches it on is not given at all."""
+    """Settings without effect, because the property that switches them on is not given."""
     given = config.properties.keys()
     found = []
     if config.write.metadata_enable:
         found.append(
-            f"{_METADATA_KEY} = true: hoodie writes no metadata table, and switches one off that has file listings "
-            "only; Hudi builds it again at its next write. Leave it out"
+            f"{_METADATA_KEY} = true: hoodie writes no metadata table, and switches off one that only holds file "
+            "listings; Hudi builds it again at its next write. Leave it out"
         )
     if not config.write.has_several_writers and _MODE_KEY not in given:
         asked = {_PROVIDER_KEY: config.lock.provider, _UNIQUE_KEY: config.write.unique_keys}
         if names := [key for key, value in asked.items() if value]:
             found.append(
                 f"{' and '.join(names)} without {_MODE_KEY} = OPTIMISTIC_CONCURRENCY_CONTROL: this writer does "
-                "not take that lock, and rolls back what others have under way"
+                "not take that lock, and rolls back pending writes of other writers"
             )
     named = {name.rpartition(".")[2] for name in config.validator.validators}
     found += [
-        f"{key} is not looked at: {_VALIDATORS_KEY} does not name {validator}"
+        f"{key} has no effect: {_VALIDATORS_KEY} does not name {validator}"
         for key, validator in _QUERIES_OF.items()
         if key in given and validator not in named
     ]
     found += [
-        f"{key} without {switch} = true: nothing comes of it"
+        f"{key} has no effect without {switch} = true"
         for key, switch in _SWITCH_OF.items()
         if key in given and switch not in given
     ]
@@ -377,9 +377,9 @@ def _wrong_extra_metadata(config: HoodieWriteConfig) -> list[str]:
         begins = f"{key} = {display_value(key, value)} begins with {_METADATA_PREFIX_KEY} = "
         begins += f"{config.write.commit_metadata_key_prefix!r}, so it would be stored in each commit"
         if key in RESERVED_METADATA_KEYS:
-            found.append(f"{begins}, where '{key}' is the table's own: {way_out}")
+            found.append(f"{begins}, where '{key}' is reserved for the table: {way_out}")
         elif is_sensitive(key):
-            found.append(f"{begins} for all readers of the table to see, and by its name it is a secret: {way_out}")
+            found.append(f"{begins}, where all readers can see it, and its name says it is a secret: {way_out}")
     return found
 
 
@@ -390,7 +390,7 @@ def _drops_and_keeps_duplicates(config: HoodieWriteConfig) -> str | None:
     if not config.properties.get(_DUP_POLICY_KEY, "").strip():
         return None
     return (
-        f"{_DROP_DUPLICATES_KEY} = true passes over records whose key is in the table, and {_DUP_POLICY_KEY} = "
+        f"{_DROP_DUPLICATES_KEY} = true drops records whose key is in the table, and {_DUP_POLICY_KEY} = "
         f"{policy.value.lower()} does not: leave one of them out"
     )
 
@@ -414,8 +414,8 @@ def _sorts_without_partitioner(config: HoodieWriteConfig) -> str | None:
     return (
         "hoodie.bulkinsert.user.defined.partitioner.sort.columns = "
         f"{','.join(config.write.bulk_insert_sort_columns)!r} is read by a partitioner, and none is given: give "
-        "hoodie.bulkinsert.user.defined.partitioner.class = RDDCustomColumnsSortPartitioner too (or hand "
-        "bulk_insert a CustomColumnsSortPartitioner with the columns), or leave it out"
+        "hoodie.bulkinsert.user.defined.partitioner.class = RDDCustomColumnsSortPartitioner too (or pass a "
+        "CustomColumnsSortPartitioner with the columns to bulk_insert), or leave it out"
     )
 
 
@@ -444,7 +444,7 @@ def _several_writers_without_lock(config: HoodieWriteConfig) -> str | None:
     return (
         f"hoodie.write.concurrency.mode = {config.write.concurrency_mode} needs hoodie.write.lock.provider, the same "
         "for all writers of the table: give FileSystemBasedLockProvider for a table on a file system, "
-        "StorageBasedLockProvider for one on an object store, or another one of docs/concurrency.md"
+        "StorageBasedLockProvider for a table on an object store, or another provider from docs/concurrency.md"
     )
 
 
@@ -452,7 +452,7 @@ def _retries_without_auto_commit(config: HoodieWriteConfig) -> str | None:
     if not config.lock.wait_retry or config.write.auto_commit:
         return None
     return (
-        "hoodie.write.lock.wait.retry = true makes a write again that met a conflict when it was committed, and "
+        "hoodie.write.lock.wait.retry = true repeats a write whose commit met a conflict, and "
         "hoodie.auto.commit = false leaves the commit to the caller: leave one of them out"
     )
 
@@ -477,7 +477,7 @@ def _filter_starts_above_its_end(config: HoodieWriteConfig) -> str | None:
         return None
     return (
         f"hoodie.index.bloom.num_entries = {entries} is larger than hoodie.bloom.index.filter.dynamic.max.entries = "
-        f"{maximum}: a filter cannot start above its end; raise the second"
+        f"{maximum}: a filter cannot start larger than its maximum; raise the second"
     )
 
 

@@ -1,4 +1,4 @@
-"""Properties of a writer: what an operation does with its input, and how instants are made and guarded."""
+"""Properties of a writer: what operations do with their input, and how instants are made and guarded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class WriteConcurrencyMode(StrEnum):
 
 
 class FailedWritesPolicy(StrEnum):
-    """Who rolls back what a failed writer left: the next commit (EAGER), the cleaner (LAZY), or nobody (NEVER).
+    """Who rolls back failed writes: the next commit (EAGER), the cleaner (LAZY), or nobody (NEVER).
 
     Hudi: org.apache.hudi.common.model.HoodieFailedWritesCleaningPolicy.
     """
@@ -95,7 +95,7 @@ class MarkerType(StrEnum):
 
 
 class ProgressMode(StrEnum):
-    """Whether a bar shows the progress of a long write."""
+    """Whether a progress bar is shown for a long write."""
 
     AUTO = "auto"
     TRUE = "true"
@@ -118,13 +118,13 @@ _PARALLELISM: Parser[int] = integer(minimum=0, maximum=2**31 - 1)
 
 def _parallelism(key: str, operation: str) -> int:
     return property_field(
-        key, _PARALLELISM, 0, f"Partitions of the shuffles of {operation}; 0 takes as many as the input has."
+        key, _PARALLELISM, 0, f"The number of shuffle partitions of {operation}; with 0 as many as the input has."
     )
 
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieWriteOptions(PropertyGroup):
-    """What a writer does.
+    """Options of a writer's operations.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig (and a few of org.apache.hudi.DataSourceWriteOptions,
     HoodieCleanConfig and HoodieMetadataConfig).
@@ -137,35 +137,35 @@ class HoodieWriteOptions(PropertyGroup):
             unsupported={str(other): "" for other in WriteOperationType if other not in (*_OPERATIONS, "UNKNOWN")},
         ),
         WriteOperationType.UPSERT,
-        "What `hoodie.write_table` does where the call names no operation; the methods of clients name theirs.",
+        "The operation of `hoodie.write_table` if the call names none. Clients ignore it: each method is an operation.",
     )
     auto_commit: bool = property_field(
         "hoodie.auto.commit",
         boolean(),
         True,
-        "Complete the instant at the end of each write. With false the caller does it by `client.commit`.",
+        "Complete the instant at the end of each write. With false the caller does it with `client.commit`.",
     )
     combine_before_insert: bool = property_field(
         "hoodie.combine.before.insert",
         boolean(),
         False,
-        "Keep one record of each key of the input of insert and bulk_insert.",
+        "Keep one record per key of the input of insert and bulk_insert.",
     )
     combine_before_upsert: bool = property_field(
         "hoodie.combine.before.upsert",
         boolean(),
         True,
-        "Keep one record of each key of the input of upsert. Give false only for input without duplicates.",
+        "Keep one record per key of the input of upsert. Set to false only for input without duplicates.",
     )
     combine_before_delete: bool = property_field(
-        "hoodie.combine.before.delete", boolean(), True, "Keep one of each key of the input of delete."
+        "hoodie.combine.before.delete", boolean(), True, "Keep each key of the input of delete only once."
     )
     merge_allow_duplicate_on_inserts: bool = property_field(
         "hoodie.merge.allow.duplicate.on.inserts",
         boolean(),
         True,
-        "With true, an insert that lands in an existing file is added though the file has its key; with false it "
-        "replaces that record, and of several inserts of one key that land in one existing file the last counts.",
+        "With true, an insert into an existing file is added even if the file has its key. With false it replaces "
+        "that record, and of several inserts with the same key into one existing file the last one counts.",
     )
     insert_shuffle_parallelism: int = _parallelism("hoodie.insert.shuffle.parallelism", "insert")
     upsert_shuffle_parallelism: int = _parallelism("hoodie.upsert.shuffle.parallelism", "upsert")
@@ -175,50 +175,50 @@ class HoodieWriteOptions(PropertyGroup):
         "hoodie.bulkinsert.sort.mode",
         choice(BulkInsertSortMode),
         BulkInsertSortMode.NONE,
-        "How bulk_insert spreads and sorts its rows: NONE as they come; GLOBAL_SORT all by partition path and key; "
-        "PARTITION_SORT each task's; PARTITION_PATH_REPARTITION all rows of a partition path to one task, with "
-        "_AND_SORT one partition path after the other.",
+        "How bulk_insert spreads and sorts its rows. NONE: as they come. GLOBAL_SORT: all rows by partition path and "
+        "key. PARTITION_SORT: the rows of each task. PARTITION_PATH_REPARTITION: all rows of a partition path go to "
+        "one task; with _AND_SORT also one partition path after the other.",
     )
     bulk_insert_partitioner_class: str | None = property_field(
         "hoodie.bulkinsert.user.defined.partitioner.class",
         text("a class"),
         None,
-        "A `BulkInsertPartitioner` of your own as package.module.Class, instead of a sort mode. Hudi's own classes are "
-        "taken by their names.",
+        "Your own `BulkInsertPartitioner` as package.module.Class, instead of a sort mode. Hudi's own classes are "
+        "accepted by their names.",
     )
     bulk_insert_sort_columns: tuple[str, ...] = property_field(
         "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
         _COLUMNS,
         (),
-        "Columns that CustomColumnsSortPartitioner (Hudi: RDDCustomColumnsSortPartitioner) sorts by.",
+        "The columns that CustomColumnsSortPartitioner (Hudi: RDDCustomColumnsSortPartitioner) sorts by.",
     )
     insert_drop_duplicates: bool = property_field(
         "hoodie.datasource.write.insert.drop.duplicates",
         boolean(),
         False,
-        "Let insert and bulk_insert pass over records whose key is in the table, and keep one of each key of the "
-        "input. Costs the look-up of an upsert. It concerns inserts: the method `upsert` of clients does not look at "
-        "it, and `write_table` makes an insert of an upsert that the call does not name.",
+        "insert and bulk_insert drop records whose key is in the table, and keep one record per key of the input. "
+        "This costs the look-up of an upsert. It concerns inserts: the `upsert` method of clients ignores it, and "
+        "`write_table` does an insert instead of an upsert unless the call names the operation.",
     )
     insert_dup_policy: InsertDupPolicy = property_field(
         "hoodie.datasource.insert.dup.policy",
         choice(InsertDupPolicy, aliases={"INSERT": InsertDupPolicy.NONE}),
         InsertDupPolicy.NONE,
-        "What insert and bulk_insert do with records whose key is in the table: NONE adds them, DROP passes over them "
-        "(as hoodie.datasource.write.insert.drop.duplicates), FAIL refuses the write. It concerns inserts, as that "
+        "What insert and bulk_insert do with records whose key is in the table: NONE adds them, DROP drops them "
+        "(like hoodie.datasource.write.insert.drop.duplicates), FAIL refuses the write. It concerns inserts, as that "
         "property does.",
     )
     write_buffer_limit_bytes: int = property_field(
         "hoodie.write.buffer.limit.bytes",
         integer(minimum=1),
         4 * 1024 * 1024,
-        "Bytes of records that reading may be ahead of writing, for each file being written.",
+        "How many bytes of records reading may be ahead of writing, for each file that is being written.",
     )
     avro_schema: str | None = property_field(
         "hoodie.avro.schema",
         _AVRO_SCHEMA,
         None,
-        "Schema of input that carries none (dicts and `HoodieRecord`s), as Avro JSON.",
+        "The schema of input without a schema (dicts and `HoodieRecord`s), as Avro JSON.",
     )
     set_null_for_missing_columns: bool = property_field(
         "hoodie.write.set.null.for.missing.columns",
@@ -231,46 +231,46 @@ class HoodieWriteOptions(PropertyGroup):
         "hoodie.write.schema.widen.lossy",
         boolean(),
         False,
-        "Let a column of integers become float or double for good where the input has floats, as Hudi does, and round "
-        "integers of the input that a float or double column cannot hold. Each such column is named in a warning. "
-        "Without it whole floats are taken as the table's integers, and any other value that would lose something is "
-        "refused. Columns that make keys are never rounded.",
+        "Where the input has floats, let an integer column become float or double for good, as Hudi does, and round "
+        "integers of the input that a float or double column cannot hold. A warning names each such column. Without "
+        "this, whole floats are stored as the table's integers, and any other value that would lose something is "
+        "refused. Key columns are never rounded.",
         is_ours=True,
     )
     allow_empty_commit: bool = property_field(
         "hoodie.allow.empty.commit",
         boolean(),
         True,
-        "Complete an instant though nothing was written.",
+        "Complete an instant even if nothing was written.",
     )
     commit_on_errors: bool = property_field(
         "hoodie.write.commit.on.errors",
         boolean(),
         False,
-        "Auto-commit the good records of a write though some records failed.",
+        "With auto-commit, commit the good records of a write even if other records failed.",
         is_ours=True,
     )
     allow_other_files: bool = property_field(
         "hoodie.table.create.allow.other.files",
         boolean(),
         False,
-        "Make a new table though its folder is that of a Delta or Iceberg table, or holds other files. They are not "
-        "touched; those in folders of its partitions may be taken for the table's.",
+        "Create a new table even if its folder is that of a Delta or Iceberg table, or holds other files. These "
+        "files are not touched; readers may take those in partition folders for the table's.",
         is_ours=True,
     )
     static_overwrite_partition_paths: tuple[str, ...] = property_field(
         "hoodie.static.overwrite.partition.paths",
         column_names(),
         (),
-        "Partition paths that insert_overwrite replaces, whatever comes in, also those that get no records; records of "
-        "other partitions are refused. Not given: the partitions that records go to.",
+        "The partition paths that insert_overwrite replaces, including those that get no records; records for "
+        "other partitions are refused. Default: the partitions that the records go to.",
     )
     commit_metadata_key_prefix: str = property_field(
         "hoodie.datasource.write.commitmeta.key.prefix",
         text(),
         "_",
-        "Properties whose key starts with this, Hudi's own too, are stored in the commit's extra metadata. Secrets and "
-        "`schema` are refused there.",
+        "Properties whose key starts with this prefix, Hudi's own included, are stored in the extra metadata of the "
+        "commit. Secrets and `schema` are refused there.",
     )
     rollback_using_markers: bool = property_field(
         "hoodie.rollback.using.markers",
@@ -296,52 +296,52 @@ class HoodieWriteOptions(PropertyGroup):
         ),
         WriteConcurrencyMode.SINGLE_WRITER,
         "How many writers the table has. With SINGLE_WRITER one process writes at a time, see "
-        "hoodie.write.lock.single.writer.enable, and a commit is refused when somebody else made one meanwhile. With "
-        "OPTIMISTIC_CONCURRENCY_CONTROL several may write at once: who changed the same file group as "
-        "another one that committed first loses. It needs hoodie.write.lock.provider, and makes "
-        "hoodie.cleaner.policy.failed.writes LAZY.",
+        "hoodie.write.lock.single.writer.enable, and a commit is refused if somebody else committed meanwhile. With "
+        "OPTIMISTIC_CONCURRENCY_CONTROL several processes may write at once: of two writers that change the same file "
+        "group, the one that commits first wins. This needs hoodie.write.lock.provider, and sets "
+        "hoodie.cleaner.policy.failed.writes to LAZY.",
     )
     conflict_resolution_strategy: str | None = property_field(
         "hoodie.write.lock.conflict.resolution.strategy",
         text("a class"),
         None,
-        "Which writes conflict: `SimpleConcurrentFileWritesConflictResolutionStrategy` (of the same file group), "
-        "`BucketIndexConcurrentFileWritesConflictResolutionStrategy` (of the same bucket; used with a bucket index "
-        "when nothing is given), `PreferWriterConflictResolutionStrategy` (pending table services do not count), by "
-        "these names or Hudi's full class names, or a `ConflictResolutionStrategy` of your own.",
+        "Which writes conflict: `SimpleConcurrentFileWritesConflictResolutionStrategy` (writes to the same file "
+        "group), `BucketIndexConcurrentFileWritesConflictResolutionStrategy` (writes to the same bucket; the default "
+        "for a bucket index), `PreferWriterConflictResolutionStrategy` (pending table services do not count), by "
+        "these names or Hudi's full class names, or your own `ConflictResolutionStrategy`.",
     )
     failed_writes_policy: FailedWritesPolicy = property_field(
         "hoodie.cleaner.policy.failed.writes",
         choice(FailedWritesPolicy),
         FailedWritesPolicy.EAGER,
-        "Who rolls back failed writes: EAGER the next commit, which must be the only writer; LAZY the cleaner and "
-        "`client.rollback_failed_writes()`, once the writer's heartbeat has expired; NEVER nobody.",
+        "Who rolls back failed writes: with EAGER the next commit, which must be the only writer; with LAZY the "
+        "cleaner and `client.rollback_failed_writes()`, once the writer's heartbeat has expired; with NEVER nobody.",
         alternatives=("hoodie.clean.failed.writes.policy",),
     )
     heartbeat_interval_ms: int = property_field(
         "hoodie.client.heartbeat.interval_in_ms",
         integer(minimum=1),
         60_000,
-        "Time between two signs of life of a writer, in milliseconds.",
+        "The time between two heartbeats of a writer, in milliseconds.",
     )
     heartbeat_tolerable_misses: int = property_field(
         "hoodie.client.heartbeat.tolerable.misses",
         integer(minimum=0, maximum=2**31 - 1),
         2,
-        "Signs of life that may be missing before a writer counts as dead.",
+        "The number of heartbeats that may be missing before a writer counts as dead.",
     )
     table_services_enabled: bool = property_field(
         "hoodie.table.services.enabled",
         boolean(),
         True,
-        "With false no table service (cleaning, archiving) runs after commits; `client.clean()` and "
-        "`client.archive()` do.",
+        "With false no table service (cleaning, archiving) runs after commits; only `client.clean()` and "
+        "`client.archive()` run them.",
     )
     early_conflict_detection: bool = property_field(
         "hoodie.write.concurrency.early.conflict.detection.enable",
         boolean(),
         False,
-        "Look, before a file is written, for markers of other live writers of the same file group, and lose at once "
+        "Before a file is written, look for markers of other live writers of the same file group, and fail at once "
         "instead of at the end. Only with OPTIMISTIC_CONCURRENCY_CONTROL. Costs a few listings for each file.",
         since="0.13.0",
     )
@@ -349,9 +349,9 @@ class HoodieWriteOptions(PropertyGroup):
         "hoodie.write.record.key.max.bytes",
         integer(minimum=1, maximum=2**31 - 1),
         64 * 1024,
-        "Bytes of a record key, in UTF-8, at most: a write with a longer one is refused. Deletes take keys of any "
-        "length. Each key is hashed up to 30 times for bloom filters, which costs about half a second for a key of "
-        "1 MB.",
+        "The maximum size of a record key, in bytes of UTF-8; a write with a longer key is refused. Deletes take "
+        "keys of any length. Each key is hashed up to 30 times for bloom filters, which takes about half a second "
+        "for a key of 1 MB.",
         is_ours=True,
     )
     unique_keys: bool = property_field(
@@ -359,43 +359,43 @@ class HoodieWriteOptions(PropertyGroup):
         boolean(),
         False,
         "Only with OPTIMISTIC_CONCURRENCY_CONTROL: compare the keys of new records with those that other writers added "
-        "since the write began. Without it a key that two writers insert at once lives twice.",
+        "since the write began. Without it, a key that two writers insert at the same time is stored twice.",
         is_ours=True,
     )
     metadata_enable: bool | None = property_field(
         "hoodie.metadata.enable",
         boolean(),
         None,
-        "Metadata tables are not written yet: a table that has one with nothing but file listings goes on without it. "
-        "Give false to allow that for a metadata table that holds more (indexes, column statistics). True is the same "
-        "as not given.",
+        "hoodie does not write metadata tables yet: a write switches off a metadata table that only holds file "
+        "listings. Set false to allow that for a metadata table that holds more (indexes, column statistics). True "
+        "is the same as not given.",
     )
 
     progress_enable: ProgressMode = property_field(
         "hoodie.write.progress.enable",
         choice(ProgressMode),
         ProgressMode.AUTO,
-        "A line on a terminal (standard error) or in a notebook that shows the step and its tasks, once a call has "
-        "taken 2 seconds. With `auto` not where the environment variable CI is set, nor where Spark draws its own bar. "
-        "Files, pipes and logs never get one.",
+        "Show the current step and its tasks in one line on a terminal (standard error) or in a notebook, once a "
+        "call has taken 2 seconds. `auto` shows nothing if the environment variable CI is set, or if Spark draws its "
+        "own bar. Files, pipes and logs never get the line.",
         is_ours=True,
     )
 
     @property
     def duplicates_of_inserts(self) -> InsertDupPolicy:
-        """What insert and bulk_insert do with records whose key is in the table, by both of Hudi's properties."""
+        """What insert and bulk_insert do with records whose key is in the table, from both of Hudi's properties."""
         if self.insert_drop_duplicates and self.insert_dup_policy is InsertDupPolicy.NONE:
             return InsertDupPolicy.DROP
         return self.insert_dup_policy
 
     @property
     def has_several_writers(self) -> bool:
-        """Whether other writers may be at work at the same time, so that locks are needed."""
+        """Whether other writers may write at the same time, so that locks are needed."""
         return self.concurrency_mode is not WriteConcurrencyMode.SINGLE_WRITER
 
     @property
     def failed_writes(self) -> FailedWritesPolicy:
-        """Who rolls back failed writes: LAZY where several writers are at work, whatever was given."""
+        """Who rolls back failed writes: always LAZY if there may be several writers."""
         return FailedWritesPolicy.LAZY if self.has_several_writers else self.failed_writes_policy
 
     @property

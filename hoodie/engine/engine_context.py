@@ -1,4 +1,4 @@
-"""What the write pipeline needs of an execution engine."""
+"""The interface of an execution engine."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Shared(ABC):
     @property
     @abstractmethod
     def value(self) -> Any:
-        """The value; in a task it is loaded once per worker process."""
+        """The value; each worker process loads it once."""
 
     @abstractmethod
     def release(self) -> None:
-        """Free what the tasks hold. The driver calls it when no task will ask again."""
+        """Free what the tasks hold. The driver calls this when no task will use the value any more."""
 
 
 class HoodieEngineContext(ABC):
-    """Runs functions over data and over lists of items, on some number of cores.
+    """Runs functions on data and on lists of items, on a number of cores.
 
     Hudi: org.apache.hudi.common.engine.HoodieEngineContext.
     """
@@ -41,27 +41,27 @@ class HoodieEngineContext(ABC):
     @property
     @abstractmethod
     def default_parallelism(self) -> int:
-        """How many tasks run at once."""
+        """The number of tasks that run at once."""
 
     @abstractmethod
     def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> HoodieData:
-        """Input in one of the engine's own forms (see the client) as data; types are what `normalise` makes of them.
+        """Turn input in one of the engine's own forms (see the client) into data; `normalise` decides the types.
 
         Args:
             records: The input.
-            schema: Types for input that has none of its own (dicts, records, columns of nulls only).
-            is_tagged: Keep the meta columns that say keys and files, under their reserved names
-                (`hoodie.common.model.record_columns.TAGS`); else all meta columns are dropped.
+            schema: The types for input without types of its own (dicts, records, columns that hold only nulls).
+            is_tagged: Keep the meta columns with keys and file names, under their reserved names
+                (`hoodie.common.model.record_columns.TAGS`); otherwise all meta columns are dropped.
 
         Raises:
-            HoodieSchemaException: The input is of a kind that this engine does not take, or a type cannot be stored.
+            HoodieSchemaException: This engine does not accept this kind of input, or a type cannot be stored.
         """
 
     @abstractmethod
     def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
-        """``[function(task, item) for item in items]``, in the order of ``items``, spread over tasks.
+        """Compute ``[function(task, item) for item in items]``, in the order of ``items``, spread over tasks.
 
-        Items, function and results are picklable and small; items of similar cost are best. The first error is
+        Items, function and results must be picklable and small, and items should have similar costs. The first error is
         raised, the others are dropped.
         """
 
@@ -69,17 +69,17 @@ class HoodieEngineContext(ABC):
     def generate(
         self, items: Sequence[T], function: Callable[[TaskIdentity, T], Iterator[pa.RecordBatch]], schema: pa.Schema
     ) -> HoodieData:
-        """Data made by tasks: the batches that ``function(task, item)`` yields for each item, one partition an item.
+        """Data that tasks make: the batches that ``function(task, item)`` yields for each item, one partition per item.
 
-        Lazy, as all data; empty data of that schema for no items.
+        It is lazy, like all data; without items it is empty data of that schema.
         """
 
     @abstractmethod
     def share(self, value: T) -> Shared:
-        """Make a value available to tasks; the `Shared` is picklable and goes where tasks need it."""
+        """Make a value available to tasks; the `Shared` is picklable and can be sent to tasks."""
 
     def check_running(self) -> None:  # noqa: B027
-        """Refuse to begin a call of a client where tasks cannot run any more.
+        """Refuse to begin a call of a client if tasks can no longer run.
 
         Raises:
             HoodieException: The engine was stopped.
@@ -87,18 +87,18 @@ class HoodieEngineContext(ABC):
 
     @property
     def draws_progress(self) -> bool:
-        """Whether the engine draws a progress bar of its own on the terminal."""
+        """Whether the engine draws its own progress bar on the terminal."""
         return False
 
     @contextmanager
     def job(self, description: str) -> Iterator[TaskCounter | None]:
-        """Name what is run inside, where the engine shows it (Spark: the job description).
+        """Name the work that runs inside, if the engine shows names (Spark: the job description).
 
         Args:
-            description: What is shown; what was shown before comes back at the end.
+            description: The text to show; the earlier text is restored at the end.
 
         Returns:
-            A context manager; it gives a function that tells, from any thread, how many tasks have been started
-            and have ended inside, or None from an engine that cannot tell.
+            A context manager. It gives a function that returns, from any thread, the numbers of tasks that were started
+            and that have ended inside; or None from an engine that does not count them.
         """
         yield None

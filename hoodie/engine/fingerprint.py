@@ -1,4 +1,4 @@
-"""A number that tells whether rows that were computed again are the same rows."""
+"""A number that shows whether rows that were computed again are the same rows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NULL = np.uint64(0x6E756C6C)
 
 
 def fingerprint(batch: pa.RecordBatch, columns: Sequence[str]) -> int:
-    """A number in [0, 2^64) of the rows, whatever their order; of several batches the sum (modulo 2^64) is theirs.
+    """A number in [0, 2^64) for the rows, in any order; for several batches, the sum of their numbers (modulo 2^64).
 
-    Rows that differ, or come once more or less, give another number but for one case in some billions.
+    Different rows, or one row more or less, give another number except in one of some billion cases.
 
     Args:
         batch: The rows.
-        columns: What of them counts.
+        columns: The columns to include.
     """
     hashes = np.zeros(batch.num_rows, dtype=np.uint64)
     for name in columns:
@@ -37,7 +37,7 @@ def fingerprint(batch: pa.RecordBatch, columns: Sequence[str]) -> int:
 
 
 def _hashes(column: pa.Array) -> UInt64Array:
-    """A hash of each value, the same for all nulls."""
+    """A hash of each value; all nulls have the same hash."""
     kind = column.type
     values: UInt64Array
     if pa.types.is_floating(kind):
@@ -65,7 +65,7 @@ def _text_hashes(column: pa.Array) -> UInt64Array:
 
 
 def _mixed(values: UInt64Array) -> UInt64Array:
-    """Each number spread over all bits."""
+    """Spread each number over all bits."""
     values = (values ^ (values >> _SHIFTS[0])) * _FIRST
     values = (values ^ (values >> _SHIFTS[1])) * _SECOND
     return values ^ (values >> _SHIFTS[2])

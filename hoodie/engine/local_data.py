@@ -1,4 +1,4 @@
-"""Data of the in-process engine: partitions of Arrow batches, computed by threads.
+"""The data of the in-process engine: partitions of Arrow batches, computed by threads.
 
 pyarrow releases the interpreter's lock while it reads, computes and writes, so threads use all cores.
 """
@@ -27,21 +27,20 @@ __all__ = ["BatchStream", "LocalData", "Partition"]
 R = TypeVar("R")
 
 Partition = Callable[[TaskIdentity], Iterator[pa.RecordBatch]]
-"""One partition: gives its batches to the task that asks. May be asked again unless its source can be read only
-once."""
+"""One partition: yields its batches to a task. It may be called again unless its source can be read only once."""
 
 BATCH_ROWS = 1 << 17
-"""Rows of a batch that tables are cut into: large enough that the cost of a call vanishes, small enough for caches."""
+"""The rows of the batches that tables are cut into: so many that calls cost little, so few that they fit caches."""
 
 BATCH_BYTES = 1 << 28
-"""Bytes that a batch of taken rows has at most, by the average of the table: far from 2 GiB, the end of its offsets."""
+"""The most bytes of a batch of taken rows, by the table's average: far below 2 GiB, the limit of its offsets."""
 
 _FEW_ROWS = 1 << 14
-"""Rows of a batch on average below which batches are joined before rows are taken from them."""
+"""Batches with fewer rows on average are joined before rows are taken from them."""
 
 
 class BatchStream:
-    """Batches that can be read once, dealt out to the tasks that ask; it knows their places in the input.
+    """Hands out batches, which can be read once, to the tasks that ask; keeps their positions in the input.
 
     Args:
         batches: The input.
@@ -53,7 +52,7 @@ class BatchStream:
         self._place_of_task: dict[TaskIdentity, int] = {}
 
     def __call__(self, task: TaskIdentity) -> Iterator[pa.RecordBatch]:
-        """A partition: each time the next batch of the input."""
+        """A partition: each call yields the next batch of the input."""
         while True:
             with self._lock:
                 place, batch = next(self._batches, (-1, None))
@@ -63,7 +62,7 @@ class BatchStream:
             yield batch
 
     def place(self, task: TaskIdentity) -> int:
-        """Where in the input the batch stands that a task got last."""
+        """The position in the input of the batch that a task got last."""
         return self._place_of_task[task]
 
 
@@ -72,10 +71,10 @@ class LocalData(HoodieData):
 
     Args:
         context: The engine.
-        schema: Of each batch.
-        partitions: What is computed.
-        stream: Where all partitions take their batches from, each one making one: rows are numbered as they stand
-            there.
+        schema: The schema of each batch.
+        partitions: The partitions, which are computed on demand.
+        stream: The source of all partitions, if each takes its batch from there: rows are numbered by their positions
+            in it.
 
     Hudi: org.apache.hudi.common.data.HoodieListData. Differs: lazy, and computed by several threads.
     """
@@ -96,7 +95,7 @@ class LocalData(HoodieData):
 
     @classmethod
     def from_table(cls, context: LocalEngineContext, table: pa.Table, num_partitions: int | None = None) -> LocalData:
-        """A table cut into row ranges of equal length, without a copy."""
+        """Cut a table into row ranges of equal length, without copying."""
         count = max(1, min(num_partitions or context.default_parallelism, -(-table.num_rows // 1024)))
         bounds = [table.num_rows * index // count for index in range(count + 1)]
         slices = [table.slice(low, high - low) for low, high in pairwise(bounds)]
@@ -201,7 +200,7 @@ class LocalData(HoodieData):
         if how == "left":
             added = [field.with_nullable(True) for field in added]
         left, right = self._compute(), other._compute()
-        # Only the keys go through the join, which knows no nested columns; the others are taken by row number.
+        # Join only the keys, because Arrow's join does not support nested columns; take the others by row number.
         pairs = _numbered_keys(left, on, "left").join(
             _numbered_keys(right, on, "right"), keys=[str(index) for index in range(len(on))], join_type=joins[how]
         )
@@ -270,7 +269,7 @@ class LocalData(HoodieData):
         table = self._compute()
         codes = _codes(table, columns)
         counts = np.bincount(codes)
-        # The largest first, each to the partition that has least so far.
+        # The largest first, each to the partition with the fewest rows so far.
         loads = np.zeros(num_partitions, dtype=np.int64)
         partition_of = np.zeros(len(counts), dtype=np.int32)
         for code in np.argsort(-counts, kind="stable"):
@@ -312,7 +311,7 @@ class LocalData(HoodieData):
         return self
 
     def unpersist(self) -> None:
-        """Nothing to do: memory is freed with the last reference."""
+        """Do nothing: memory is freed with the last reference."""
 
     def collect(self, max_bytes: int | None = None) -> pa.Table | None:
         table = self._compute()
@@ -338,17 +337,17 @@ def _count_rows(table: pa.Table, columns: list[str]) -> pa.Table:
 
 
 def _repeated_rows(table: pa.Table, keys: Sequence[str]) -> np.ndarray:
-    """Which rows share their key with another row."""
+    """The rows whose key occurs more than once."""
     codes = _codes(table, keys)
     repeated: np.ndarray = np.bincount(codes)[codes] > 1
     return repeated
 
 
 def _codes(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
-    """A small number for each distinct value of the columns together."""
+    """A small number for each distinct combination of values in the columns."""
     codes = np.zeros(table.num_rows, dtype=np.int64)
     for column in columns:
-        # All chunks come with one dictionary; joining them first would fail above 2 GiB.
+        # All chunks share one dictionary; joining them first would fail above 2 GiB.
         chunks = _plain(table[column]).dictionary_encode(null_encoding="encode").chunks
         if not chunks:
             continue
@@ -359,14 +358,14 @@ def _codes(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of values that Arrow compares: without dictionaries, and numbers where there are nulls only."""
+    """A column of a type that Arrow compares: without dictionaries, and as numbers if it holds only nulls."""
     if pa.types.is_dictionary(column.type):
         return column.cast(column.type.value_type)
     return column.cast(pa.int8()) if pa.types.is_null(column.type) else column
 
 
 def _numbered_keys(table: pa.Table, keys: Sequence[str], side: str) -> pa.Table:
-    """Key columns by their place (names may be anything), and the number of each row."""
+    """The key columns named by position (original names may be anything), and the number of each row."""
     columns = {str(index): _plain(table[key]) for index, key in enumerate(keys)}
     return pa.table({**columns, side: pa.array(np.arange(table.num_rows, dtype=np.int64))})
 
@@ -378,13 +377,13 @@ def _order(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
 
 
 def _taken(sides: Sequence[tuple[_Rows, np.ndarray]], schema: pa.Schema) -> Partition:
-    """Rows of one or several tables, side by side."""
+    """The rows of one or several tables, side by side."""
 
     def some(low: int, high: int) -> Iterator[pa.RecordBatch]:
         try:
             columns = [array for rows, numbers in sides for array in rows.take(numbers[low:high]).columns]
         except (pa.ArrowInvalid, pa.ArrowCapacityError):
-            # These rows are so much larger than the others that one array does not hold them.
+            # These rows are so much larger than the average that one array cannot hold them.
             if high - low < 2:
                 raise
             middle = (low + high) // 2
@@ -403,7 +402,7 @@ def _taken(sides: Sequence[tuple[_Rows, np.ndarray]], schema: pa.Schema) -> Part
 
 
 def _taken_in_order(rows: _Rows, numbers: np.ndarray) -> Partition:
-    """Rows of a table whose numbers grow."""
+    """The rows of a table with the given numbers, which must be ascending."""
 
     def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
         for batch, mine in rows.by_batch(numbers):
@@ -414,14 +413,14 @@ def _taken_in_order(rows: _Rows, numbers: np.ndarray) -> Partition:
 
 
 class _Rows:
-    """The rows of a table by their number, of any type and size.
+    """Gives the rows of a table by number, for any type and size.
 
-    Arrow's own `take` joins the chunks of a column first, which fails where one has more than 2 GiB of strings, or
+    Arrow's own `take` joins the chunks of a column first. That fails if a column has more than 2 GiB of strings, or
     more than 2**31 elements in its lists.
 
     Args:
         table: The rows.
-        as_given: Leave them in the batches that they came in, without a copy, unless these are small: for `by_batch`.
+        as_given: Keep the batches of the input, without a copy, unless they are small: for `by_batch`.
     """
 
     def __init__(self, table: pa.Table, as_given: bool = False) -> None:
@@ -434,7 +433,7 @@ class _Rows:
         self.rows_of_batch = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
 
     def by_batch(self, rows: np.ndarray) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
-        """Batches, and which rows of each are among those of growing numbers; those without any are left out."""
+        """Yield batches, and which of their rows are among the given ascending numbers; skips batches without any."""
         starts = self._starts
         places = np.searchsorted(rows, starts)
         for batch, start, low, high in zip(self._batches, starts[:-1], places[:-1], places[1:], strict=True):
@@ -442,7 +441,7 @@ class _Rows:
                 yield batch, rows[low:high] - start
 
     def take(self, rows: np.ndarray) -> pa.RecordBatch:
-        """Rows of these numbers in their order; nulls for -1."""
+        """The rows with these numbers, in this order; nulls for -1."""
         if len(self._batches) == 1:
             return _take(self._batches[0], rows)
         owners = np.searchsorted(self._starts, rows, side="right") - 1
@@ -456,12 +455,12 @@ class _Rows:
         places[found] = np.arange(len(found))
         together = pa.Table.from_batches(parts, self._batches[0].schema).combine_chunks().to_batches()
         if len(together) > 1:
-            raise pa.ArrowInvalid("the rows hold more strings than one array does")
+            raise pa.ArrowInvalid("the rows hold more strings than one array can hold")
         return _take(together[0] if together else self._batches[0].slice(0, 0), places)
 
 
 def _combined(table: pa.Table) -> pa.Table:
-    """The table in one piece, where that can be."""
+    """The table in one chunk, if that is possible."""
     try:
         return table.combine_chunks()
     except pa.ArrowInvalid:

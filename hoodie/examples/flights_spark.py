@@ -1,4 +1,4 @@
-"""The Spark part of the flights program: a session, and commits by hand."""
+"""The Spark part of the flights program: a session, and explicit commits."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ROWS_PER_GROUP = 64 * 1024
 
 @contextmanager
 def spark_session(log_file: Path) -> Iterator[SparkSession]:
-    """A session with two cores of this machine, which needs no network and is quiet.
+    """A quiet session with two cores of this machine, which needs no network.
 
     Args:
-        log_file: Where everything goes that the JVM has to say.
+        log_file: The file for all output of the JVM.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
@@ -53,7 +53,7 @@ def spark_session(log_file: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def _stderr_into(path: Path) -> Iterator[None]:
-    """Processes that are started inside inherit a file as their standard error, for good."""
+    """Let processes that are started inside use a file as their standard error, for their whole life."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -67,13 +67,13 @@ def _stderr_into(path: Path) -> Iterator[None]:
 
 
 def apply_with_spark(spark: SparkSession, base_path: str, change: Change, input_path: Path) -> HoodieWriteResult:
-    """Commit one change by hand.
+    """Write and commit one change, with an explicit commit.
 
     Args:
         spark: The session.
         base_path: The table.
         change: What to write.
-        input_path: A file to make, from which Spark reads the change.
+        input_path: A file to create, from which Spark reads the change.
     """
     input_path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(change.rows, input_path, row_group_size=_ROWS_PER_GROUP)
@@ -83,14 +83,14 @@ def apply_with_spark(spark: SparkSession, base_path: str, change: Change, input_
     with SparkRDDWriteClient(spark, config) as client:
         instant_time = client.start_commit()
         result: HoodieWriteResult = getattr(client, change.operation)(df, instant_time)
-        # Nothing can be read yet: this is the moment to look at the result, and to leave it at that.
+        # Nothing can be read yet: a program can check the result here, and decide not to commit.
         if not result.has_errors:
             client.commit(instant_time, result)
     return result
 
 
 def read_with_spark(spark: SparkSession, base_path: str) -> pa.Table:
-    """All rows of the table, read by Spark, in the columns of the flights.
+    """All rows of the table, read by Spark, with the columns of the flights.
 
     Args:
         spark: The session.

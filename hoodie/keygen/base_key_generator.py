@@ -1,4 +1,4 @@
-"""What all key generators share: partition paths, the explanation of bad rows, and the two forms of a record key.
+"""The base of all key generators: partition paths, explanations of bad rows, and the two forms of a record key.
 
 Hudi: org.apache.hudi.keygen.{KeyGenerator, BaseKeyGenerator}, org.apache.hudi.keygen.KeyGenUtils.
 """
@@ -32,13 +32,13 @@ NULL_PLACEHOLDER = "__null__"
 
 @attrs.frozen
 class BadRows:
-    """Rows of one batch whose key or partition path cannot be made, for one reason.
+    """Rows of one batch whose key or partition path cannot be made, all for the same reason.
 
     Attributes:
         columns: The columns that the value comes from.
-        reason: What is wrong with it, as the end of a sentence: "is null or empty".
-        count: How many rows.
-        examples: The first of them, described by their key and partition columns.
+        reason: What is wrong with the value, as the end of a sentence: "is null or empty".
+        count: The number of rows.
+        examples: The first of the rows, described by their key and partition columns.
     """
 
     columns: tuple[str, ...]
@@ -56,14 +56,14 @@ class BadRows:
 
 @attrs.frozen
 class KeyGenerator(ABC):
-    """Makes record keys and partition paths of whole batches. Picklable; it crosses to tasks.
+    """Makes record keys and partition paths for whole batches. Picklable; it is sent to tasks.
 
     Attributes:
         record_key_fields: Fields of the record key; a dotted name leads into structs.
         partition_fields: Fields of the partition path; () for a table without partitions.
         hive_style: Whether a level is ``<field>=<value>``.
         url_encode: Whether values are escaped in paths.
-        consistent_timestamps: Whether timestamps stand in keys as ``2026-11-21 10:30:00.0`` instead of as numbers.
+        consistent_timestamps: Whether keys contain timestamps as ``2026-11-21 10:30:00.0`` instead of as numbers.
 
     Hudi: org.apache.hudi.keygen.BaseKeyGenerator. Differs: works on batches; a row whose key cannot be made gets a
     null instead of an exception, because tasks return user errors as values.
@@ -77,7 +77,7 @@ class KeyGenerator(ABC):
 
     @property
     def reads_all_columns(self) -> bool:
-        """Whether keys may depend on columns that are not among the key and partition fields."""
+        """Whether keys may depend on columns other than the key and partition fields."""
         return False
 
     @abstractmethod
@@ -85,7 +85,7 @@ class KeyGenerator(ABC):
         """The record key of each row; null where it cannot be made.
 
         Raises:
-            HoodieKeyException: A field is not in the batch, or has a type that cannot be a key.
+            HoodieKeyException: A field is not in the batch, or has a type that cannot be part of a key.
         """
 
     def partition_paths(self, batch: pa.RecordBatch) -> pa.StringArray:
@@ -100,10 +100,10 @@ class KeyGenerator(ABC):
         return levels[0] if len(levels) == 1 else pc.binary_join_element_wise(*levels, "/")
 
     def keys(self, batch: pa.RecordBatch) -> tuple[pa.StringArray, pa.StringArray]:
-        """(record keys, partition paths), both null where either cannot be made: such a row has no key.
+        """(record keys, partition paths); both are null where either cannot be made, because the row has no key then.
 
         Raises:
-            HoodieKeyException: As `record_keys` and `partition_paths`.
+            HoodieKeyException: See `record_keys` and `partition_paths`.
         """
         record_keys, paths = self.record_keys(batch), self.partition_paths(batch)
         if record_keys.null_count or paths.null_count:
@@ -132,16 +132,16 @@ class KeyGenerator(ABC):
         return self
 
     def _check_partition_type(self, field: str, data_type: pa.DataType) -> None:  # noqa: B027
-        """Refuse a type that a partition field of this generator cannot have; here, none."""
+        """Refuse a type that a partition field of this generator cannot have; by default none is refused."""
 
     def bad_rows(self, batch: pa.RecordBatch) -> list[BadRows]:
-        """Why rows of a batch have no key or no partition path; [] when all have both.
+        """Explain which rows of a batch have no key or no partition path; [] if all have both.
 
         Args:
             batch: The columns of the input.
 
         Raises:
-            HoodieKeyException: As `record_keys` and `partition_paths`.
+            HoodieKeyException: See `record_keys` and `partition_paths`.
         """
         found = []
         missing = self.record_keys(batch).is_null()
@@ -161,10 +161,10 @@ class KeyGenerator(ABC):
         return found
 
     def explain_bad_rows(self, batch: pa.RecordBatch) -> str:
-        """The text of the `HoodieKeyException` for a batch with rows that have no key; "" when there are none.
+        """The message of the `HoodieKeyException` for a batch with rows without a key; "" if there are none.
 
         Raises:
-            HoodieKeyException: As `record_keys` and `partition_paths`.
+            HoodieKeyException: See `record_keys` and `partition_paths`.
         """
         found = self.bad_rows(batch)
         if not found:
@@ -183,7 +183,7 @@ class KeyGenerator(ABC):
         return over_distinct(column, lambda values: self._level_of(values, field))
 
     def _level_of(self, values: pa.Array, field: str) -> pa.StringArray:
-        """The level of a partition path that each value makes; null where it cannot be stored."""
+        """The level of a partition path for each value; null where it cannot be stored."""
         strings = value_strings(values, self.consistent_timestamps)
         return partition_level(strings, field, self.hive_style, self.url_encode)
 
@@ -198,12 +198,12 @@ class KeyGenerator(ABC):
         ]
 
     def _texts(self, values: pa.Array, field: str) -> list[str | None]:
-        """Values of a partition field as an explanation looks at them."""
+        """Values of a partition field as texts, for explanations."""
         texts: list[str | None] = value_strings(values, self.consistent_timestamps).to_pylist()
         return texts
 
     def _reason_against(self, text: str | None, field: str) -> str | None:
-        """Why a value of a partition field makes no level, as the end of a sentence."""
+        """Why a value of a partition field cannot be a level, as the end of a sentence."""
         level = text or DEFAULT_PARTITION
         prefix = f"{field}=" if self.hive_style else ""
         return reason_against_level(escape_path_name(level) if self.url_encode else level, prefix)
@@ -219,9 +219,9 @@ class KeyGenerator(ABC):
 
 
 def field_column(batch: pa.RecordBatch, field: str) -> pa.Array:
-    """A column of a batch by name, a dotted name leading into structs.
+    """A column of a batch by name; a dotted name leads into structs.
 
-    A null struct makes its fields null. A column whose own name holds the dot goes first.
+    A null struct makes its fields null. A column whose own name contains the dot takes precedence.
 
     Raises:
         HoodieKeyException: There is no such column.
@@ -235,7 +235,7 @@ def field_column(batch: pa.RecordBatch, field: str) -> pa.Array:
 def single_key(batch: pa.RecordBatch, field: str, consistent_timestamps: bool = False) -> pa.StringArray:
     """The values of one field as record keys; null where a value is null, empty or NaN.
 
-    NaN equals nothing, itself included: rows of it are not rows of one key.
+    NaN equals nothing, not even itself, so rows with NaN do not have the same key.
     """
     column = _readable_column(batch, field, "record key")
     strings, is_nan = value_strings(column, consistent_timestamps), nan_rows(column)
@@ -247,7 +247,7 @@ def single_key(batch: pa.RecordBatch, field: str, consistent_timestamps: bool = 
 
 
 def composite_key(batch: pa.RecordBatch, fields: Sequence[str], consistent_timestamps: bool = False) -> pa.StringArray:
-    """``f1:v1,f2:v2`` of each row; null where all parts are null or empty, or one is NaN."""
+    """``f1:v1,f2:v2`` for each row; null if all parts are null or empty, or one is NaN."""
     parts: list[pa.Array | pa.Scalar] = []
     usable, unusable = None, None
     for number, field in enumerate(fields):
@@ -296,8 +296,8 @@ def _missing(schema: pa.Schema, field: str, role: str) -> HoodieKeyException:
 
 def _wrong_type(field: str, data_type: pa.DataType, role: str) -> HoodieKeyException:
     return HoodieKeyException(
-        f"the {role} field '{field}' has type {data_type}, whose values cannot stand in a key; "
-        "make a string or number of it"
+        f"the {role} field '{field}' has type {data_type}, whose values cannot be part of a key; "
+        "convert it to a string or number"
     )
 
 

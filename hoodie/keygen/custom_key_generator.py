@@ -1,4 +1,4 @@
-"""Any number of key fields, and partition fields of which each is of its own kind."""
+"""Any number of key fields, and partition fields with a type each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CustomKeyGenerator", "PartitionKeyType"]
 
 
 class PartitionKeyType(StrEnum):
-    """What a partition field of `CustomKeyGenerator` is."""
+    """The type of a partition field of `CustomKeyGenerator`."""
 
     SIMPLE = "SIMPLE"
     TIMESTAMP = "TIMESTAMP"
@@ -25,12 +25,12 @@ class PartitionKeyType(StrEnum):
 class CustomKeyGenerator(KeyGenerator):
     """Partition fields are values (SIMPLE) or times (TIMESTAMP): ``region:SIMPLE,ts:TIMESTAMP``.
 
-    The record key is the value of one field, or of several as `ComplexKeyGenerator` writes them. Without partition
-    fields there are no folders.
+    The record key is the value of one field, or of several fields in the form of `ComplexKeyGenerator`. Without
+    partition fields there are no folders.
 
     Attributes:
-        partition_types: Of each partition field.
-        times: How folders are made of times; None when no field is one.
+        partition_types: The type of each partition field.
+        times: How folders are named by times; None if no field is a time.
 
     Hudi: org.apache.hudi.keygen.{CustomKeyGenerator, CustomAvroKeyGenerator}.
     """

@@ -1,9 +1,9 @@
-"""Floating-point numbers as text, digit by digit as Java 8 to 18 write them (Double.toString, Float.toString).
+"""Floating-point numbers as text, with exactly the digits of Java 8 to 18 (Double.toString, Float.toString).
 
-Hudi's Spark releases of these tables run on Java 8, 11 and 17. Their digits are those of Steele and White, stopped
-early, and not always the shortest that give the number back: 1.0E23 is 9.999999999999999E22. Java 19 and later write
-the shortest (JDK-4511638); the two differ for some numbers only, doubles from about 1.0E16 and floats from about 3.0E7
-on most of all.
+The Hudi releases for Spark that share these tables run on Java 8, 11 and 17. Their digits follow Steele and White's
+algorithm, stopped early, and are not always the shortest that identify the number: 1.0E23 is 9.999999999999999E22. Java
+19 and later write the shortest digits (JDK-4511638). The two differ for a few numbers, mostly doubles from about 1.0E16
+and floats from about 3.0E7.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import struct
 __all__ = ["double_string", "float_string"]
 
 _BITS = 52
-"""Bits behind the point of a double; a float's are moved up to there."""
+"""The bits behind the point of a double; a float's bits are shifted to the same place."""
 _SMALLEST_POWER, _LARGEST_POWER = -21, 62
-"""Powers of two of numbers that may be small enough for whole-number arithmetic."""
+"""The powers of two for which whole-number arithmetic may suffice."""
 _BITS_OF_5_POWERS = tuple((5**power).bit_length() for power in range(28))
 
 
 def double_string(value: float) -> str:
-    """Double.toString."""
+    """The text of Double.toString."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", value))
     return _string(value, bits & (2**52 - 1), bits >> 52 & 0x7FF, 52, 1023)
 
 
 def float_string(value: float) -> str:
-    """Float.toString of a value that a float holds."""
+    """The text of Float.toString, for a value that fits a float."""
     (bits,) = struct.unpack(">I", struct.pack(">f", value))
     return _string(value, bits & (2**23 - 1), bits >> 23 & 0xFF, 23, 127)
 
@@ -53,7 +53,7 @@ def _string(value: float, fraction: int, exponent: int, bits: int, bias: int) ->
 
 
 def _placed(digits: str, point: int) -> str:
-    """Digits of 0.digits times ten to the point: plain from 0.001 up to ten million, else with an exponent."""
+    """Format the digits of 0.digits * 10**point: plain from 0.001 up to ten million, else with an exponent."""
     if 0 < point < 8:
         whole, rest = digits[:point].ljust(point, "0"), digits[point:]
         return f"{whole}.{rest or '0'}"
@@ -63,12 +63,12 @@ def _placed(digits: str, point: int) -> str:
 
 
 def _digits(fraction: int, power: int, significant: int) -> tuple[str, int]:
-    """The digits of ``fraction / 2**52 * 2**power``, and where the point stands before them.
+    """The digits of ``fraction / 2**52 * 2**power``, and the position of the decimal point before them.
 
     Args:
         fraction: 53 bits, the first one set.
-        power: Of two.
-        significant: How many of the bits count.
+        power: The power of two.
+        significant: How many of the bits are significant.
     """
     trailing = (fraction & -fraction).bit_length() - 1
     used = _BITS + 1 - trailing
@@ -79,7 +79,7 @@ def _digits(fraction: int, power: int, significant: int) -> tuple[str, int]:
 
 
 def _whole_digits(fraction: int, power: int, significant: int) -> tuple[str, int]:
-    """Whole numbers: all digits, but for those that the bits do not tell."""
+    """The digits of a whole number, without those that the significant bits do not determine."""
     number = fraction << (power - _BITS) if power >= _BITS else fraction >> (_BITS - power)
     dropped = 0
     if power > significant and power - significant - 1 > 1:
@@ -92,7 +92,7 @@ def _whole_digits(fraction: int, power: int, significant: int) -> tuple[str, int
 
 
 def _fraction_digits(fraction: int, power: int, used: int, behind_point: int, significant: int) -> tuple[str, int]:
-    """Digits one by one, until the number lies within half a unit of its last bit."""
+    """Generate digits one by one, until the number lies within half a unit of its last bit."""
     ten = _estimated_power_of_ten(fraction, power, used)
     fives_b = max(0, -ten)
     twos_b = fives_b + behind_point + power
@@ -103,7 +103,7 @@ def _fraction_digits(fraction: int, power: int, used: int, behind_point: int, si
     common = min(twos_b, twos_s)
     twos_b, twos_s, twos_m = twos_b - common, twos_s - common, twos_m - common
     if used == 1:
-        # A power of two: the number below is half as far away.
+        # At a power of two, the next smaller number is only half as far away.
         twos_m -= 1
     if twos_m < 0:
         twos_b, twos_s, twos_m = twos_b - twos_m, twos_s - twos_m, 0
@@ -119,7 +119,7 @@ def _fraction_digits(fraction: int, power: int, used: int, behind_point: int, si
     else:
         digits.append(digit)
     if ten < -3 or ten >= 8:
-        # There is a digit behind the point in any case.
+        # Java always writes at least one digit behind the point.
         low = high = False
     while not low and not high:
         digit, b = divmod(b, s)
@@ -132,7 +132,7 @@ def _fraction_digits(fraction: int, power: int, used: int, behind_point: int, si
 
 
 def _round_up(digits: list[int]) -> int:
-    """Add one to the last digit; 1 when the number got longer, which only nines do."""
+    """Add one to the last digit; 1 if the number got longer, which only happens to nines."""
     place = len(digits) - 1
     while digits[place] == 9 and place > 0:
         digits[place] = 0
@@ -145,7 +145,7 @@ def _round_up(digits: list[int]) -> int:
 
 
 def _estimated_power_of_ten(fraction: int, power: int, used: int) -> int:
-    """The power of ten of the first digit, or one too many."""
+    """The power of ten of the first digit, or one more."""
     mantissa = math.ldexp(fraction, 1 - used)
     return math.floor((mantissa - 1.5) * 0.289529654 + 0.176091259 + power * 0.301029995663981)
 
@@ -155,14 +155,14 @@ def _bits_of_5(power: int) -> int:
 
 
 def _width(bits_b: int, bits_tens: int) -> int:
-    """The bits of the numbers that Java counts with; 0 for as many as it takes."""
+    """The width in bits of the integers that Java computes with; 0 for arbitrary precision."""
     if bits_b < 32 and bits_tens < 32:
         return 32
     return 64 if bits_b < 64 and bits_tens < 64 else 0
 
 
 def _wrapped(number: int, width: int) -> int:
-    """The number in so many bits, the first one for the sign."""
+    """The number wrapped to that many bits, as a signed integer."""
     if not width:
         return number
     number &= (1 << width) - 1

@@ -1,4 +1,4 @@
-"""The key generator of a table: record keys and partition paths out of a row's columns.
+"""The key generator of a table: makes record keys and partition paths from a row's columns.
 
 Hudi: org.apache.hudi.keygen.KeyGenerator and org.apache.hudi.keygen.factory.HoodieSparkKeyGeneratorFactory.
 """
@@ -51,11 +51,11 @@ class KeyTableConfig(Protocol):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """All of them, as they are stored."""
+        """All properties, as they are stored."""
 
     @property
     def table_name(self) -> str:
-        """Name of the table, for messages."""
+        """The table's name, for messages."""
 
     @property
     def record_key_fields(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class KeyTableConfig(Protocol):
 
     @property
     def key_generator_class(self) -> str | None:
-        """The class with its package, or the name of a type; None when the table stores none."""
+        """The class with its package, or the name of a type; None if the table stores none."""
 
     @property
     def hive_style_partitioning(self) -> bool:
@@ -83,28 +83,28 @@ def create_key_generator(
     single_field_prefix: bool | None = None,
     write_properties: Mapping[str, str] | None = None,
 ) -> KeyGenerator:
-    """The key generator that a table's properties name, or the one that Hudi infers from its fields.
+    """Create the key generator that a table's properties name, or that Hudi infers from its fields.
 
     Args:
         table_config: The table's properties.
-        single_field_prefix: The form of keys where `key_form_depends_on_table` says so: True for ``field:value``,
-            False for the value alone. None: ``field:value``, the form of a new table.
+        single_field_prefix: The form of keys if `key_form_depends_on_table` is true: True for ``field:value``, False
+            for the value alone. None: ``field:value``, the form of a new table.
         write_properties: The writer's properties, for what a table of version 6 does not store: types of the partition
-            fields (``region:SIMPLE,ts:TIMESTAMP``), properties of timestamps that it was not created with, and the
-            class of a user.
+            fields (``region:SIMPLE,ts:TIMESTAMP``), timestamp properties that it was not created with, and a user's
+            class.
 
     Raises:
         HoodieNotSupportedException: The table has no record key fields, or a key generator that hoodie does not have.
         HoodieKeyException: The key generator does not fit the number of fields.
-        HoodieConfigException: The properties of timestamps, the types of partition fields or the user's class are
-            missing or wrong.
+        HoodieConfigException: The timestamp properties, the types of partition fields or the user's class are missing
+            or wrong.
     """
     key_fields, partition_fields = tuple(table_config.record_key_fields), tuple(table_config.partition_fields)
     written = dict(write_properties or {})
     if not key_fields:
         raise HoodieNotSupportedException(
             f"table '{table_config.table_name}' has no record key fields (hoodie.table.recordkey.fields): keys that "
-            "Hudi makes up itself are not supported; write to it with Hudi, or create a table with a record key"
+            "Hudi generates itself are not supported; write to it with Hudi, or create a table with a record key"
         )
     kind = _key_generator_type(table_config)
     partition_fields = tuple(field.partition(":")[0] for field in partition_fields)
@@ -160,7 +160,7 @@ def create_key_generator(
 
 
 def infer_key_generator_type(record_key_fields: tuple[str, ...], partition_fields: tuple[str, ...]) -> str:
-    """The type that Hudi takes where none is named: NON_PARTITION, SIMPLE (one field each) or COMPLEX.
+    """The type that Hudi uses if none is named: NON_PARTITION, SIMPLE (one field each) or COMPLEX.
 
     Hudi: org.apache.hudi.keygen.KeyGenUtils.inferKeyGeneratorType.
     """
@@ -170,15 +170,15 @@ def infer_key_generator_type(record_key_fields: tuple[str, ...], partition_field
 
 
 def key_form_depends_on_table(table_config: KeyTableConfig) -> bool:
-    """Whether the table's stored keys must be looked at, because releases of Hudi write one key field in two forms.
+    """Whether a stored key of the table must be read to know the form of its keys.
 
-    See `hoodie.keygen.complex_key_generator.has_field_prefix`.
+    Releases of Hudi write keys of one field in two forms; see `hoodie.keygen.complex_key_generator.has_field_prefix`.
     """
     return len(table_config.record_key_fields) == 1 and _key_generator_type(table_config) == "COMPLEX"
 
 
 def _key_generator_type(table_config: KeyTableConfig) -> str:
-    """SIMPLE and its sisters, or USER."""
+    """The name of the key generator type: SIMPLE, COMPLEX and so on, or USER for a user's class."""
     name = table_config.key_generator_class
     if not name:
         return infer_key_generator_type(tuple(table_config.record_key_fields), tuple(table_config.partition_fields))
@@ -186,8 +186,8 @@ def _key_generator_type(table_config: KeyTableConfig) -> str:
     if kind is None and ("." not in name or name.startswith("org.apache.hudi.")):
         known = ", ".join(f"{prefix}KeyGenerator" for prefix in _CLASSES.values())
         raise HoodieNotSupportedException(
-            f"table '{table_config.table_name}' makes keys by {_PROPERTY} = {name}; hoodie knows {known}, and classes "
-            "of yours. Write to this table with Hudi"
+            f"table '{table_config.table_name}' makes keys by {_PROPERTY} = {name}; hoodie knows {known}, and your own "
+            "classes. Write to this table with Hudi"
         )
     return kind or "USER"
 
@@ -195,9 +195,9 @@ def _key_generator_type(table_config: KeyTableConfig) -> str:
 def _partition_types(
     table_config: KeyTableConfig, fields: tuple[str, ...], written: Mapping[str, str]
 ) -> tuple[PartitionKeyType, ...]:
-    """What each partition field of a table of CustomKeyGenerator is: as the table says, else as the writer does.
+    """The type of each partition field of a table with CustomKeyGenerator: from the table, else from the writer.
 
-    Hudi stores the names only, in tables of version 6; hoodie stores the writer's property with its types.
+    In tables of version 6, Hudi stores only the names; hoodie also stores the writer's property with the types.
     """
     sources = [properties[key] for properties in (table_config.properties, written) for key in _PARTITION_KEYS
                if ":" in properties.get(key, "")]  # fmt: skip
@@ -212,9 +212,9 @@ def _partition_types(
         problem = f"'{sources[0]}' has a type that is neither SIMPLE nor TIMESTAMP"
     example = ",".join(f"{field}:SIMPLE" for field in fields)
     raise HoodieConfigException(
-        f"table '{table_config.table_name}' has CustomKeyGenerator, and does not store what its partition fields are: "
-        f"add {_PARTITION_KEYS[0]} = {example} to the writer's properties, with TIMESTAMP "
-        f"instead of SIMPLE for each field that is a time{f' ({problem})' if problem else ''}"
+        f"table '{table_config.table_name}' has CustomKeyGenerator, and does not store the types of its partition "
+        f"fields: add {_PARTITION_KEYS[0]} = {example} to the writer's properties, with TIMESTAMP instead of SIMPLE "
+        f"for each field that is a time{f' ({problem})' if problem else ''}"
     )
 
 
@@ -229,8 +229,8 @@ def _user_key_generator(
     if named is None:
         raise HoodieConfigException(
             f"table '{table_config.table_name}' makes keys by a class of its own ({_PROPERTY} = {name}): name it in "
-            f"the writer's properties too, {_CLASS_KEYS[0]} = {name}, so that it is not imported because a table says "
-            "so. Tables with a key generator of Java are written with Hudi"
+            f"the writer's properties too, {_CLASS_KEYS[0]} = {name}, so that it is not imported only because a table "
+            "names it. Tables with a Java key generator are written with Hudi"
         )
     user = load_user_key_generator(named, {**written, **table_config.properties})
     return KeyGeneratorOfUser(key_fields, partition_fields, user=user)

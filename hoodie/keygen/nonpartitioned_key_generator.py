@@ -1,4 +1,4 @@
-"""Tables without partitions."""
+"""The key generator of tables without partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["NonpartitionedKeyGenerator"]
 
 @attrs.frozen
 class NonpartitionedKeyGenerator(KeyGenerator):
-    """The record key is the value of one field, or of several as `ComplexKeyGenerator` writes them; no partitions.
+    """The record key is the value of one field, or of several in the form of `ComplexKeyGenerator`; no partitions.
 
     Hudi: org.apache.hudi.keygen.{NonpartitionedKeyGenerator, NonpartitionedAvroKeyGenerator}.
     """

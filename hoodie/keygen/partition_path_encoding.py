@@ -1,7 +1,7 @@
-"""Escaping and checking of the levels of a partition path.
+"""Escape and check the levels of a partition path.
 
-Hudi: org.apache.hudi.common.util.PartitionPathEncodeUtils. Differs: values that would leave the table's folder, or
-that no file system can hold, are refused; Hudi writes wherever they lead.
+Hudi: org.apache.hudi.common.util.PartitionPathEncodeUtils. Differs: values that would leave the table's folder, or that
+no file system can store, are refused; Hudi writes wherever they lead.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = [
 ]
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""The level of a null or empty value."""
+"""The level for a null or empty value."""
 MAX_LEVEL_BYTES = 255
-"""The longest name of a folder that common file systems hold."""
+"""The longest folder name that common file systems allow."""
 
 _ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _ESCAPED_RE2 = r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
@@ -35,7 +35,7 @@ _PARTITION_METADATA = ".hoodie_partition_metadata"
 
 
 def escape_path_name(value: str) -> str:
-    """The value with each character that Hudi escapes as ``%`` and two hex digits.
+    """The value with each character that Hudi escapes replaced by ``%`` and two hex digits.
 
     escape_path_name("2026/11:a b")   "2026%2F11%3Aa b"
     """
@@ -43,10 +43,10 @@ def escape_path_name(value: str) -> str:
 
 
 def reason_against_level(level: str, field_prefix: str = "") -> str | None:
-    """Why a level (or several, where the value holds slashes) cannot be stored; None when it can.
+    """Why a level (or several, if the value contains slashes) cannot be stored; None if it can.
 
     Args:
-        level: The value as it stands in the path, escaped or not, without the field's name.
+        level: The value as it is in the path, escaped or not, without the field's name.
         field_prefix: ``<field>=`` in front of it with hive style, else "".
     """
     if _CONTROL_CHARACTER.search(level):
@@ -67,16 +67,16 @@ def reason_against_level(level: str, field_prefix: str = "") -> str | None:
         return "is a name that Hudi uses for its own files"
     longest = max(full, key=lambda name: len(name.encode()))
     if len(longest.encode()) > MAX_LEVEL_BYTES:
-        return f"makes a folder name of {len(longest.encode())} bytes, where file systems hold {MAX_LEVEL_BYTES}"
+        return f"makes a folder name of {len(longest.encode())} bytes, and file systems allow {MAX_LEVEL_BYTES}"
     return None
 
 
 def partition_level(strings: pa.StringArray, field: str, hive_style: bool, url_encode: bool) -> pa.StringArray:
-    """The level of a partition path that each value makes; null where it cannot be stored (`reason_against_level`).
+    """The level of a partition path for each value; null where it cannot be stored (`reason_against_level`).
 
     Args:
-        strings: Values of the partition field as `hoodie.keygen.value_strings` gives them.
-        field: Name of the field.
+        strings: Values of the partition field, as `hoodie.keygen.value_strings` returns them.
+        field: The field's name.
         hive_style: Whether the level is ``<field>=<value>``.
         url_encode: Whether the value is escaped.
     """
@@ -93,10 +93,10 @@ def partition_level(strings: pa.StringArray, field: str, hive_style: bool, url_e
 
 
 def usable_paths(partition_paths: pa.StringArray) -> pa.StringArray:
-    """Partition paths that did not come from a key generator, null where they cannot be stored below the table.
+    """Check partition paths that did not come from a key generator; null where they cannot be stored below the table.
 
     Args:
-        partition_paths: Whole paths, as a `hoodie.common.model.record.HoodieKey` gives them; "" is the table's folder.
+        partition_paths: Whole paths, as in a `hoodie.common.model.record.HoodieKey`; "" is the table's folder.
     """
     suspicious = pc.or_(
         pc.match_substring_regex(partition_paths, _SUSPICIOUS_RE2),
@@ -108,7 +108,7 @@ def usable_paths(partition_paths: pa.StringArray) -> pa.StringArray:
 
 
 def _replace(strings: pa.Array, mask: pa.Array, function: object) -> pa.Array:
-    """The strings, those of the mask replaced by the function of each."""
+    """The strings, with the function applied to those in the mask."""
     assert callable(function)
     if not pc.any(mask).as_py():
         return strings

@@ -1,4 +1,4 @@
-"""What a partition path says about the columns of its rows: the key generator backwards."""
+"""What a partition path says about the columns of its rows: a key generator in reverse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PACKAGE = "org.apache.hudi.keygen."
 INVERTIBLE_GENERATORS = frozenset(
     {"SimpleKeyGenerator", "SimpleAvroKeyGenerator", "ComplexKeyGenerator", "ComplexAvroKeyGenerator"}
 )
-"""Their levels are values. Those of others may be times, or whatever a user's class makes: they tell nothing here."""
+"""Key generators whose levels are values. Levels of others may be times, or anything that a user's class makes."""
 
 
 class PartitionedTable(Protocol):
@@ -41,13 +41,12 @@ class PartitionedTable(Protocol):
 
 
 def partition_expression(partition_path: str, table: PartitionedTable, schema: pa.Schema) -> pc.Expression:
-    """What is true of every row of a partition, as far as its path tells; ``true`` where it tells nothing.
+    """A condition that every row of a partition fulfils, as far as its path says; ``true`` if it says nothing.
 
     Args:
-        partition_path: Relative path.
-        table: How paths were made.
-        schema: Types of the columns. Strings, integers, booleans and dates can be told from a path; other values
-            cannot.
+        partition_path: The relative path.
+        table: How the table's paths are made.
+        schema: The columns' types. Only strings, integers, booleans and dates can be read from a path.
 
     Example: ``region=emea/day=2026-01-01`` gives ``region == "emea" and day == 2026-01-01``.
     """

@@ -1,4 +1,4 @@
-"""One key field, one partition field."""
+"""One key field and one partition field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SimpleKeyGenerator"]
 
 @attrs.frozen
 class SimpleKeyGenerator(KeyGenerator):
-    """The record key is the value of one field, the partition path that of another.
+    """The record key is the value of one field, the partition path the value of another.
 
     Hudi: org.apache.hudi.keygen.{SimpleKeyGenerator, SimpleAvroKeyGenerator}.
     """

@@ -15,14 +15,14 @@ __all__ = ["TimestampBasedKeyGenerator", "level_of_times", "texts_of_times"]
 
 @attrs.frozen
 class TimestampBasedKeyGenerator(KeyGenerator):
-    """The record key is the value of one field; the partition path is a time, as a pattern writes it.
+    """The record key is the value of one field; the partition path is a time, formatted by a pattern.
 
         UNIX_TIMESTAMP, yyyy/MM/dd    1700000000   2023/11/14
 
-    A null is the beginning of 1970.
+    A null counts as the beginning of 1970.
 
     Attributes:
-        times: How folders are made of times.
+        times: How folders are named by times.
 
     Hudi: org.apache.hudi.keygen.{TimestampBasedKeyGenerator, TimestampBasedAvroKeyGenerator}.
     """
@@ -46,7 +46,7 @@ class TimestampBasedKeyGenerator(KeyGenerator):
 
 
 def level_of_times(times: TimestampPaths, values: pa.Array, field: str, generator: KeyGenerator) -> pa.StringArray:
-    """The level of a partition path that each time makes; null where it cannot be stored, or is none."""
+    """The level of a partition path for each time; null if it cannot be stored or the value is not a time."""
     strings = times.strings(values)
     level = partition_level(strings, field, generator.hive_style, generator.url_encode)
     if strings.null_count:
@@ -55,7 +55,7 @@ def level_of_times(times: TimestampPaths, values: pa.Array, field: str, generato
 
 
 def texts_of_times(times: TimestampPaths, values: pa.Array) -> list[str | None]:
-    """The folders of times as an explanation looks at them, and the values themselves where there is none."""
+    """The folder names of times, for explanations; the value itself where there is no folder name."""
     strings = times.strings(values)
     texts: list[str | None] = pc.coalesce(strings, values.cast(pa.string())).to_pylist()
     return texts

@@ -1,4 +1,4 @@
-"""Values of a partition field as times, and the folders that a pattern makes of them.
+"""Read values of a partition field as times, and name folders by them with a pattern.
 
 Hudi: org.apache.hudi.keygen.TimestampBasedAvroKeyGenerator and org.apache.hudi.keygen.parser.HoodieDateTimeParser.
 """
@@ -48,16 +48,16 @@ _VALUE_OF_NULL = 1
 
 @attrs.frozen
 class TimestampPaths:
-    """Makes folder names of times. Picklable.
+    """Makes folder names from times. Picklable.
 
     Attributes:
         timestamp_type: What the values are.
-        unit: What numbers count; None for texts.
-        output: Pattern of the folders.
-        inputs: Patterns of texts, the first that fits counts; () for numbers.
-        input_zone: Zone of texts that do not say theirs; None: UTC.
-        output_zone: Zone of the folders; None: the one that a text says, else the input zone, else UTC.
-        consistent_timestamps: Columns of timestamps are times, whatever the type says, and not numbers.
+        unit: The unit of numbers; None for texts.
+        output: The pattern of folder names.
+        inputs: The patterns of texts, of which the first that matches is used; () for numbers.
+        input_zone: The zone of texts that name none; None: UTC.
+        output_zone: The zone of folder names; None: the zone in the text, else the input zone, else UTC.
+        consistent_timestamps: Whether timestamp columns are read as times whatever the type says, and not as numbers.
     """
 
     timestamp_type: TimestampType
@@ -75,12 +75,12 @@ class TimestampPaths:
         """Read the properties of a table and its writer.
 
         Args:
-            config: The properties that count.
+            config: The properties in effect.
             one_timezone: Whether the property ``timezone`` decides for both zones.
-            table_name: For messages.
+            table_name: The table's name, for messages.
 
         Raises:
-            HoodieConfigException: Properties are missing, or name patterns that are not known; all at once.
+            HoodieConfigException: Properties are missing, or contain unknown patterns; the message names all of them.
         """
         problems = config.problems()
         if problems or config.timestamp_type is None or config.output_date_format is None:
@@ -104,10 +104,10 @@ class TimestampPaths:
         )
 
     def check_type(self, field: str, data_type: pa.DataType) -> None:
-        """Refuse a column that does not hold what the timestamp type says.
+        """Refuse a column that does not fit the timestamp type.
 
         Raises:
-            HoodieKeyException: Names the field, its type and the way out.
+            HoodieKeyException: The message names the field, its type and what to do.
         """
         if pa.types.is_dictionary(data_type):
             data_type = data_type.value_type
@@ -119,28 +119,28 @@ class TimestampPaths:
         if self.unit is None:
             if not pa.types.is_string(data_type):
                 raise HoodieKeyException(
-                    f"{said}, which reads texts: make texts of it, or name a type for numbers "
+                    f"{said}, which reads texts: convert it to text, or name a type for numbers "
                     f"({TimestampType.UNIX_TIMESTAMP}, {TimestampType.EPOCHMILLISECONDS} or {TimestampType.SCALAR})"
                 )
             return
         if not (_is_number(data_type) or pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type)):
             raise HoodieKeyException(
-                f"{said}, which takes numbers, dates and timestamps: make one of it"
+                f"{said}, which takes numbers, dates and timestamps: convert it to one of these"
                 + (f", or name {TimestampType.DATE_STRING}" if pa.types.is_string(data_type) else "")
             )
         kept = TimeUnit.DAYS if pa.types.is_date32(data_type) else TimeUnit.MICROSECONDS
         if not _is_number(data_type) and self.unit is not kept:
             logger.warning(
-                "%s: its values are taken as numbers (%s since 1970) and read as %s, as Hudi does, which gives other "
+                "%s: its values are numbers (%s since 1970) but read as %s, as Hudi does, which gives other "
                 "dates. For new tables set timestamp.type=SCALAR and timestamp.scalar.time.unit=%s",
                 said, kept.lower(), self.unit.lower(), kept,
             )  # fmt: skip
 
     def strings(self, values: pa.Array) -> pa.StringArray:
-        """The folders of values; null for texts that no pattern reads. A null is the beginning of 1970.
+        """The folder names of values; null for texts that no pattern matches. A null counts as the beginning of 1970.
 
         Args:
-            values: Of a type that `check_type` takes.
+            values: Values of a type that `check_type` accepts.
         """
         if self.unit is None and not pa.types.is_timestamp(values.type):
             of_null = self._of_text(self._text_of_null())
@@ -161,23 +161,23 @@ class TimestampPaths:
         return pa.array(written, pa.string()).take(pa.array(places.reshape(-1)))
 
     def reason_against(self, text: str) -> str:
-        """Why a text has no folder, as the end of a sentence."""
+        """Why a text gives no folder name, as the end of a sentence."""
         formats = " or ".join(pattern.text for pattern in self.inputs)
         try:
             self._moment(text)
         except ValueError as error:
-            return f"is no time ({error}) of {_PREFIX}input.dateformat = {formats}"
+            return f"is not a time ({error}) of {_PREFIX}input.dateformat = {formats}"
         return f"is not of the form {_PREFIX}input.dateformat = {formats}"
 
     def _milliseconds(self, values: pa.Array) -> npt.NDArray[np.int64]:
-        """The times in milliseconds since 1970, as Java's TimeUnit converts them: toward zero, and never around."""
+        """Milliseconds since 1970, converted as Java's TimeUnit does: rounded toward zero, saturating on overflow."""
         data_type = values.type
         nanos = _NANOS[self.unit or TimeUnit.MICROSECONDS]
         of_null = _VALUE_OF_NULL
         if pa.types.is_timestamp(data_type):
             values = values.view(pa.int64())
             if self.consistent_timestamps:
-                # A java.sql.Timestamp: whole milliseconds, toward zero. Nulls are numbers all the same.
+                # A java.sql.Timestamp has whole milliseconds, rounded toward zero. Nulls become numbers here as well.
                 null_ms = int(_converted(np.array([of_null], np.int64), nanos)[0]) if self.unit else of_null
                 numbers = _converted(values.fill_null(0).to_numpy(zero_copy_only=False), 1000)
                 valid = values.is_valid().to_numpy(zero_copy_only=False)
@@ -193,7 +193,7 @@ class TimestampPaths:
         return _converted(numbers, nanos)
 
     def _text_of_null(self) -> str:
-        """The beginning of 1970 as the first pattern writes it."""
+        """The beginning of 1970, formatted by the first pattern."""
         zone = self.input_zone or self.output_zone or UTC
         moment = np.array([_VALUE_OF_NULL], np.int64)
         offset = int(offsets_at(zone, moment)[0])
@@ -212,7 +212,7 @@ class TimestampPaths:
         return self.output.write(utc_ms + offset, offset)
 
     def _moment(self, text: str) -> tuple[int, tzinfo | None] | None:
-        """(milliseconds since 1970, the zone that the text says) of a text; None when no pattern fits.
+        """(milliseconds since 1970, the zone in the text) of a text; None if no pattern matches.
 
         Raises:
             ValueError: There is no such time.
@@ -238,7 +238,7 @@ def _is_number(data_type: pa.DataType) -> bool:
 
 
 def _low_bits(value: object, of_null: int) -> int:
-    """BigDecimal.longValue: without its fraction, and of what is left the lowest 64 bits."""
+    """BigDecimal.longValue: drop the fraction, and keep the lowest 64 bits."""
     if value is None:
         return of_null
     bits = int(value) & (2**64 - 1)  # type: ignore[call-overload]
@@ -246,7 +246,7 @@ def _low_bits(value: object, of_null: int) -> int:
 
 
 def _whole(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Java's cast of a double to long: toward zero, NaN is 0, the largest for what is larger."""
+    """Java's cast of a double to long: rounds toward zero, NaN is 0, saturates on overflow."""
     kept = np.where(np.isnan(numbers) | (np.abs(numbers) >= 2.0**63), 0.0, numbers)
     whole = np.trunc(kept).astype(np.int64)
     whole = np.where(numbers >= 2.0**63, _LARGEST, whole)
@@ -254,7 +254,7 @@ def _whole(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 
 def _converted(numbers: npt.NDArray[np.int64], nanos: int) -> npt.NDArray[np.int64]:
-    """Numbers of a unit in milliseconds."""
+    """Convert numbers of a unit to milliseconds."""
     if nanos < 10**6:
         divisor = 10**6 // nanos
         quotients = np.abs(numbers) // divisor

@@ -1,7 +1,7 @@
-"""Keys made by a class of the user's own.
+"""Make keys with a user's own class.
 
-A subclass of `UserKeyGenerator` (columns) or `UserRecordKeyGenerator` (one record at a time) is named by
-``hoodie.datasource.write.keygenerator.class``, as ``package.module.Class`` or as the class itself::
+``hoodie.datasource.write.keygenerator.class`` names a subclass of `UserKeyGenerator` (columns) or
+`UserRecordKeyGenerator` (one record at a time), as ``package.module.Class`` or as the class itself::
 
     class ByInitial(UserRecordKeyGenerator):
         def record_key(self, record):
@@ -13,8 +13,8 @@ A subclass of `UserKeyGenerator` (columns) or `UserRecordKeyGenerator` (one reco
     HoodieTableMetaClient.init_table(path, table_name="people", record_key_fields="name", key_generator=ByInitial)
     HoodieWriteConfig.from_properties(path, {"hoodie.datasource.write.keygenerator.class": ByInitial})
 
-The table stores the name, and every writer names the class again: nothing is imported because a table says so. Hudi
-itself cannot write to such a table, and reads it.
+The table stores the name, and every writer must name the class again: hoodie imports nothing only because a table names
+it. Hudi can read such a table, but cannot write to it.
 
 Hudi: org.apache.hudi.keygen.KeyGenerator of the type USER_PROVIDED.
 """
@@ -41,11 +41,10 @@ __all__ = ["KeyGeneratorOfUser", "UserKeyGenerator", "UserRecordKeyGenerator", "
 class UserKeyGenerator(ABC):
     """Makes the keys of whole batches. Subclass it; instances are pickled to the tasks of a write.
 
-    The same row must give the same key and path at any time and place: keys are made again for deletes, and when a task
-    is run again.
+    The same row must always give the same key and path: keys are made again for deletes, and when a task runs again.
 
     Args:
-        properties: The writer's properties and the table's, which go first.
+        properties: The writer's and the table's properties; the table's take precedence.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -56,25 +55,25 @@ class UserKeyGenerator(ABC):
         """The record key of each row.
 
         Args:
-            batch: Rows with the table's columns and types; for a delete, those that the caller gave.
+            batch: Rows with the table's columns and types; for a delete, the columns that the caller passed.
 
         Returns:
-            Texts, as many as rows. A null or empty one refuses the write, and the error shows the row. NaN in an array
-            of floats is none.
+            One text for each row. A null or empty text refuses the write, and the error shows the row. NaN in an array
+            of floats counts as null.
 
         Raises:
-            Exception: Whatever is wrong with the batch; the write fails with `HoodieKeyException`.
+            Exception: Something is wrong with the batch; the write fails with `HoodieKeyException`.
         """
 
     @abstractmethod
     def partition_paths(self, batch: pa.RecordBatch) -> pa.Array | Sequence[str | None]:
-        """The partition path of each row, relative to the table; "" for the table's folder. As `record_keys`."""
+        """The partition path of each row, relative to the table; "" for the table's folder. See `record_keys`."""
 
 
 class UserRecordKeyGenerator(UserKeyGenerator):
-    """Makes the key of one record at a time: plainer to write, slower by far. Subclass it.
+    """Makes the key of one record at a time: easier to write, but much slower. Subclass it.
 
-    An exception of a record refuses the write with `HoodieKeyException`, which shows the record and the exception.
+    An exception for a record refuses the write with `HoodieKeyException`, which shows the record and the exception.
     """
 
     @abstractmethod
@@ -95,14 +94,14 @@ class UserRecordKeyGenerator(UserKeyGenerator):
 
 
 def load_user_key_generator(name: str, properties: Mapping[str, str]) -> UserKeyGenerator:
-    """Make the key generator that a name stands for.
+    """Import and create the key generator of a name.
 
     Args:
-        name: ``package.module.Class``, where the module can be imported here.
-        properties: For its constructor.
+        name: ``package.module.Class``; it must be possible to import the module here.
+        properties: The argument for its constructor.
 
     Raises:
-        HoodieConfigException: There is no such class, it is not one of `UserKeyGenerator`, or cannot be made.
+        HoodieConfigException: There is no such class, it is not a subclass of `UserKeyGenerator`, or creating it fails.
     """
     module_name, _, class_name = name.rpartition(".")
     subject = f"hoodie.datasource.write.keygenerator.class = {name}"
@@ -110,8 +109,8 @@ def load_user_key_generator(name: str, properties: Mapping[str, str]) -> UserKey
         found = getattr(importlib.import_module(module_name), class_name)
     except (ImportError, AttributeError, ValueError) as error:
         raise HoodieConfigException(
-            f"{subject}: there is no such class to import here ({error}). Name a class as package.module.Class; "
-            "key generators of Java work in Hudi only"
+            f"{subject}: no such class can be imported here ({error}). Name a class as package.module.Class; "
+            "Java key generators work in Hudi only"
         ) from error
     if not (isinstance(found, type) and issubclass(found, UserKeyGenerator)):
         raise HoodieConfigException(
@@ -121,13 +120,13 @@ def load_user_key_generator(name: str, properties: Mapping[str, str]) -> UserKey
         return found(properties)
     except Exception as error:
         raise HoodieConfigException(
-            f"{subject}: it cannot be made ({type(error).__name__}: {error}). It is called with the properties"
+            f"{subject}: creating it failed ({type(error).__name__}: {error}). It is called with the properties"
         ) from error
 
 
 @attrs.frozen
 class KeyGeneratorOfUser(KeyGenerator):
-    """A user's key generator, held to the rules of keys.
+    """Wraps a user's key generator and checks what it returns.
 
     Attributes:
         user: The user's object.
@@ -140,7 +139,7 @@ class KeyGeneratorOfUser(KeyGenerator):
         return True
 
     def bind(self, schema: pa.Schema) -> KeyGenerator:
-        """This generator: what columns the user's class reads is not known."""
+        """Return this generator unchecked: the columns that the user's class reads are not known."""
         return self
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
@@ -151,7 +150,7 @@ class KeyGeneratorOfUser(KeyGenerator):
         return usable_paths(self._called(batch, "partition_paths"))
 
     def bad_rows(self, batch: pa.RecordBatch) -> list[BadRows]:
-        """Rows without a key, or without a usable path; described with all their columns."""
+        """Rows without a key or without a usable path; described with all their columns."""
         found = []
         for method, made in (
             ("record_keys", self.record_keys(batch)),
@@ -162,7 +161,7 @@ class KeyGeneratorOfUser(KeyGenerator):
                 wish = "key" if method == "record_keys" else "path below the table's folder"
                 rows = batch.filter(missing)
                 examples = tuple(_shown(row) for row in rows.slice(0, 3).to_pylist())
-                reason = f"gave no {wish} from {type(self.user).__name__}.{method}"
+                reason = f"got no {wish} from {type(self.user).__name__}.{method}"
                 found.append(BadRows(tuple(batch.schema.names), reason, rows.num_rows, examples))
         return found
 
@@ -180,7 +179,7 @@ class KeyGeneratorOfUser(KeyGenerator):
             raise HoodieKeyException(self._failure(batch, method, error)) from error
         if len(strings) != batch.num_rows:
             raise HoodieKeyException(
-                f"{type(self.user).__name__}.{method} gave {len(strings)} values for {batch.num_rows} rows"
+                f"{type(self.user).__name__}.{method} returned {len(strings)} values for {batch.num_rows} rows"
             )
         return strings
 

@@ -1,6 +1,6 @@
-"""Column values as the strings that stand in record keys and partition paths.
+"""Column values as the strings in record keys and partition paths.
 
-They are what Hudi's Avro writers make (format rules 4.3):
+They are the strings that Hudi's Avro writers make (format rules 4.3):
 
 =================================  =======================================================
 Arrow type                         string
@@ -15,8 +15,8 @@ float, double                      Double.toString: 1.0, 0.001, 1.0E7, NaN, -Inf
 binary                             lower-case hexadecimal digits
 =================================  =======================================================
 
-Floating-point digits are those of Java 8 to 17, on which Hudi runs (`hoodie.keygen.java_floats`). All of it is held
-against real Hudi 0.15.0 by golden values (``tests/data/hudi_keys.json``).
+Floating-point digits are those of Java 8 to 17, on which Hudi runs (`hoodie.keygen.java_floats`). Golden values from
+real Hudi 0.15.0 verify all of it (``tests/data/hudi_keys.json``).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from hoodie.keygen.java_floats import double_string, float_string
 __all__ = ["can_be_key", "nan_rows", "over_distinct", "value_strings"]
 
 _FIRST_PLAIN_DAY = -719162
-"""0001-01-01 in days since 1970; from there on Arrow and Java write a year alike, up to 9999-12-31."""
+"""0001-01-01 in days since 1970; from there to 9999-12-31 Arrow and Java write a year in the same way."""
 _LAST_PLAIN_DAY = 2932896
 _FIRST_GREGORIAN_DAY = -141427
-"""15 October 1582, where java.util changes the calendar."""
+"""15 October 1582, where java.util switches the calendar."""
 
 
 def can_be_key(data_type: pa.DataType) -> bool:
-    """Whether values of a type have a string in keys and partition paths."""
+    """Whether values of a type can be strings in keys and partition paths."""
     return _formatter(data_type) is not None
 
 
@@ -48,13 +48,13 @@ def value_strings(values: pa.Array, consistent_timestamps: bool = False) -> pa.S
     """The values as strings; a null stays a null.
 
     Args:
-        values: An array of a type of the table in this module's text; dictionaries of these are taken too.
-        consistent_timestamps: Whether timestamps are written as java.sql.Timestamp does in a JVM at UTC
-            (``2026-11-21 10:30:00.0``, milliseconds at most) and not as numbers: with
+        values: An array of a type in the table of the module docstring, or a dictionary array of one.
+        consistent_timestamps: Whether timestamps are written as java.sql.Timestamp does in a JVM at UTC (``2026-11-21
+            10:30:00.0``, at most milliseconds) and not as numbers: with
             ``hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled``.
 
     Raises:
-        HoodieKeyException: Values of that type have no string in keys: structs, lists, maps.
+        HoodieKeyException: Values of the type have no string in keys: structs, lists, maps.
     """
     if pa.types.is_dictionary(values.type):
         return value_strings(values.dictionary, consistent_timestamps).take(values.indices)
@@ -62,15 +62,15 @@ def value_strings(values: pa.Array, consistent_timestamps: bool = False) -> pa.S
         return _each_distinct(values.view(pa.int64()), _sql_timestamp)
     formatter = _formatter(values.type)
     if formatter is None:
-        raise HoodieKeyException(f"values of type {values.type} cannot stand in a record key or partition path")
+        raise HoodieKeyException(f"values of type {values.type} cannot be part of a record key or partition path")
     return formatter(values)
 
 
 def nan_rows(values: pa.Array) -> pa.BooleanArray | None:
-    """Which values are NaN, without nulls; None when none is, as of every type without NaN.
+    """Which values are NaN, without nulls; None if none is, or the type has no NaN.
 
     Args:
-        values: An array of any type, or dictionaries of it.
+        values: An array of any type, or a dictionary array.
     """
     is_dictionary = pa.types.is_dictionary(values.type)
     if not pa.types.is_floating(values.type.value_type if is_dictionary else values.type):
@@ -80,7 +80,7 @@ def nan_rows(values: pa.Array) -> pa.BooleanArray | None:
 
 
 def over_distinct(values: pa.Array, function: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """``function(values)`` for an element-wise function, called with the distinct values when they are few."""
+    """``function(values)`` for an element-wise function, called with the distinct values only if they are few."""
     if pa.types.is_dictionary(values.type):
         encoded = values.dictionary_decode().dictionary_encode(null_encoding="encode")
     else:
@@ -156,9 +156,9 @@ def _binaries(values: pa.Array) -> pa.StringArray:
 
 
 def _each_distinct(values: pa.Array, function: Callable[..., str]) -> pa.StringArray:
-    """The function of each distinct value, called once for it."""
+    """The function of each value, called once for each distinct value."""
     if pa.types.is_floating(values.type):
-        # As bits: a dictionary holds -0.0 and 0.0 apart, but not every NaN.
+        # Compared by their bits: a dictionary array keeps -0.0 and 0.0 apart, but not every NaN.
         size = pa.int32() if pa.types.is_float32(values.type) else pa.int64()
         encoded = values.view(size).dictionary_encode()
         distinct = encoded.dictionary.view(values.type)

@@ -1,4 +1,4 @@
-"""One row for each key of the input: what `hoodie.merge.merge_spec.MergeSpec.combine_duplicates` is made of."""
+"""Combine the input to one row per key; the steps of `hoodie.merge.merge_spec.MergeSpec.combine_duplicates`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = ["Places", "fold", "replace_column", "rows_since_last_delete", "winner
 
 @attrs.frozen
 class Places:
-    """What decides between rows of one key: arrays with an entry for each row.
+    """The values that decide between rows with the same key: arrays with one entry per row.
 
     Attributes:
-        keys: A number for each key (record key, and partition path where there is one).
+        keys: A number for each distinct key (record key, and partition path if there is one).
         number: Row numbers: the order of the input.
-        ordering: Ordering values, as numbers that compare alike; zeros where there are none.
-        stage: 0 before the last plain delete of the row's key, 1 that delete, 2 after it.
+        ordering: Ordering values, as numbers that compare in the same way; zeros if there are none.
+        stage: 0 before the last plain delete of the row's key, 1 for that delete, 2 after it.
     """
 
     keys: npt.NDArray[np.int64]
@@ -43,10 +43,10 @@ class Places:
 
     @classmethod
     def of(cls, rows: pa.Table) -> Places:
-        """Those of rows; see `MergeSpec.combine_duplicates` for the columns.
+        """Compute the places of rows; see `MergeSpec.combine_duplicates` for the columns.
 
         Raises:
-            HoodieSchemaException: The ordering values have a type without order.
+            HoodieSchemaException: The ordering values have a type without an order.
         """
         names = set(rows.column_names)
         number = rows[ROW_NUMBER].to_numpy()
@@ -66,12 +66,12 @@ class Places:
 
 
 def winners(rows: pa.Table, places: Places, first_of_equals: bool) -> pa.Table:
-    """The row of each key that wins, in the order of the row numbers.
+    """The winning row of each key, in the order of the row numbers.
 
     Args:
         rows: The rows.
-        places: Theirs.
-        first_of_equals: Of equal ordering values the first row wins, else the last.
+        places: The places of the rows.
+        first_of_equals: Whether the first of the rows with equal ordering values wins, instead of the last.
     """
     tie = -places.number if first_of_equals else places.number
     order = np.lexsort((tie, places.ordering, places.stage, places.keys))
@@ -83,11 +83,11 @@ def winners(rows: pa.Table, places: Places, first_of_equals: bool) -> pa.Table:
 def rows_since_last_delete(
     rows: pa.Table, places: Places
 ) -> tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The rows from their key's last plain delete on, that one included, by key and then in their order.
+    """The last plain delete of each key and the rows after it, sorted by key and then by row number.
 
     Args:
         rows: The rows.
-        places: Theirs.
+        places: The places of the rows.
 
     Returns:
         The rows, their keys, and their ordering values.
@@ -109,13 +109,13 @@ def fold(
     """Merge the second row of each key into the first, then the third, and so on.
 
     Args:
-        merger: A user's.
-        rows: All columns, sorted by key, the rows of a key in their order; ``MERGE_ERROR`` says what failed.
+        merger: A user's merger.
+        rows: All columns, sorted by key, and by row number within a key; ``MERGE_ERROR`` receives what failed.
         keys: The key of each row.
-        with_operations: Gives merged rows the operation that their fields ask for.
+        with_operations: Sets the operation of merged rows by what their fields ask for.
 
     Returns:
-        One row for each key.
+        One row per key.
     """
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     counts = np.diff(np.append(starts, len(keys)))
@@ -134,7 +134,7 @@ def fold(
 def _fold_step(
     merger: HoodieRecordMerger, older: pa.Table, newer: pa.Table, with_operations: Callable[[pa.Table], pa.Table]
 ) -> pa.Table:
-    """Merge pairs of incoming rows. What failed before stays so; after what was deleted, a record is a new one."""
+    """Merge pairs of incoming rows. A row that failed before stays failed; a record after a delete is a new one."""
     failed = older[MERGE_ERROR].is_valid().to_numpy()
     deleted = older[OPERATION].to_numpy() == RecordOperation.DELETE
     asked = np.flatnonzero(~failed & ~deleted)
@@ -159,7 +159,7 @@ def _fold_step(
 
 
 def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """A number for each distinct value, a null included."""
+    """A number for each distinct value; null counts as a value."""
     encoded = one_array(column).dictionary_encode(null_encoding="encode")
     codes: npt.NDArray[np.int64] = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
@@ -171,7 +171,7 @@ def _around_last_delete(
     deletes: npt.NDArray[np.bool_],
     ordering: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int64]]:
-    """Stage of each row (0 before its key's last plain delete, 1 that delete, 2 after it), and the ordering to use."""
+    """The stage of each row (see `Places.stage`), and the ordering values to use."""
     _, groups = np.unique(keys, return_inverse=True)
     last = np.full(int(groups.max()) + 1, -1, dtype=np.int64)
     np.maximum.at(last, groups[deletes], number[deletes])
@@ -181,7 +181,7 @@ def _around_last_delete(
 
 
 def replace_column(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    """The rows with other values in one column."""
+    """The rows with one column replaced."""
     index = rows.schema.get_field_index(name)
     return rows.set_column(index, rows.schema.field(index), column)
 

@@ -1,4 +1,4 @@
-"""Rows of one key merged field by field, on whole columns."""
+"""Merge rows of one key field by field, on whole columns."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ def fill_from_stored(
     stored_first: npt.NDArray[np.bool_],
     default_values: Mapping[str, object],
 ) -> pa.RecordBatch:
-    """Incoming rows whose fields without a value get the stored ones, and the other way round for some.
+    """Fill the empty fields of incoming rows with stored values; for some rows, the other way round.
 
     Args:
         stored: The user's columns.
-        incoming: The user's columns and others, which stay.
-        stored_first: Rows whose stored fields stay, and only the empty ones get incoming values.
-        default_values: By column the value that counts as empty, None for none; in other columns nulls do.
+        incoming: The user's columns and others, which stay as they are.
+        stored_first: Rows whose stored fields stay; only their empty ones are filled with incoming values.
+        default_values: For each of these columns, the value that counts as empty (None for none); in other columns null
+            counts as empty.
 
     Returns:
         Rows with the columns of ``incoming``.
@@ -63,7 +64,7 @@ def _is_empty(column: pa.Array, name: str, default_values: Mapping[str, object])
 
 
 def fill_toasted(stored: pa.RecordBatch, incoming: pa.RecordBatch) -> pa.RecordBatch:
-    """Incoming rows whose string and binary fields hold `TOASTED_VALUE` get the stored values for it."""
+    """Incoming rows with the stored values in place of `TOASTED_VALUE` in string and binary fields."""
     count = incoming.num_rows
     numbers = np.arange(count)
     columns = list(incoming.columns)
@@ -80,7 +81,7 @@ def fill_toasted(stored: pa.RecordBatch, incoming: pa.RecordBatch) -> pa.RecordB
     return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
 
 
-# --- sequences of databases ---------------------------------------------------------------------------------------
+# --- log positions of databases -----------------------------------------------------------------------------------
 
 
 def binlog_wins(
@@ -88,13 +89,14 @@ def binlog_wins(
 ) -> npt.NDArray[np.bool_]:
     """Where the stored row's MySQL binlog position is not smaller; positions are ``file.offset``, both numbers.
 
-    A stored row without position loses. An incoming one without, or a text that is no position, is an error.
+    A stored row without a position loses. An incoming row without a position, or with text that is not one, is an
+    error.
 
     Args:
-        stored: With the column ``_event_seq``.
-        incoming: The same.
-        competing: Rows that matter.
-        errors: Takes number of the row -> why it cannot be merged.
+        stored: Rows with the column ``_event_seq``.
+        incoming: Rows with the same column.
+        competing: The rows to compare.
+        errors: Receives row number -> why the row cannot be merged.
     """
     old_texts, new_texts = (one_array(rows.column(BINLOG_POSITION)).cast(pa.string()) for rows in (stored, incoming))
     old_file, old_offset, old_bad = _positions(old_texts)
@@ -111,7 +113,7 @@ def binlog_wins(
 
 
 def _positions(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """File and offset of positions (0 where there is none), and where a text is none."""
+    """File and offset of each position (0 where there is none), and where a text is not a position."""
     good = pc.fill_null(pc.match_substring_regex(texts, r"^[0-9]{1,18}\.[0-9]{1,18}(\.|$)"), False)
     parts = pc.split_pattern(pc.if_else(good, texts, "0.0"), ".")
     numbers = [pc.list_element(parts, index).cast(pa.int64()).to_numpy(zero_copy_only=False) for index in (0, 1)]
@@ -122,10 +124,10 @@ def _positions(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.i
 def log_sequence_wins(
     stored: pa.RecordBatch, incoming: pa.RecordBatch, competing: npt.NDArray[np.bool_], errors: dict[int, str]
 ) -> npt.NDArray[np.bool_]:
-    """Where the stored row's PostgreSQL log sequence number is larger; arguments as of `binlog_wins`.
+    """Where the stored row's PostgreSQL log sequence number is larger; see `binlog_wins` for the arguments.
 
     Raises:
-        HoodieSchemaException: The column holds no longs.
+        HoodieSchemaException: The column does not hold longs.
     """
     old, new = one_array(stored.column(LOG_SEQUENCE_NUMBER)), one_array(incoming.column(LOG_SEQUENCE_NUMBER))
     if new.type != pa.int64() or old.type != pa.int64():
@@ -142,23 +144,23 @@ def log_sequence_wins(
 def combine_fields(
     rows: pa.Table, keys: npt.NDArray[np.int64], ordering: npt.NDArray[np.int64], names: Sequence[str]
 ) -> pa.Table:
-    """Fold the rows of each key into one, as PartialUpdateAvroPayload does.
+    """Merge the rows of each key into one, as PartialUpdateAvroPayload does.
 
-    The rows come one after the other. One that is not older than all before it puts its values over theirs, an older
-    one only fills what is still null::
+    The rows are applied in order. A row that is not older than all rows before it overwrites their values; an older row
+    only fills fields that are still null::
 
         (1, x, null), (3, null, 7), (2, y, 8)  ->  (3, x, 7)
 
-    A row that is marked as deleted replaces what was before it, and is replaced by an older row that comes after it.
+    A row marked as deleted replaces everything before it. An older row that comes after it replaces it in turn.
 
     Args:
-        rows: All rows, those of one key together and in their order.
+        rows: All rows; those of one key are together and in their order.
         keys: The key of each row.
         ordering: The ordering value of each row.
-        names: The columns to merge; the others are taken from the row that is the last to replace or cover others.
+        names: The columns to merge; the others are taken from the last row that replaces or overwrites others.
 
     Returns:
-        One row for each key, in the order of the keys.
+        One row per key, in the order of the keys.
     """
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     flags = _flags(rows)
@@ -172,7 +174,7 @@ def combine_fields(
     for name in names:
         column = one_array(rows[name])
         usable = in_segment & column.is_valid().to_numpy(zero_copy_only=False)
-        # The last value that covers, else the first that fills; else the base row's null.
+        # The last value that overwrites, else the first that fills, else the base row's null.
         rank = np.where(covers, len(keys) + position, len(keys) - 1 - position)
         best = np.full(len(starts), -1, dtype=np.int64)
         np.maximum.at(best, group[usable], rank[usable])
@@ -196,9 +198,9 @@ def _flags(rows: pa.Table) -> npt.NDArray[np.int8]:
 def _segments(
     starts: npt.NDArray[np.int64], count: int, ordering: npt.NDArray[np.int64], flags: npt.NDArray[np.int8]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """For each key the row from which on rows matter, and for each row whether it covers those before it.
+    """For each key the first row that counts, and for each row whether it overwrites those before it.
 
-    Steps through the rows of all keys side by side: the second rows, the third, ...
+    All keys are processed together: first their second rows, then their third rows, and so on.
     """
     counts = np.diff(np.append(starts, count))
     begins = starts.copy()

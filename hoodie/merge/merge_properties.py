@@ -1,7 +1,7 @@
-"""What properties say about how records merge, under all the names that Hudi has for it.
+"""Properties that say how records merge, under all the names that Hudi has for them.
 
-A table of version 6 stores a payload class. Hudi 1.x also speaks of merge modes and strategies, which mean payload
-classes; a Python record merger stands in the place of one.
+A table of version 6 stores a payload class. Hudi 1.x also has merge modes and strategies, each of which stands for a
+payload class. A Python record merger takes the place of a payload class.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ STRATEGIES: Mapping[str, MergeMode] = {
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME_ORDERING,
     "00000000-0000-0000-0000-000000000000": MergeMode.CUSTOM,
 }
-"""Hudi's ids of merge strategies to merge modes; the last one means "as the payload class says"."""
+"""Hudi's ids of merge strategies -> merge modes; the last one means "as the payload class says"."""
 
 
 @attrs.frozen
 class MergeProperties:
-    """What a set of properties says about merging; None where it says nothing.
+    """What a set of properties says about merging; None for what it does not mention.
 
     Attributes:
-        payload_class: Its canonical name.
+        payload_class: The canonical name of the payload class.
         mode: The merge mode, in capitals.
         strategy: The id of the merge strategy.
         merger: ``package.module.Class`` of a Python record merger.
-        delete_field: Column that marks deletes.
-        delete_marker: Its value for them.
+        delete_field: The column that marks deletes.
+        delete_marker: The value of that column that marks a delete.
     """
 
     payload_class: str | None = None
@@ -82,10 +82,10 @@ class MergeProperties:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> MergeProperties:
-        """Read the properties of a table.
+        """Read the properties of a table or a writer.
 
         Args:
-            properties: Names, those of tables and of writers, to values.
+            properties: Property names, of tables or of writers -> values.
         """
         payload = _first(properties, PAYLOAD_KEYS)
         mode = _first(properties, MODE_KEYS)
@@ -99,10 +99,10 @@ class MergeProperties:
         )
 
     def resolve_payload(self, has_ordering_field: bool) -> str:
-        """The payload class of a new table that these properties describe.
+        """The payload class of a new table with these properties.
 
         Args:
-            has_ordering_field: Whether the table has one: it decides where the properties say nothing.
+            has_ordering_field: Whether the table has an ordering field; this decides if the properties do not.
         """
         if self.payload_class is not None:
             return self.payload_class
@@ -116,10 +116,10 @@ class MergeProperties:
         return OVERWRITE_WITH_LATEST_PAYLOAD
 
     def problems(self, payload_class: str) -> list[str]:
-        """Where these properties contradict a payload class, one sentence for each.
+        """The contradictions between these properties and a payload class, one sentence for each.
 
         Args:
-            payload_class: Canonical name of the class that a table has or shall have.
+            payload_class: The canonical name of the table's payload class.
         """
         found = []
         if self.payload_class is not None and self.payload_class != payload_class:
@@ -152,14 +152,14 @@ class MergeProperties:
         if payload_class in PAYLOADS and PAYLOADS[payload_class].takes_markers:
             return []
         takers = ", ".join(rules.short_name for rules in PAYLOADS.values() if rules.takes_markers)
-        return [f"{DELETE_FIELD_KEYS[0]} = {field}: the payload class {payload_class} does not look at it; {takers} do"]
+        return [f"{DELETE_FIELD_KEYS[0]} = {field}: the payload class {payload_class} ignores it; {takers} use it"]
 
 
 def mode_of_payload(payload_class: str) -> MergeMode:
-    """Hudi 1.x's merge mode of a payload class.
+    """Hudi 1.x's merge mode for a payload class.
 
     Args:
-        payload_class: Canonical name, of a Python record merger too.
+        payload_class: The canonical name, also of a Python record merger.
     """
     if payload_class.startswith(MERGER_PREFIX) or payload_class not in PAYLOADS:
         return MergeMode.CUSTOM

@@ -1,18 +1,18 @@
-"""Which record stays when several have one key: within the input, and between the input and what is stored.
+"""The rules that merge records with the same key: within the input, and between the input and stored records.
 
-`MergeSpec` is made once from a table's properties, and every step that merges asks it. It works on whole columns; the
-rules of each payload class stand in `hoodie.merge.payload_rules`, those of a user's own class in
+`MergeSpec` is built once from a table's properties, and every step that merges uses it. It works on whole columns. The
+rules of each payload class are in `hoodie.merge.payload_rules`, those of a user's class in
 `hoodie.merge.record_merger`.
 
-A row with ``_hoodie_is_deleted`` (or another mark that the payload class knows) competes like any other row of its
+A row with ``_hoodie_is_deleted`` (or another mark that the payload class knows) competes like any other row with its
 ordering value. A plain delete (a key without data) has no ordering value: it deletes whatever is stored, and within the
-input its place decides::
+input its position decides::
 
     input, in order    a5, delete a         -> delete a
                        delete a, a5         -> a5
                        a9, delete a, a5, a3 -> a5
 
-What is written here is what Hudi 0.15.0 does on copy-on-write tables.
+These are the rules of Hudi 0.15.0 for copy-on-write tables.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class MergeTableConfig(Protocol):
 
     @property
     def table_name(self) -> str:
-        """Name of the table, for messages."""
+        """The table's name, for messages."""
 
     @property
     def ordering_fields(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class MergeTableConfig(Protocol):
 
     @property
     def payload_class(self) -> str | None:
-        """The payload class with its package; None when the table stores none."""
+        """The payload class with its package; None if the table stores none."""
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -103,21 +103,21 @@ class MergeTableConfig(Protocol):
 
 @attrs.frozen
 class MergeSpec:
-    """How records of one key become one.
+    """How records with the same key become one record.
 
     Attributes:
-        ordering_field: Column whose value orders records of one key, a dotted path into structs; None when the table
+        ordering_field: The column that orders records with the same key, a dotted path into structs; None if the table
             has none.
-        rules: Those of the table's payload class.
-        delete_field: Column that marks deletes, for payload classes that take markers.
-        delete_marker: Its value for them, as text.
-        merger: A user's merger, which then decides instead of the rules.
-        absent_columns: Columns of the table that the input lacks: they keep their stored values.
-        default_values: Columns with a default other than null, and its text: values that do not count where the rules
-            say so.
+        rules: The rules of the table's payload class.
+        delete_field: The column that marks deletes, for payload classes that use markers.
+        delete_marker: The value of that column that marks a delete, as text.
+        merger: A user's merger, which decides instead of the rules.
+        absent_columns: Columns of the table that the input lacks; they keep their stored values.
+        default_values: Columns with a default other than null -> the default as text. The rules of some payload classes
+            treat these values as absent.
 
-    Hudi: org.apache.hudi.common.model.{HoodieRecordPayload, HoodieAvroRecordMerger,
-    HoodiePreCombineAvroRecordMerger}. Differs: decides for columns, and holds no records.
+    Hudi: org.apache.hudi.common.model.{HoodieRecordPayload, HoodieAvroRecordMerger, HoodiePreCombineAvroRecordMerger}.
+    Differs: works on columns, and holds no records.
     """
 
     ordering_field: str | None = None
@@ -137,28 +137,28 @@ class MergeSpec:
         delete_marker: str | None = None,
         merger: HoodieRecordMerger | None = None,
     ) -> MergeSpec:
-        """The rules of a table.
+        """Read the rules of a table.
 
-        A table that stores no payload class (Hudi 0.x did not for copy-on-write) is written as Hudi 0.15.0 does: the
-        incoming row wins. When it has an ordering field, Hudi 1.2 would keep the row with the larger value instead;
-        a warning says so once for each table.
+        A table may store no payload class (Hudi 0.x stored none for copy-on-write). It is written as Hudi 0.15.0 does:
+        the incoming row wins. If the table has an ordering field, Hudi 1.2 would keep the row with the larger value
+        instead; a warning says so once for each table.
 
         Args:
             table_config: The table's properties.
-            delete_field: ``hoodie.payload.delete.field`` of the writer, where the table does not say it.
-            delete_marker: ``hoodie.payload.delete.marker``, likewise.
+            delete_field: The writer's ``hoodie.payload.delete.field``, used if the table has none.
+            delete_marker: The writer's ``hoodie.payload.delete.marker``, used if the table has none.
             merger: The record merger that the writer names.
 
         Raises:
-            HoodieNotSupportedException: The payload class has rules that are not known here, or is another merger than
-                the writer names; there are several ordering fields.
+            HoodieNotSupportedException: hoodie does not know the payload class, or it stands for another merger than
+                the writer's, or there are several ordering fields.
         """
         name = table_config.table_name
         fields = tuple(table_config.ordering_fields)
         if len(fields) > 1:
             raise HoodieNotSupportedException(
                 f"table '{name}' orders records by several fields ({', '.join(fields)}), "
-                "property hoodie.table.precombine.field; hoodie merges by one ordering field only"
+                "property hoodie.table.precombine.field; hoodie supports only one ordering field"
             )
         ordering_field = fields[0] if fields else None
         payload = canonical_payload_class(table_config.payload_class or OVERWRITE_WITH_LATEST_PAYLOAD)
@@ -184,30 +184,31 @@ class MergeSpec:
             return cls(ordering_field, rules)
         if not marker:
             raise HoodieNotSupportedException(
-                f"table '{name}': {DELETE_FIELD_KEYS[0]} = {field} says which column marks deletes, but not by what "
-                f"value: give {DELETE_MARKER_KEYS[0]} as well"
+                f"table '{name}': {DELETE_FIELD_KEYS[0]} = {field} names the column that marks deletes, but not the "
+                f"value that marks them: give {DELETE_MARKER_KEYS[0]} as well"
             )
         return cls(ordering_field, rules, field, marker)
 
-    # --- what the steps must bring -----------------------------------------------------------------------------------
+    # --- what the steps need
+    # --------------------------------------------------------------------------------------------
 
     @property
     def combines_rows(self) -> bool:
-        """Whether `combine_duplicates` needs all columns of rows, and makes rows that were not there before."""
+        """Whether `combine_duplicates` needs all columns of the rows, because it builds new rows."""
         return self.merger is not None or self.rules.combines_fields
 
     @property
     def can_fail_for_records(self) -> bool:
-        """Whether `combine_duplicates` needs the column ``MERGE_ERROR``, to say which records could not be merged."""
+        """Whether `combine_duplicates` needs the column ``MERGE_ERROR``, to report records that could not be merged."""
         return self.merger is not None
 
     @property
     def keeps_absent_columns(self) -> bool:
-        """Whether the rules alone give columns that the input lacks their stored values, as nulls do not count."""
+        """Whether the rules ignore nulls, and so keep the stored values of columns that the input lacks."""
         return self.rules.field_rule in (FieldRule.NULLS, FieldRule.DEFAULTS) and self.merger is None
 
     def stored_columns(self, schema: pa.Schema) -> list[str]:
-        """The columns of stored rows that `merge` wants.
+        """The columns of stored rows that `merge` needs.
 
         Args:
             schema: The table's columns.
@@ -220,14 +221,14 @@ class MergeSpec:
         return [name for name in (self.rules.sequence_column,) if name is not None]
 
     def age_of_stored(self, stored: pa.RecordBatch, count: int) -> npt.NDArray[np.int64]:
-        """Numbers by which stored rows of one key are older or newer, where the rules compare ordering values.
+        """Numbers that order stored rows with the same key by age, if the rules compare ordering values.
 
         Args:
-            stored: The columns that `stored_columns` names.
-            count: How many rows there are.
+            stored: The columns that `stored_columns` returns.
+            count: The number of rows.
 
         Returns:
-            Int64, larger for newer rows; all equal where ordering values decide nothing.
+            Int64, larger for newer rows; all equal if the rules do not use ordering values.
         """
         compares = self.rules.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL) and self.merger is None
         if compares and self.ordering_field is not None:
@@ -244,11 +245,11 @@ class MergeSpec:
 
         Args:
             schema: The columns that are written.
-            absent_columns: Those that the input lacks, and that keep their stored values.
-            default_values: Columns with a default other than null, and it.
+            absent_columns: Columns that the input lacks; they keep their stored values.
+            default_values: Columns with a default other than null -> the default.
 
         Raises:
-            MissingSchemaFieldException: A column is not there without which the rules mean nothing.
+            MissingSchemaFieldException: A column is missing that the rules need.
         """
         self._check_columns(schema)
         delete_field = self._delete_field_in(schema)
@@ -258,25 +259,25 @@ class MergeSpec:
         )
 
     def _delete_field_in(self, schema: pa.Schema) -> str | None:
-        """The column that marks deletes, as the schema spells it."""
+        """The column that marks deletes, in the schema's spelling."""
         if self.delete_field is None:
             return None
         found = name_in_any_case(schema.names, self.delete_field)
         if found is None:
             raise MissingSchemaFieldException(
-                f"{DELETE_FIELD_KEYS[0]} = {self.delete_field} names a column that is not there, so nothing would ever "
-                f"be deleted by it; nothing was written. The columns are: {', '.join(user_column_names(schema))}"
+                f"{DELETE_FIELD_KEYS[0]} = {self.delete_field} names a column that does not exist, so it would never "
+                f"delete anything; nothing was written. The columns are: {', '.join(user_column_names(schema))}"
             )
         return found
 
     def _check_columns(self, schema: pa.Schema) -> None:
-        """Refuse to write a table without columns that the rules need.
+        """Refuse a write without columns that the rules need.
 
         Args:
             schema: The columns that are written.
 
         Raises:
-            MissingSchemaFieldException: A column is not there; Hudi fails as well.
+            MissingSchemaFieldException: A column is missing; Hudi fails as well.
         """
         missing = [name for name in self.rules.required_columns if name not in schema.names]
         if missing and self.merger is None:
@@ -288,14 +289,14 @@ class MergeSpec:
     # --- deletes -----------------------------------------------------------------------------------------------------
 
     def flagged_deletes(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
-        """Which rows of data ask for a delete.
+        """Which data rows ask for a delete.
 
         Args:
             rows: The table's columns.
         """
         flagged = _is_true(rows, IS_DELETED_FIELD)
         if self.delete_field is not None:
-            # Where a marker is set Hudi does not look at the flag; but a new record with it fails EventTimeAvroPayload.
+            # With a marker Hudi ignores the flag; but EventTimeAvroPayload fails for a new record with the flag.
             marked = self._marked(rows)
             if not self.rules.deletes_compete:
                 marked |= flagged
@@ -318,20 +319,21 @@ class MergeSpec:
     # --- within the input --------------------------------------------------------------------------------------------
 
     def combine_duplicates(self, rows: pa.Table) -> pa.Table:
-        """One row for each (record key, partition path).
+        """Reduce the input to one row per (record key, partition path).
 
-        Among rows of one key the larger ordering value wins, and of equal ones the later row (or the first, where the
-        rules say so); a null is smaller than any value. Plain deletes go by place, as the module's text says.
+        Among rows with the same key the largest ordering value wins; among equal ones the last row (or the first, if
+        the rules say so). A null is smaller than any value. For plain deletes their position decides; see the module
+        docstring.
 
         Args:
             rows: Columns ``RECORD_KEY``, ``PARTITION_PATH`` and ``ROW_NUMBER``; ``ORDERING_VALUE`` and ``OPERATION``
-                where present decide as well. All columns, with ``MERGE_ERROR``, where `combines_rows` says so.
+                are used if present. If `combines_rows` is true, all columns, with ``MERGE_ERROR``.
 
         Returns:
             Rows of the same schema, in the order of their row numbers.
 
         Raises:
-            HoodieSchemaException: The ordering values have a type without order.
+            HoodieSchemaException: The ordering values have a type without an order.
         """
         if rows.num_rows < 2:
             return rows
@@ -348,7 +350,7 @@ class MergeSpec:
         return merged.take(pa.array(np.argsort(numbers, kind="stable")))
 
     def _with_operations(self, rows: pa.Table) -> pa.Table:
-        """Rows that were merged ask for what their fields say now."""
+        """Set the operation of merged rows by what their fields now ask for."""
         operations = rows[OPERATION].to_numpy()
         flagged = self.flagged_deletes(rows)
         wanted = np.where(flagged, RecordOperation.DELETE_FLAGGED, RecordOperation.UPSERT)
@@ -358,10 +360,10 @@ class MergeSpec:
     # --- against what is stored --------------------------------------------------------------------------------------
 
     def may_delete(self, incoming: pa.Table) -> bool:
-        """Whether `merge` may say of some of these rows that the stored row goes; True where that is not known.
+        """Whether `merge` may delete the stored row of some of these rows; True if that is not known.
 
         Args:
-            incoming: As `merge` takes them.
+            incoming: Rows as `merge` takes them.
         """
         if self.merger is not None or (incoming[OPERATION].to_numpy() != RecordOperation.UPSERT).any():
             return True
@@ -370,22 +372,22 @@ class MergeSpec:
         )
 
     def merge(self, stored: pa.RecordBatch, incoming: pa.RecordBatch) -> MergeOutcome:
-        """What becomes of incoming rows whose key is stored, pair by pair.
+        """Merge incoming rows with the stored rows of their keys, pair by pair.
 
         Args:
-            stored: The columns that `stored_columns` names; row ``i`` is the stored row that row ``i`` of the input
-                meets. A null ordering value: the row is older than the column, and any incoming row wins.
-            incoming: Rows in flight: the user's columns, then ``RECORD_KEY``, ``OPERATION`` and, where there is an
+            stored: The columns that `stored_columns` returns; row ``i`` is the stored row of incoming row ``i``. A null
+                ordering value means that the row is older than the column: any incoming row wins.
+            incoming: Rows in flight: the user's columns, then ``RECORD_KEY``, ``OPERATION`` and, if there is an
                 ordering field, ``ORDERING_VALUE`` of a type that compares with the stored one. User columns may be
-                absent when every row is a plain delete.
+                absent if every row is a plain delete.
 
         Returns:
-            What happens to each stored row. ``rows`` has the columns of ``incoming``, and for each pair that is taken
-            the row to write.
+            What happens to each stored row. ``rows`` has the columns of ``incoming``, and the row to write for each
+            pair with ``TAKE_INCOMING``.
 
         Raises:
-            HoodieException: Ordering values are needed, and absent for rows that are no plain deletes.
-            HoodieSchemaException: The ordering values have a type without order, or types that do not compare.
+            HoodieException: Ordering values are needed, but rows that are not plain deletes have none.
+            HoodieSchemaException: The ordering values have a type without an order, or types that do not compare.
         """
         operations = incoming.column(OPERATION).to_numpy()
         plain = operations == RecordOperation.DELETE
@@ -417,7 +419,7 @@ class MergeSpec:
         if rule in (FieldRule.NULLS, FieldRule.DEFAULTS):
             defaults = self.default_values if rule is FieldRule.DEFAULTS else {}
             rows = field_merge.fill_from_stored(stored, rows, stored_wins, defaults)
-            # The flag is a field like others: a null does not take a stored one back.
+            # The flag is a field like others: a null keeps the stored value.
             codes[_is_true(rows, IS_DELETED_FIELD)] = DELETE_STORED
             return MergeOutcome(codes, rows, errors)
         if rule is FieldRule.TOASTED:
@@ -426,9 +428,9 @@ class MergeSpec:
         return MergeOutcome(codes, rows, errors)
 
     def _deletes_stored(self, rows: pa.RecordBatch, operations: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
-        """Which rows delete the stored row that they meet, if they win."""
+        """Which rows delete the stored row of their key if they win."""
         if self.delete_field is not None and not self.rules.deletes_compete:
-            # EventTimeAvroPayload looks at the marker of new records only, and at the flag when it meets a stored one.
+            # EventTimeAvroPayload checks the marker of new records only, and the flag when it meets a stored record.
             return _is_true(rows, IS_DELETED_FIELD)
         flagged: npt.NDArray[np.bool_] = operations == RecordOperation.DELETE_FLAGGED
         return flagged
@@ -471,7 +473,7 @@ class MergeSpec:
         return MergeOutcome(codes, merged, outcome.errors)
 
     def _completed(self, stored: pa.RecordBatch, incoming: pa.RecordBatch) -> pa.RecordBatch:
-        """Incoming rows with the stored values of columns that the input lacks."""
+        """The incoming rows with the stored values of columns that the input lacks."""
         if not self.absent_columns:
             return incoming
         columns = [
@@ -512,7 +514,7 @@ def _warn_about_missing_payload(table_name: str, ordering_field: str) -> None:
 
 
 def _is_true(rows: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[np.bool_]:
-    """Where a boolean column is true; nowhere when there is no such column (in any case), or it is not boolean."""
+    """Where a boolean column is true; nowhere if there is no such column (in any case), or it is not boolean."""
     column = name_in_any_case(rows.schema.names, name)
     index = rows.schema.get_field_index(column) if column is not None else -1
     if index < 0 or not pa.types.is_boolean(rows.schema.field(index).type):
@@ -522,7 +524,7 @@ def _is_true(rows: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[np.bool_
 
 
 def _java_texts(column: pa.Array) -> pa.Array:
-    """Values as Java's toString writes them, for the types whose text it is."""
+    """Values in the format of Java's toString, for types where it is known."""
     if pa.types.is_string(column.type):
         return column
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):

@@ -1,4 +1,4 @@
-"""Ordering values as numbers that compare as Hudi compares them."""
+"""Turn ordering values into numbers that compare as Hudi compares the values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["null_ordering_count", "null_ordering_message", "one_array", "sortabl
 
 
 def sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.int64]]:
-    """Numbers that compare as Java's compareTo compares the values, across all columns; a null is the smallest.
+    """Numbers that compare as Java's compareTo compares the values, across all columns; null is the smallest.
 
     Args:
         columns: Values of types that compare with each other.
@@ -23,7 +23,7 @@ def sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.i
         Int64 arrays of the same lengths.
 
     Raises:
-        HoodieSchemaException: The type has no order, or the types differ in kind.
+        HoodieSchemaException: The type has no order, or the types are of different kinds.
     """
     arrays = [one_array(column) for column in columns]
     wanted = _common_type([array.type for array in arrays])
@@ -44,7 +44,7 @@ def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_floating(data_type):
         return _float_numbers(values)
     if pa.types.is_string(data_type):
-        # By the bytes of UTF-8, as Avro's strings compare, and not as Java's.
+        # Ordered by the bytes of UTF-8, like Avro's strings and unlike Java's.
         return _ranks(values)
     if pa.types.is_decimal(data_type):
         return _ranks(values)
@@ -59,7 +59,7 @@ def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _float_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Double.compareTo: -0.0 before 0.0, NaN after everything and equal to NaN."""
+    """Order as Double.compareTo: -0.0 before 0.0; NaN after everything and equal to NaN."""
     doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
     doubles[np.isnan(doubles)] = np.nan
     bits = doubles.view(np.int64)
@@ -116,7 +116,7 @@ def _kind(data_type: pa.DataType) -> str:
 
 
 def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column as one array, dictionaries decoded."""
+    """A column as one array, with dictionaries decoded."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
@@ -126,14 +126,14 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 def null_ordering_count(
     ordering: pa.Array | pa.ChunkedArray, operations: pa.Array | pa.ChunkedArray | npt.NDArray[np.int8] | None = None
 ) -> int:
-    """How many rows have no ordering value and need one: an upsert of such rows fails, as in Hudi 0.15.0.
+    """The number of rows that need an ordering value and have none: an upsert of such rows fails, as in Hudi 0.15.0.
 
-    Hudi refuses them where it combines records (upsert; insert when combining is on), by "Ordering value is null for
-    record"; insert and bulk_insert that do not combine store them.
+    Hudi refuses them where it combines records (upsert; insert when combining is on), with "Ordering value is null for
+    record". Its insert and bulk_insert without combining store them.
 
     Args:
         ordering: The ordering values.
-        operations: `RecordOperation` of the rows; plain deletes need no value. None: no row is one.
+        operations: `RecordOperation` of each row; plain deletes need no value. None: there are no plain deletes.
     """
     if ordering.null_count == 0:
         return 0
@@ -144,8 +144,8 @@ def null_ordering_count(
 
 
 def null_ordering_message(ordering_field: str, count: int) -> str:
-    """The text of the error for rows that `null_ordering_count` found."""
+    """The error message for rows that `null_ordering_count` found."""
     return (
         f"{count} records have a null in the ordering field '{ordering_field}' (hoodie.table.precombine.field), so "
-        "nobody can tell which record of a key is newer; fill the column, or leave these records out"
+        "it is unknown which record of a key is newer; fill the column, or leave these records out"
     )

@@ -1,8 +1,8 @@
-"""What Hudi's payload classes mean on copy-on-write tables, as values.
+"""The rules of Hudi's payload classes on copy-on-write tables, as values.
 
-A payload class answers three questions: which of several incoming rows of one key stays, whether an incoming row
-replaces the stored one, and which rows are deletes. `MergeSpec` reads the answers here and applies them to columns.
-``docs/merging.md`` shows them as a table.
+A payload class answers three questions: which of several incoming rows with the same key stays, whether an incoming row
+replaces the stored one, and which rows are deletes. `MergeSpec` takes the answers from here and applies them to
+columns. ``docs/merging.md`` shows them as a table.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ MYSQL_DEBEZIUM_PAYLOAD = f"{_DEBEZIUM_PACKAGE}MySqlDebeziumAvroPayload"
 POSTGRES_DEBEZIUM_PAYLOAD = f"{_DEBEZIUM_PACKAGE}PostgresDebeziumAvroPayload"
 
 LEGACY_PAYLOADS: Mapping[str, str] = MappingProxyType({"org.apache.hudi.payload.AWSDmsAvroPayload": AWS_DMS_PAYLOAD})
-"""Older names of payload classes that Hudi still has."""
+"""Older names of payload classes that Hudi still accepts."""
 
 MERGER_PREFIX = "python:"
-"""Begins the payload class of tables whose records a Python class merges.
+"""The prefix of the payload class of tables whose records a Python class merges.
 
-What follows is the class (``python:shop.mergers.Largest``). A colon is in no Java name: another engine that would have
-to merge looks for a class that cannot exist, and fails, instead of merging by other rules.
+The class follows it (``python:shop.mergers.Largest``). A Java name never contains a colon: another engine that would
+have to merge looks for a class that cannot exist, and fails, instead of merging by other rules.
 """
 
 TOASTED_VALUE = "__debezium_unavailable_value"
-"""What Debezium writes for a large PostgreSQL value that an update did not touch."""
+"""The value that Debezium writes for a large PostgreSQL value that an update did not change."""
 
 DEBEZIUM_OPERATION = "_change_operation_type"
 BINLOG_POSITION = "_event_seq"
@@ -76,7 +76,7 @@ class MergeMode(StrEnum):
 
 
 class StoredRule(StrEnum):
-    """When a stored row wins over an incoming one."""
+    """When a stored row wins against an incoming row."""
 
     NEVER = "never"
     LARGER = "its ordering value is larger"
@@ -86,11 +86,11 @@ class StoredRule(StrEnum):
 
 
 class FieldRule(StrEnum):
-    """Which values of an incoming row leave the stored ones as they are."""
+    """Which values of an incoming row leave the stored values as they are."""
 
     NULLS = "nulls"
     DEFAULTS = "nulls and the schema's default values"
-    TOASTED = "values that say that they are unavailable"
+    TOASTED = "values marked as unavailable"
 
 
 @attrs.frozen
@@ -99,16 +99,16 @@ class PayloadRules:
 
     Attributes:
         class_name: The class with its package.
-        mode: What Hudi 1.x calls it.
+        mode: Hudi 1.x's merge mode for it.
         stored_rule: When the stored row wins.
-        field_rule: Which incoming values do not count; None: rows are taken whole.
-        first_of_equals: Among incoming rows of one key and equal ordering values the first stays, not the last.
-        combines_fields: Incoming rows of one key are merged field by field, and not chosen from.
-        deletes_compete: A row that is marked as deleted loses to a stored row that wins; without it, it always deletes.
-        takes_markers: Whether ``hoodie.payload.delete.field`` and ``.marker`` count.
-        delete_column: A column that marks deletes, beside ``_hoodie_is_deleted``.
-        delete_value: Its value for them, in any case.
-        sequence_column: A column that rows are ordered by when a stored row is met, and never null then.
+        field_rule: Which incoming values are ignored; None: rows are taken whole.
+        first_of_equals: Of incoming rows with the same key and equal ordering values, the first stays, not the last.
+        combines_fields: Incoming rows with the same key are merged field by field, instead of choosing one.
+        deletes_compete: A row marked as deleted loses to a stored row that wins; without this, it always deletes.
+        takes_markers: Whether ``hoodie.payload.delete.field`` and ``.marker`` are used.
+        delete_column: A column that marks deletes, in addition to ``_hoodie_is_deleted``.
+        delete_value: The value of that column that marks a delete, in any case.
+        sequence_column: A column that orders an incoming row against a stored one; it must not be null then.
 
     Hudi: org.apache.hudi.common.model.{OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload,
     EventTimeAvroPayload, FirstValueAvroPayload, PartialUpdateAvroPayload, OverwriteNonDefaultsWithLatestAvroPayload,
@@ -129,12 +129,12 @@ class PayloadRules:
 
     @property
     def required_columns(self) -> tuple[str, ...]:
-        """Columns without which Hudi fails to merge."""
+        """Columns without which Hudi cannot merge."""
         return tuple(name for name in (self.delete_column, self.sequence_column) if name is not None)
 
     @property
     def needs_ordering_field(self) -> bool:
-        """Whether the rules mean nothing without an ordering field."""
+        """Whether the rules require an ordering field."""
         return self.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL) and self.field_rule is None
 
     @property
@@ -191,7 +191,7 @@ PAYLOADS: Mapping[str, PayloadRules] = MappingProxyType(
         )
     }
 )
-"""Class name with package to its rules."""
+"""Class name with package -> its rules."""
 
 PAYLOAD_TYPES: Mapping[str, str] = MappingProxyType(
     {
@@ -205,18 +205,18 @@ PAYLOAD_TYPES: Mapping[str, str] = MappingProxyType(
         "POSTGRES_DEBEZIUM_AVRO": POSTGRES_DEBEZIUM_PAYLOAD,
     }
 )
-"""Hudi's short names (``hoodie.compaction.payload.type``) to class names."""
+"""Hudi's short names (``hoodie.compaction.payload.type``) -> class names."""
 
 
 def canonical_payload_class(name: str) -> str:
-    """The name by which hoodie knows a payload class.
+    """The name that hoodie uses for a payload class.
 
     Args:
-        name: A class name with or without package, of today or of older releases (``com.uber.hoodie...``), or a short
-            name as `PAYLOAD_TYPES` has them.
+        name: A class name with or without package, from current or older releases (``com.uber.hoodie...``), or a short
+            name from `PAYLOAD_TYPES`.
 
     Returns:
-        The class name with its package; what is not known comes back with Hudi's package, or as it is.
+        The class name with its package. An unknown name is returned with Hudi's package, or unchanged.
     """
     name = name.strip()
     if name.startswith(MERGER_PREFIX):
@@ -230,5 +230,5 @@ def canonical_payload_class(name: str) -> str:
 
 
 def merger_payload_class(merger_class: str) -> str:
-    """The payload class that a table of a Python record merger stores."""
+    """The payload class that a table with a Python record merger stores."""
     return f"{MERGER_PREFIX}{merger_class}"

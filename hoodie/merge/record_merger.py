@@ -1,14 +1,15 @@
-"""Records merged by a user's own class.
+"""Merge records with a user's own class.
 
-A merger is told pairs of rows of one key, the older and the newer, and says for each pair what stays. It is asked
-twice: for rows of one key within the input (the later row is the newer), and for an incoming row and the stored one.
-Subclass `HoodieRecordMerger` to decide for whole columns, `HoodieSingleRecordMerger` for one pair at a time::
+A merger receives pairs of rows with the same key, an older and a newer one, and says for each pair what stays. It is
+called in two places: for rows of one key within the input (the later row is the newer), and for an incoming row and the
+stored one. Subclass `HoodieRecordMerger` to decide for whole columns, `HoodieSingleRecordMerger` for one pair at a
+time::
 
     class LargestFare(HoodieRecordMerger):
         def merge(self, older, newer, record_keys):
             return MergeOutcome.choose(pc.greater_equal(newer["fare"], older["fare"]))
 
-A table is made for a merger: see ``hoodie.write.record.merge.custom.implementation.classes``.
+A table is created for a merger: see ``hoodie.write.record.merge.custom.implementation.classes``.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ __all__ = [
 KEEP_STORED = 0
 """The older (stored) row stays as it is."""
 TAKE_INCOMING = 1
-"""The outcome's row is written, in place of the stored one if there is one."""
+"""The outcome's row is written, replacing the stored one if there is one."""
 DELETE_STORED = 2
-"""The stored row goes, and nothing takes its place."""
+"""The stored row is deleted, and nothing is written."""
 
 
 @attrs.frozen(eq=False)
 class MergeOutcome:
-    """What became of pairs of rows.
+    """The result of merging pairs of rows.
 
     Attributes:
         codes: ``KEEP_STORED``, ``TAKE_INCOMING`` or ``DELETE_STORED`` for each pair (uint8).
-        rows: For each pair the row that is written if its code is ``TAKE_INCOMING`` (other rows are not looked at).
-            Of a user's merger: the columns of the newer rows in any order; None: the newer rows as they are.
-        errors: Number of a pair to why it could not be merged. Such a pair is reported as a failed record, and its
+        rows: For each pair the row that is written if its code is ``TAKE_INCOMING`` (other rows are ignored). From a
+            user's merger: the columns of the newer rows in any order; None: the newer rows as they are.
+        errors: Number of a pair -> why it could not be merged. Such a pair is reported as a failed record, and its
             stored row stays.
     """
 
@@ -66,10 +67,10 @@ class MergeOutcome:
 
     @classmethod
     def choose(cls, take_newer: Any) -> MergeOutcome:
-        """Take the newer row of some pairs and keep the older one of the others.
+        """Take the newer row of some pairs and keep the older row of the others.
 
         Args:
-            take_newer: A boolean for each pair: an Arrow or numpy array, or a list; a null means no.
+            take_newer: A boolean for each pair: an Arrow or numpy array, or a list; null counts as False.
         """
         if isinstance(take_newer, pa.ChunkedArray):
             take_newer = take_newer.combine_chunks()
@@ -80,22 +81,22 @@ class MergeOutcome:
 
     @classmethod
     def write(cls, rows: pa.RecordBatch) -> MergeOutcome:
-        """Write a row for each pair.
+        """Write the given row for each pair.
 
         Args:
-            rows: One row a pair, with the columns of the newer rows.
+            rows: One row per pair, with the columns of the newer rows.
         """
         return cls(np.full(rows.num_rows, TAKE_INCOMING, dtype=np.uint8), rows)
 
 
 class HoodieRecordMerger(ABC):
-    """Decides what two rows of one key become; subclass it with a constructor that takes no arguments.
+    """Decides what two rows with the same key become; subclass it with a constructor that takes no arguments.
 
-    A merger is a pure function of its rows: it runs in tasks, may be asked again for the same rows, and for any part of
-    them. Deletes of keys are never asked about, they delete. A row with ``_hoodie_is_deleted`` is a row like others;
-    where it is taken, the record is deleted.
+    A merger must be a pure function of its rows: it runs in tasks, and may be called again for the same rows or for any
+    subset of them. It is never called for deletes by key; these always delete. A row with ``_hoodie_is_deleted`` is
+    treated like any other row; if it is taken, the record is deleted.
 
-    Hudi: org.apache.hudi.common.model.HoodieRecordMerger. Differs: is told columns.
+    Hudi: org.apache.hudi.common.model.HoodieRecordMerger. Differs: receives columns.
     """
 
     @abstractmethod
@@ -111,27 +112,27 @@ class HoodieRecordMerger(ABC):
             What each pair becomes.
 
         Raises:
-            Exception: Something is wrong with rows. The pairs that fail are found by asking again for parts, and are
-                reported as failed records; the others are merged.
+            Exception: Some rows cannot be merged. hoodie finds the failing pairs by calling again with parts, and
+                reports them as failed records; the others are merged.
         """
 
 
 class HoodieSingleRecordMerger(HoodieRecordMerger):
-    """Decides for one pair of records at a time: simple to write, and slow, as every record becomes a Python object."""
+    """Decides for one pair of records at a time: easy to write, but slow, as every record becomes a Python object."""
 
     @abstractmethod
     def merge_records(self, older: HoodieRecord, newer: HoodieRecord) -> HoodieRecord | None:
-        """Merge two records of one key.
+        """Merge two records with the same key.
 
         Args:
             older: The stored record, or the earlier of two incoming ones; its ``data`` has all columns of the table.
-            newer: The incoming record, or the later one.
+            newer: The incoming record, or the later of two.
 
         Returns:
-            The record that stays: one of the two, or another one with the same columns. None deletes.
+            The record that stays: one of the two, or a new one with the same columns. None deletes the record.
 
         Raises:
-            Exception: The record is reported as failed.
+            Exception: The pair is reported as a failed record.
         """
 
     def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, record_keys: pa.Array) -> MergeOutcome:
@@ -160,9 +161,9 @@ class HoodieSingleRecordMerger(HoodieRecordMerger):
 
 def _checked_data(record: HoodieRecord, schema: pa.Schema) -> Mapping[str, Any]:
     if not isinstance(record, HoodieRecord):
-        raise TypeError(f"merge_records gave a {type(record).__name__}; give a HoodieRecord or None")
+        raise TypeError(f"merge_records returned a {type(record).__name__}; give a HoodieRecord or None")
     if set(record.data) != set(schema.names):
-        raise ValueError(f"merge_records gave the columns {sorted(record.data)}, not {sorted(schema.names)}")
+        raise ValueError(f"merge_records returned the columns {sorted(record.data)}, not {sorted(schema.names)}")
     pa.RecordBatch.from_pylist([record.data], schema)
     return record.data
 
@@ -170,20 +171,20 @@ def _checked_data(record: HoodieRecord, schema: pa.Schema) -> Mapping[str, Any]:
 def merge_pairs(
     merger: HoodieRecordMerger, older: pa.RecordBatch, newer: pa.RecordBatch, record_keys: pa.Array
 ) -> MergeOutcome:
-    """Ask a merger, and find the pairs that it fails for.
+    """Call a merger, and find the pairs for which it fails.
 
     Args:
         merger: A user's merger.
-        older: As of `HoodieRecordMerger.merge`.
-        newer: As of `HoodieRecordMerger.merge`.
-        record_keys: As of `HoodieRecordMerger.merge`.
+        older: See `HoodieRecordMerger.merge`.
+        newer: See `HoodieRecordMerger.merge`.
+        record_keys: See `HoodieRecordMerger.merge`.
 
     Returns:
         The outcome; its rows have the schema of the newer rows.
 
     Raises:
-        HoodieException: The merger gives something else than an outcome for these pairs.
-        HoodieSchemaException: The rows that it gives do not have the columns of the newer rows.
+        HoodieException: The merger did not return a valid outcome for these pairs.
+        HoodieSchemaException: The returned rows do not have the columns of the newer rows.
     """
     if newer.num_rows == 0:
         return MergeOutcome(np.zeros(0, dtype=np.uint8), newer)
@@ -206,11 +207,11 @@ def merge_pairs(
 def _checked_outcome(merger: HoodieRecordMerger, outcome: Any, newer: pa.RecordBatch) -> MergeOutcome:
     name = type(merger).__name__
     if not isinstance(outcome, MergeOutcome):
-        raise HoodieException(f"{name}.merge gave a {type(outcome).__name__}: give a MergeOutcome")
+        raise HoodieException(f"{name}.merge returned a {type(outcome).__name__}: give a MergeOutcome")
     codes = np.asarray(outcome.codes)
     if len(codes) != newer.num_rows or not np.isin(codes, (KEEP_STORED, TAKE_INCOMING, DELETE_STORED)).all():
         raise HoodieException(
-            f"{name}.merge gave {len(codes)} codes for {newer.num_rows} pairs, or codes that are none of KEEP_STORED, "
+            f"{name}.merge returned {len(codes)} codes for {newer.num_rows} pairs, or codes other than KEEP_STORED, "
             "TAKE_INCOMING and DELETE_STORED"
         )
     codes = codes.astype(np.uint8)
@@ -224,7 +225,7 @@ def _checked_rows(name: str, rows: pa.RecordBatch | None, newer: pa.RecordBatch)
         return newer
     if rows.num_rows != newer.num_rows or set(rows.schema.names) != set(newer.schema.names):
         raise HoodieSchemaException(
-            f"{name}.merge gave {rows.num_rows} rows of the columns {', '.join(rows.schema.names)} for "
+            f"{name}.merge returned {rows.num_rows} rows of the columns {', '.join(rows.schema.names)} for "
             f"{newer.num_rows} pairs of {', '.join(newer.schema.names)}"
         )
     columns = []
@@ -234,7 +235,7 @@ def _checked_rows(name: str, rows: pa.RecordBatch | None, newer: pa.RecordBatch)
             columns.append(column if column.type == field.type else column.cast(field.type))
         except pa.ArrowInvalid as error:
             raise HoodieSchemaException(
-                f"{name}.merge gave the column '{field.name}' as {column.type}, which is not {field.type}: {error}"
+                f"{name}.merge returned the column '{field.name}' as {column.type}, which is not {field.type}: {error}"
             ) from error
     return pa.RecordBatch.from_arrays(columns, schema=newer.schema)
 
@@ -244,12 +245,12 @@ def _reason(merger: HoodieRecordMerger, error: Exception) -> str:
 
 
 def merger_class_name(merger_class: type[HoodieRecordMerger]) -> str:
-    """The name of a merger class as configurations and tables have it: ``package.module.Class``."""
+    """The name of a merger class as in configurations and tables: ``package.module.Class``."""
     return f"{merger_class.__module__}.{merger_class.__qualname__}"
 
 
 def is_merger_class(candidate: object) -> TypeGuard[type[HoodieRecordMerger]]:
-    """Whether something is a merger class that can be imported by its name, and made."""
+    """Whether the object is a merger class that can be imported by name and instantiated."""
     return (
         isinstance(candidate, type)
         and issubclass(candidate, HoodieRecordMerger)
@@ -265,7 +266,7 @@ def load_merger_class(name: str) -> Callable[[], HoodieRecordMerger]:
         name: ``package.module.Class``.
 
     Raises:
-        HoodieConfigException: There is no such class, or it is no `HoodieRecordMerger` that can be made.
+        HoodieConfigException: There is no such class, or it is not a `HoodieRecordMerger` that can be instantiated.
     """
     module_name, _, class_name = name.rpartition(".")
     try:
@@ -273,11 +274,11 @@ def load_merger_class(name: str) -> Callable[[], HoodieRecordMerger]:
     except (ImportError, AttributeError) as error:
         raise HoodieConfigException(
             f"the record merger {name} cannot be imported ({error}): give package.module.Class of a subclass of "
-            "hoodie.HoodieRecordMerger that stands at the top of its module"
+            "hoodie.HoodieRecordMerger that is defined at the top of its module"
         ) from error
     if not is_merger_class(found):
         raise HoodieConfigException(
-            f"{name} is no record merger: give package.module.Class of a subclass of hoodie.HoodieRecordMerger (or "
+            f"{name} is not a record merger: give package.module.Class of a subclass of hoodie.HoodieRecordMerger (or "
             "HoodieSingleRecordMerger) with all its methods"
         )
     return found

@@ -1,4 +1,4 @@
-"""What differs between PySpark 3.5, PySpark 4 and Spark Connect: the only module that knows.
+"""The differences between PySpark 3.5, PySpark 4 and Spark Connect; no other module deals with them.
 
 Hudi: org.apache.spark.sql.adapter.BaseSpark3Adapter, for the versions of Spark that Hudi supports.
 """
@@ -38,7 +38,7 @@ _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar
 
 
 def spark_context(spark: SparkSession) -> SparkContext | None:
-    """The context of a classic session; None on Spark Connect, which has none."""
+    """The context of a classic session; None on Spark Connect, which has no context."""
     try:
         return spark.sparkContext
     except (PySparkException, NotImplementedError, AttributeError):
@@ -46,8 +46,8 @@ def spark_context(spark: SparkSession) -> SparkContext | None:
 
 
 STOPPED = (
-    "the Spark session was stopped, so nothing can be read or written with it; make a new one "
-    "(SparkSession.builder.getOrCreate()), its DataFrames anew, and a new client"
+    "the Spark session was stopped, so nothing can be read or written with it; create a new one "
+    "(SparkSession.builder.getOrCreate()), its DataFrames again, and a new client"
 )
 _METHODS_OF_SESSIONS = ("createDataFrame", "range", "sql", "version")
 
@@ -66,15 +66,15 @@ def is_stopped(spark: Any) -> bool:
 
 
 def check_running(spark: object, argument: str = "spark") -> None:
-    """Refuse what is no session, and a session that was stopped.
+    """Refuse anything but a running session.
 
     Args:
-        spark: What a program gave.
+        spark: The caller's argument.
         argument: The argument's name.
 
     Raises:
-        HoodieConfigException: It is something else.
-        HoodieException: It was stopped.
+        HoodieConfigException: It is not a session.
+        HoodieException: The session was stopped.
     """
     if not all(hasattr(type(spark), name) for name in _METHODS_OF_SESSIONS):
         raise HoodieConfigException(
@@ -85,15 +85,15 @@ def check_running(spark: object, argument: str = "spark") -> None:
 
 
 def is_frame(records: object) -> bool:
-    """Whether this is a DataFrame of Spark; PySpark 3.5 does not derive that of Spark Connect from its DataFrame."""
+    """Whether this is a Spark DataFrame; in PySpark 3.5 that of Spark Connect is not a subclass of `DataFrame`."""
     is_of_connect = type(records).__module__.startswith("pyspark.sql.connect") and hasattr(records, "mapInArrow")
     return isinstance(records, DataFrame) or is_of_connect
 
 
 def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
-    """All rows of a frame on the driver; timestamps may carry the session's time zone.
+    """All rows of a frame on the driver; timestamps may have the session's time zone.
 
-    PySpark 3.5 has no public way that stays in Arrow.
+    PySpark 3.5 has no public method for this that stays in Arrow.
     """
     if hasattr(frame, "toArrow"):
         batches: list[pa.RecordBatch] = frame.toArrow().to_batches()
@@ -102,36 +102,36 @@ def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
 
 
 def repartition_by_number(frame: DataFrame, number: Column, num_partitions: int) -> DataFrame:
-    """Move each row to a partition of its own number.
+    """Move each row to the partition with the row's number.
 
-    PySpark 4.1 takes the number as it is. Before, Spark places rows by hash only: each number is replaced by an integer
-    whose hash falls where the number wants to be. Adaptive execution keeps the number of partitions in both cases.
+    PySpark 4.1 can place rows by number. Older versions place rows by hash only: each number is replaced by an integer
+    whose hash falls into that partition. Adaptive execution keeps the number of partitions in both cases.
 
     Args:
         frame: The rows.
         number: An int expression in [0, num_partitions) for every row.
-        num_partitions: How many partitions result.
+        num_partitions: The resulting number of partitions.
     """
     if hasattr(frame, "repartitionById"):
         return frame.repartitionById(num_partitions, number)
-    # One literal that Spark folds into an array: thousands of literals would cost planning time.
+    # One literal that Spark folds into an array: thousands of literals would slow down planning.
     inputs = ",".join(map(str, numbers_to_hash_inputs(num_partitions).tolist()))
     return frame.repartition(num_partitions, sf.get(sf.split(sf.lit(inputs), ",").cast("array<int>"), number))
 
 
 def partition_count(frame: DataFrame) -> int | None:
-    """How many partitions a frame has, None on Spark Connect; adaptive execution may run its shuffles to tell."""
+    """The number of partitions of a frame; None on Spark Connect. Adaptive execution may run shuffles for it."""
     return None if spark_context(frame.sparkSession) is None else int(frame.rdd.getNumPartitions())
 
 
 def prepare_worker() -> None:
     """Make the tasks that follow in this Python worker start faster; called in tasks.
 
-    Before each task PySpark drops the import caches, and Python reads the directories of ``pyspark.zip`` and of the
-    other archives that Spark puts on the path again, once for each package imported from them; after each task it
-    collects garbage over all modules. Both together took about 0.2 s a task. Spark's own archives do not change
-    while a worker lives: their importers keep what they have read. Modules loaded so far are no garbage either.
-    Archives that users add are looked up as before.
+    Before each task PySpark drops the import caches. Then Python reads the directories of ``pyspark.zip`` and of
+    Spark's other archives on the path again, once for each package imported from them. After each task PySpark collects
+    garbage over all modules. Both together took about 0.2 s per task. Spark's own archives do not change during the
+    life of a worker, so this function lets their importers keep what they have read. It also excludes the modules
+    loaded so far from garbage collection. Archives that users add are read again as before.
     """
     fresh = False
     for path, importer in sys.path_importer_cache.items():

@@ -1,4 +1,4 @@
-"""Data of the Spark engine: a DataFrame whose rows reach tasks as Arrow batches.
+"""The data of the Spark engine: a DataFrame whose rows reach tasks as Arrow batches.
 
 Hudi: org.apache.hudi.data.HoodieJavaRDD.
 """
@@ -36,55 +36,55 @@ from hoodie.spark.spark_types import arrow_schema, conform, quoted, schema_in_jv
 __all__ = ["SparkData", "hoodie_errors", "task_identity"]
 
 BATCH_ROWS = 1 << 16
-"""Rows that small batches are gathered to before a function sees them: Spark sends 10,000 a batch by default."""
+"""Small batches are combined up to this number of rows before a function sees them: Spark's default is 10,000."""
 BATCH_BYTES = 32 << 20
-"""Gathering stops here, whatever the number of rows."""
+"""Batches are combined up to this size at most, whatever their number of rows."""
 CLIENT_BYTES = 1 << 20
-"""Arrow bytes that a client of Spark Connect brings in rather than leaving them to Spark.
+"""The most Arrow bytes that a Spark Connect client collects instead of leaving them to Spark.
 
-It shares them with tasks inside of each plan that it sends, as there are no broadcasts; and its memory is not to grow
-with the input.
+Spark Connect has no broadcasts, so the client shares them with tasks inside each plan that it sends; and its memory
+must not grow with the input.
 """
 BROADCAST_KEYS = 100_000
-"""Up to this many keys that occur twice are sent to all tasks, so that the other rows stay where they are."""
+"""Up to this many repeated keys are sent to all tasks, so that the other rows need not move."""
 
 FINGERPRINT = "__hoodie_fingerprint"
 _FINGERPRINT_FIELD = pa.field(FINGERPRINT, pa.int64())
 SIZES = "__hoodie_sizes"
 _SIZES_FIELD = pa.field(SIZES, pa.string())
 COMPUTED_ANEW = (
-    "hoodie.exception.HoodieWriteException: an executor was lost that kept rows of the input, and the input was "
-    "computed again with other record keys, partition paths or ordering values: it is not deterministic (keys made by "
-    "a Python function such as uuid4, say). Nothing was committed: write the input to a table or call checkpoint() on "
-    "it, and write that"
+    "hoodie.exception.HoodieWriteException: an executor that kept rows of the input was lost, and the input was "
+    "computed again with other record keys, partition paths or ordering values: it is not deterministic (for example "
+    "keys from a Python function such as uuid4). Nothing was committed: write the input to a table or call "
+    "checkpoint() on it, and write that"
 )
-"""What is raised instead of writing rows that are not those that were looked up, counted and dealt out."""
+"""The error that is raised instead of writing rows that differ from those that were looked up, counted and routed."""
 
 NO_BROADCAST = "merge"
-"""The join that needs no memory for a whole side. Adaptive execution goes by compressed sizes: keys that compress well
-would be broadcast by a driver that has no room for them."""
+"""A join that never needs a whole side in memory. Adaptive execution decides by compressed sizes: it would broadcast
+keys that compress well, although the driver has no room for them."""
 
 _HOODIE_ERROR = re.compile(r"hoodie\.exception\.(Hoodie\w+|\w+Exception): (.*)")
 
 
 class SparkData(HoodieData):
-    """A DataFrame, and the steps in Python that its rows still go through.
+    """A DataFrame, and the Python steps that its rows still have to go through.
 
-    Steps that follow each other without a shuffle run in one Python process, one after the other: rows cross the border
+    Steps without a shuffle between them run in one Python process, one after the other, so rows cross the border
     between JVM and Python once.
 
-    Kept rows are lost with the executor that keeps them, and Spark computes them again. With ``fixed`` columns each
-    partition is kept together with its `fingerprint`: what a task reads later must have the fingerprint that the first
-    job saw, or the task fails.
+    If an executor is lost, Spark computes the rows that it kept again. With ``fixed`` columns each partition is kept
+    together with its `fingerprint`: the rows that a task reads later must have the fingerprint that the first job saw,
+    or the task fails.
 
-    Two notes to the contract. Adaptive execution drops the tasks of a shuffle that moved no row at all: functions of
-    partitions are called for empty partitions only if some partition has a row. And since Spark computes again what is
-    not persisted, `combine_by_key` of data that is not deterministic wants it persisted first.
+    Two notes on the contract. Adaptive execution drops the tasks of a shuffle that moved no rows: functions of
+    partitions are called for empty partitions only if some partition has a row. And Spark computes rows again that are
+    not persisted, so persist data that is not deterministic before `combine_by_key`.
 
     Args:
-        frame: The rows. It stays the caller's: it is never cached nor released.
-        schema: Of ``frame``, when it is known.
-        num_partitions: Of ``frame``, when it is known.
+        frame: The rows. It stays the caller's: this class never caches or releases it.
+        schema: The schema of ``frame``, if it is known.
+        num_partitions: The number of partitions of ``frame``, if it is known.
 
     Hudi: org.apache.hudi.data.HoodieJavaRDD.
     """
@@ -117,7 +117,7 @@ class SparkData(HoodieData):
 
     @property
     def num_partitions(self) -> int:
-        """As the contract says; where Spark does not tell (Spark Connect) a job counts the tasks."""
+        """See the contract; if Spark does not know the number (Spark Connect), a job counts the tasks."""
         if self._num_partitions is None:
             self._num_partitions = partition_count(self._source)
         if self._num_partitions is None:
@@ -140,14 +140,14 @@ class SparkData(HoodieData):
         return self._then(_Step(function, schema))
 
     def number_rows(self, column: str) -> SparkData:
-        # The function of Spark is never null, but a nullable column is what other engines give.
+        # Spark's function never returns null, but other engines give a nullable column.
         numbered = self.frame.withColumn(column, sf.monotonically_increasing_id())
         data = self._derived(numbered, self.schema.append(pa.field(column, pa.int64())))
         data._numbered = self, column
         return data
 
     def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> SparkData:
-        """As the contract says. Whether a key repeats is asked at once: an action, over the keys alone."""
+        """See the contract. Whether a key repeats is computed at once, by an action over the keys alone."""
         names = [f"__hoodie_key_{number}" for number in range(len(keys))]
         counted = self.frame.groupBy(*map(_column, keys)).agg(sf.count(sf.lit(1)).alias("__hoodie_count"))
         repeated = counted.where(sf.col("__hoodie_count") > 1).select(
@@ -184,7 +184,7 @@ class SparkData(HoodieData):
         twice = sorted({field.name for field in added} & set(self.schema.names))
         if twice:
             raise HoodieSchemaException(f"columns {', '.join(twice)} are on both sides of a join; rename those of one")
-        # New names on the right: the sides may come from one frame, where Spark could not tell the columns apart.
+        # New names on the right: both sides may come from one frame, and Spark could not tell their columns apart.
         names = {name: f"__hoodie_right_{number}" for number, name in enumerate(other.schema.names)}
         right = other.frame.select([_column(name).alias(new) for name, new in names.items()]).hint(NO_BROADCAST)
         same_key = reduce(Column.__and__, (_column(name) == sf.col(names[name]) for name in on))
@@ -223,7 +223,7 @@ class SparkData(HoodieData):
         return SparkData(moved, self.schema, num_partitions)
 
     def sort_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
-        """As the contract says. Spark samples the rows first: they are computed twice unless they are persisted."""
+        """See the contract. Spark samples the rows first, so it computes them twice unless they are persisted."""
         names = [_column(name) for name in columns]
         return SparkData(self.frame.repartitionByRange(num_partitions, *names), self.schema).sort_within(columns)
 
@@ -232,13 +232,13 @@ class SparkData(HoodieData):
         return self._derived(self.frame.sortWithinPartitions(*names), self.schema)
 
     def persist(self, fixed: Sequence[str] = ()) -> SparkData:
-        """As the contract says. The first action that follows computes the rows, and notes their fingerprints."""
+        """See the contract. The first action afterwards computes the rows, and notes their fingerprints."""
         if self._kept is None:
             schema, frame = self.schema, self.frame
             if fixed:
                 frame, self._unchecked = self._with_fingerprints([name for name in fixed if name in schema.names])
-            # Spark finds cached rows by the plan: one column more makes the plan ours alone, so that releasing it never
-            # releases what the caller keeps.
+            # Spark finds cached rows by their plan. One more column makes this plan unique, so that releasing it never
+            # releases rows that the caller has cached.
             self._kept = frame.withColumn("__hoodie_kept", sf.lit(uuid.uuid4().int >> 65))
             self._kept.persist(StorageLevel.MEMORY_AND_DISK)
             self._source = self._kept.select([_column(name) for name in schema.names])
@@ -246,21 +246,21 @@ class SparkData(HoodieData):
         return self
 
     def _with_fingerprints(self, columns: list[str]) -> tuple[DataFrame, Column]:
-        """The rows, where the last one of each partition has its fingerprint, and what identifies the partition.
+        """The rows, with a fingerprint in the last row of each partition, and the column that identifies the partition.
 
-        The last one has the partition's sizes as well: `collect` need not ask for them.
+        The last row also holds the partition's sizes, so that `collect` does not need a job for them.
         """
         data, number = self._numbered if self._numbered is not None and not self._steps else (self, None)
         schema = data.schema.append(_FINGERPRINT_FIELD).append(_SIZES_FIELD)
         marked = data._then(_Step(_Fingerprints(tuple(columns)), schema))
         if number is None:
             return marked.frame, sf.xxhash64(_column(FINGERPRINT))
-        # The number of the last row tells partition and count.
+        # The number in the last row identifies the partition and gives its row count.
         frame = marked.frame.withColumn(number, sf.monotonically_increasing_id())
         return frame, sf.xxhash64(_column(number), _column(FINGERPRINT))
 
     def _check_kept(self) -> None:
-        """Compute kept rows, once, and let no other ones pass from now on."""
+        """Compute the kept rows once, and refuse any other rows from now on."""
         if self._unchecked is None or self._kept is None:
             return
         identity, self._unchecked = self._unchecked, None
@@ -270,14 +270,14 @@ class SparkData(HoodieData):
                 self._kept.where(is_last).select(identity.alias("identity"), _column(SIZES).alias("sizes")).collect()
             )
         self._bytes = self._sum_of_sizes([row.sizes for row in found])
-        # One literal that Spark folds into an array: thousands of literals would cost planning time.
+        # One literal that Spark folds into an array: thousands of literals would slow down planning.
         known = sf.split(sf.lit(",".join(["0", *(str(row.identity) for row in found)])), ",").cast("array<bigint>")
         is_new = is_last & ~sf.array_contains(known, identity)
         checked = sf.when(is_new, sf.raise_error(sf.lit(COMPUTED_ANEW)).cast("boolean")).otherwise(sf.lit(True))
         self._source = self._kept.where(checked).select([_column(name) for name in self._source_schema.names])
 
     def _sum_of_sizes(self, sizes: list[str]) -> dict[str, int]:
-        """Bytes of each column over all partitions; the numbers of rows, which Spark has added, take 8 each."""
+        """Bytes of each column over all partitions; the column of row numbers, which Spark has added, takes 8 each."""
         totals = np.array([[int(number) for number in text.split(",")] for text in sizes], dtype=np.int64)
         rows, *columns = totals.sum(axis=0).tolist() if len(totals) else [0]
         names = self._source_schema.names
@@ -289,7 +289,7 @@ class SparkData(HoodieData):
             self._kept = None
 
     def collect(self, max_bytes: int | None = None) -> pa.Table | None:
-        """As the contract says; with ``max_bytes`` the size is asked first, by a job of its own: persist before.
+        """See the contract. With ``max_bytes`` a separate job computes the size first, so persist the data before.
 
         On Spark Connect the limit is never above `CLIENT_BYTES`.
         """
@@ -303,7 +303,7 @@ class SparkData(HoodieData):
             return int(self.frame.count())
 
     def _derived(self, frame: DataFrame, schema: pa.Schema) -> SparkData:
-        """Data of the same partitions."""
+        """Data with the same partitions."""
         return SparkData(frame, schema, self._num_partitions)
 
     def _then(self, step: _Step) -> SparkData:
@@ -313,11 +313,11 @@ class SparkData(HoodieData):
         return data
 
     def _client_bytes(self) -> int:
-        """What this process may hold, if it is asked for more than it must hold."""
+        """The most bytes that this process may hold beyond what it must hold."""
         return CLIENT_BYTES if spark_context(self._source.sparkSession) is None else sys.maxsize
 
     def _estimate_bytes(self) -> int:
-        """Arrow bytes of all rows: as noted when they were kept, else by the JVM for flat columns, or by tasks."""
+        """The Arrow bytes of all rows: as noted when they were kept, else from the JVM (flat columns) or from tasks."""
         if self._bytes is not None and not self._steps:
             return sum(self._bytes.values())
         row_bits = 0
@@ -336,7 +336,7 @@ class SparkData(HoodieData):
 
 
 def task_identity() -> TaskIdentity:
-    """Who this task is; called in tasks."""
+    """The identity of the current task; called in tasks."""
     task = TaskContext.get()
     if task is None:
         raise HoodieException("not inside a Spark task")
@@ -345,10 +345,10 @@ def task_identity() -> TaskIdentity:
 
 @contextmanager
 def hoodie_errors() -> Iterator[None]:
-    """Raise a hoodie error that ended a Spark job as itself: Spark only hands on its text.
+    """Raise a hoodie error that ended a Spark job with its own class: Spark only passes on its text.
 
     Raises:
-        HoodieException: Of the class that the task raised.
+        HoodieException: An error of the class that the task raised.
     """
     try:
         yield
@@ -364,7 +364,7 @@ def hoodie_errors() -> Iterator[None]:
 
 @attrs.frozen
 class _Step:
-    """A function of a partition's batches, and the schema of what it gives."""
+    """A function of a partition's batches, and the schema of its results."""
 
     function: PartitionFunction
     schema: pa.Schema
@@ -372,7 +372,7 @@ class _Step:
 
 @attrs.frozen
 class _Steps:
-    """What a task runs: the steps one after the other, between batches from the JVM and batches for it."""
+    """The work of a task: runs the steps one after the other, on batches from the JVM and back to it."""
 
     source_schema: pa.Schema
     steps: tuple[_Step, ...]
@@ -388,7 +388,7 @@ class _Steps:
 
 @attrs.frozen
 class _EachBatch:
-    """A function of one batch as a function of a partition."""
+    """Turns a function of one batch into a function of a partition."""
 
     function: BatchFunction
 
@@ -398,9 +398,9 @@ class _EachBatch:
 
 @attrs.frozen
 class _Fingerprints:
-    """Adds two columns that are null but for the partition's last row.
+    """Adds two columns that are null except in the partition's last row.
 
-    It has the fingerprint of all of them, and their number and the bytes of each column.
+    That row holds the fingerprint of all rows, their number, and the bytes of each column.
     """
 
     columns: tuple[str, ...]
@@ -419,7 +419,7 @@ class _Fingerprints:
             sizes = found if sizes is None else sizes + found
             held = batch
         if held is not None and sizes is not None:
-            # As a signed number of 64 bits.
+            # Converted to a signed number of 64 bits.
             number = (total + (1 << 63)) % (1 << 64) - (1 << 63)
             if held.num_rows > 1:
                 yield _with_notes(held.slice(0, held.num_rows - 1), None, None)
@@ -427,7 +427,7 @@ class _Fingerprints:
 
 
 def _with_notes(batch: pa.RecordBatch, number: int | None, sizes: str | None) -> pa.RecordBatch:
-    """A batch with the columns of `_Fingerprints`; values are those of its only row."""
+    """A batch with the columns of `_Fingerprints`; the values are set in its last row only."""
     if number is None:
         notes = [pa.nulls(batch.num_rows, pa.int64()), pa.nulls(batch.num_rows, pa.string())]
     else:
@@ -437,7 +437,7 @@ def _with_notes(batch: pa.RecordBatch, number: int | None, sizes: str | None) ->
 
 @attrs.frozen
 class _WholePartition:
-    """A function of a table as a function of a partition; not called for a partition without rows."""
+    """Turns a function of a table into a function of a partition; not called for a partition without rows."""
 
     function: TableFunction
     schema: pa.Schema
@@ -453,7 +453,7 @@ def _conformed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in fewer, larger batches, none of them empty."""
+    """Combine the rows into fewer, larger batches, none of them empty."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -485,7 +485,7 @@ def _column(name: str) -> Column:
 
 
 def _one_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Task: one row, whatever there is."""
+    """Task: always return one row."""
     prepare_worker()
     for _ in batches:
         pass
@@ -493,5 +493,5 @@ def _one_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _batch_bytes(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Task: the Arrow bytes of the partition."""
+    """Task: return the Arrow bytes of the partition."""
     yield pa.RecordBatch.from_pydict({"bytes": pa.array([sum(batch.nbytes for batch in batches)], pa.int64())})

@@ -1,4 +1,4 @@
-"""The Spark engine: tasks on the executors of a session.
+"""The Spark engine: runs tasks on the executors of a session.
 
 Hudi: org.apache.hudi.client.common.HoodieSparkEngineContext.
 """
@@ -49,24 +49,24 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TASKS_PER_CORE = 4
-"""Lists of items are cut into this many tasks for each core, so that a slow item holds up few others."""
+"""The number of tasks per core that lists of items are divided into, so that a slow item delays few others."""
 RECORDS_PER_BATCH = 10_000
-"""`HoodieRecord`s of an RDD that become one batch."""
+"""The number of `HoodieRecord`s of an RDD in one batch."""
 SAMPLED_RECORDS = 1_000
-"""`HoodieRecord`s whose data tells the schema when none is given."""
+"""The number of `HoodieRecord`s from which the schema is inferred if none is given."""
 
 
 class HoodieSparkEngineContext(HoodieEngineContext):
-    """Runs tasks on the executors of a session; the session's configuration is left as it is.
+    """Runs tasks on the executors of a session; it does not change the session's configuration.
 
-    hoodie and what the functions use must be importable by the Python workers.
+    The Python workers must be able to import hoodie and the modules that the functions use.
 
     Args:
         spark: The session.
 
     Raises:
-        HoodieConfigException: It is no session.
-        HoodieException: It was stopped.
+        HoodieConfigException: The argument is not a session.
+        HoodieException: The session was stopped.
 
     Hudi: org.apache.hudi.client.common.HoodieSparkEngineContext.
     """
@@ -85,43 +85,43 @@ class HoodieSparkEngineContext(HoodieEngineContext):
     def default_parallelism(self) -> int:
         if self._parallelism is None:
             context = spark_context(self._spark)
-            # A range without a number of partitions gets one for each core; only Spark Connect has to ask this way.
+            # A range without a number of partitions gets one per core; only Spark Connect needs this detour.
             self._parallelism = (
                 context.defaultParallelism if context else SparkData(self._spark.range(1 << 20)).num_partitions
             )
         return self._parallelism
 
     def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> SparkData:
-        """A DataFrame, or an RDD of `HoodieRecord` (not on Spark Connect), as data.
+        """Turn a DataFrame, or an RDD of `HoodieRecord` (not on Spark Connect), into data.
 
         Args:
             records: The input.
-            schema: The user's columns: their types for records (inferred from the first records when it is None), and
-                for columns of nulls only.
-            is_tagged: Keep the meta columns that say keys and files.
+            schema: The user's columns. They give the types of records (inferred from the first records if None), and of
+                columns that hold only nulls.
+            is_tagged: Keep the meta columns with keys and file names.
 
         Raises:
-            HoodieSchemaException: The input is something else, or a stream, or has a type that cannot be stored.
+            HoodieSchemaException: The input has another type, is a stream, or has a column type that cannot be stored.
         """
         if is_frame(records):
             return self._frame_to_data(records.withColumnsRenamed(TAGS) if is_tagged else records, schema)
         if isinstance(records, RDD):
             if spark_context(self._spark) is None:
                 raise HoodieSchemaException(
-                    "an RDD of HoodieRecord cannot be written with Spark Connect, which has no RDDs: make a DataFrame "
-                    "of its records, or use a classic session (SparkSession.builder.master(...))"
+                    "an RDD of HoodieRecord cannot be written with Spark Connect, which has no RDDs: create a "
+                    "DataFrame of its records, or use a classic session (SparkSession.builder.master(...))"
                 )
             return self._rdd_to_data(records, schema)
         raise HoodieSchemaException(
             f"records are {shown_value(records)}, and Spark writes its own DataFrames and RDDs of HoodieRecord: "
-            "make a DataFrame of it with spark.createDataFrame, or write it with HoodieLocalWriteClient"
+            "convert them with spark.createDataFrame, or write them with HoodieLocalWriteClient"
         )
 
     def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
-        """As the contract says. Tasks hand errors back as values, so that Spark does not try them again.
+        """See the contract. Tasks return errors as values, so that Spark does not run them again.
 
-        A failure of storage or of the system (`HoodieIOException`, `OSError`, but not a damaged file) is tried again
-        as often as Spark's ``spark.task.maxFailures`` says.
+        A failure of storage or of the system (`HoodieIOException`, `OSError`, but not a damaged file) is retried as
+        often as Spark's ``spark.task.maxFailures`` allows.
         """
         if not items:
             return []
@@ -180,13 +180,13 @@ class HoodieSparkEngineContext(HoodieEngineContext):
         kept = [name for name in source.names if not is_dropped(name)]
         if kept != source.names:
             data = data.select(kept)
-        # Not by Spark's casts: they would read local timestamps in the session's time zone.
+        # Not with Spark's casts: they would read local timestamps in the session's time zone.
         return data if data.schema == target else data.map_batches(_Normalise(target), target)
 
     def _rdd_to_data(self, records: RDD[Any], schema: pa.Schema | None) -> SparkData:
         sample = records.take(SAMPLED_RECORDS)
         seen = record_batches(sample, schema).schema
-        # What the schema names may come later; what neither names is refused when it comes.
+        # Columns that the schema names may appear later; others are refused when they appear.
         later = [field.with_nullable(True) for field in schema or [] if field.name not in seen.names]
         columns = [field for field in seen if field.name not in RESERVED_COLUMNS]
         reserved = [field for field in seen if field.name in RESERVED_COLUMNS]
@@ -196,7 +196,7 @@ class HoodieSparkEngineContext(HoodieEngineContext):
 
 
 class _BroadcastValue(Shared):
-    """A value that Spark sends to each executor once."""
+    """A value that Spark sends once to each executor."""
 
     def __init__(self, broadcast: Broadcast[Any]) -> None:
         self._broadcast = broadcast
@@ -210,14 +210,14 @@ class _BroadcastValue(Shared):
 
 
 _EMBEDDED: dict[str, Any] = {}
-"""In a worker: the embedded values that it has loaded, the latest last."""
+"""In a worker: the embedded values that it has loaded, the latest one last."""
 MAX_EMBEDDED = 8
-"""A worker that goes on to other writes forgets values of earlier ones: nobody tells it that they are released."""
+"""A worker that moves on to other writes drops the values of earlier ones; nobody tells it that they are released."""
 
 
 @attrs.frozen
 class _EmbeddedValue(Shared):
-    """A value that travels with each function, for Spark Connect, which has no broadcast."""
+    """A value that is sent with each function, for Spark Connect, which has no broadcasts."""
 
     pickled: bytes = attrs.field(repr=False)
     identifier: str
@@ -236,7 +236,7 @@ class _EmbeddedValue(Shared):
 
 @attrs.frozen
 class _Normalise:
-    """Task: a batch of the types in which values are stored."""
+    """Task: convert a batch to the types in which values are stored."""
 
     schema: pa.Schema
 
@@ -246,7 +246,7 @@ class _Normalise:
 
 @attrs.frozen
 class _RunItems:
-    """Task: a function of some of the items, by their numbers."""
+    """Task: call a function on some of the items, given by their numbers."""
 
     pickled_items: list[bytes] = attrs.field(repr=False)
     function: Callable[[TaskIdentity, Any], Any]
@@ -254,7 +254,7 @@ class _RunItems:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         task = task_identity()
-        # All of the input is read first: Spark keeps the worker for the next task only then.
+        # Read all of the input first: only then does Spark keep the worker for the next task.
         for number in [number for batch in batches for number in batch.column(0).to_pylist()]:
             failed, result = self._run(task, number)
             columns = {"number": [number], "failed": [failed], "result": pa.array([result], pa.binary())}
@@ -281,7 +281,7 @@ def _pickled(value: Any) -> bytes:
 
 
 def _pickled_error(error: Exception) -> bytes:
-    """An error as it is, with the task's traceback as a note; one that cannot be pickled as its text."""
+    """Pickle an error with the task's traceback as a note; an error that cannot be pickled is replaced by its text."""
     text = "".join(traceback.format_exception(error))
     error.add_note(f"In a Spark task:\n{text}")
     try:
@@ -294,7 +294,7 @@ def _pickled_error(error: Exception) -> bytes:
 
 @attrs.frozen
 class _Generate:
-    """Task: what a function makes of the item whose number the partition holds."""
+    """Task: generate rows from the item whose number the partition holds."""
 
     pickled_items: list[bytes] = attrs.field(repr=False)
     function: Callable[[TaskIdentity, Any], Iterator[pa.RecordBatch]]
@@ -306,7 +306,7 @@ class _Generate:
 
 @attrs.frozen
 class _EncodeRecords:
-    """Task: `HoodieRecord`s as Arrow streams, one row for each `RECORDS_PER_BATCH`."""
+    """Task: encode `HoodieRecord`s as Arrow streams, one row for each `RECORDS_PER_BATCH`."""
 
     schema: pa.Schema
 
@@ -320,13 +320,13 @@ class _EncodeRecords:
             yield (sink.getvalue().to_pybytes(),)
 
     def _completed(self, source: RecordSource, count: int) -> pa.Table:
-        """All columns of the schema, null where these records have none."""
+        """Add the columns of the schema that these records lack, as nulls."""
         table = source.table if source.table is not None else pa.Table.from_batches(source.batches, source.schema)
         unknown = [name for name in table.column_names if name not in self.schema.names]
         if unknown:
             raise HoodieSchemaException(
                 f"records of the RDD have {', '.join(unknown)}, which none of the first {SAMPLED_RECORDS} has: give "
-                "the schema of the records, or the same columns and an ordering value to each of them"
+                "the schema of the records, or give all records the same columns and an ordering value"
             )
         columns = [
             self._cast(table[field.name], field) if field.name in table.column_names else pa.nulls(count, field.type)
@@ -340,13 +340,13 @@ class _EncodeRecords:
             return values.cast(field.type)
         except pa.ArrowException as error:
             raise HoodieSchemaException(
-                f"records of the RDD have values of type {values.type} in '{field.name}', the first {SAMPLED_RECORDS} "
-                f"have {field.type}: {error}. Give the schema of the records, or values of one type"
+                f"records of the RDD have values of type {values.type} in '{field.name}', but the first "
+                f"{SAMPLED_RECORDS} have {field.type}: {error}. Give the schema of the records, or values of one type"
             ) from error
 
 
 def _decode_records(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Task: the batches of Arrow streams."""
+    """Task: decode the batches of Arrow streams."""
     for batch in batches:
         for stream in batch.column(0):
             with pa.ipc.open_stream(stream.as_buffer()) as reader:

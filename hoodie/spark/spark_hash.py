@@ -1,4 +1,4 @@
-"""Spark's hash of an int, turned round: which ints land in which partition."""
+"""Spark's hash of an int and its inverse: which ints are placed in which partition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 __all__ = ["hash_ints", "numbers_to_hash_inputs"]
 
 SEED = 42
-"""The seed of Spark's hash partitioning."""
+"""The seed that Spark's hash partitioning uses."""
 
 
 def hash_ints(values: npt.NDArray[np.int32], seed: int = SEED) -> npt.NDArray[np.int32]:
@@ -38,7 +38,7 @@ def numbers_to_hash_inputs(num_partitions: int) -> npt.NDArray[np.int32]:
     """For each partition number, the smallest int >= 0 that Spark's hash partitioning sends to that partition.
 
     Args:
-        num_partitions: How many partitions there are.
+        num_partitions: The number of partitions.
 
     Returns:
         int32 array of length ``num_partitions``; treat it as read-only.

@@ -1,4 +1,4 @@
-"""Spark's jobs as the user sees them: their descriptions, and how far their tasks are."""
+"""Spark's jobs as the user sees them: their descriptions, and the progress of their tasks."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _OUR_GROUP = "hoodie-"
 
 @contextmanager
 def described_job(spark: SparkSession, description: str) -> Iterator[TaskCounter | None]:
-    """Show a description for the jobs of this thread; what stood there before comes back.
+    """Set a description for the jobs of this thread; restores the earlier one at the end.
 
-    A caller's job group stays as it is, so that they can cancel it; where there is none, the jobs get one.
-    Spark Connect has no descriptions: there the description is a tag of the operations.
+    A caller's job group stays as it is, so that the caller can cancel it; without one, the jobs get a group. Spark
+    Connect has no descriptions; there the description becomes a tag of the operations.
 
     Args:
         spark: The session.
-        description: What Spark's pages show.
+        description: The text that Spark's pages show.
 
     Returns:
-        A context manager; it gives what tells the tasks of the jobs inside, None on Spark Connect before Spark 4 and of
-        a session that was stopped: what needs no job goes on (a rollback).
+        A context manager that gives a counter of the tasks of the jobs inside. It gives None on Spark Connect before
+        Spark 4, and for a session that was stopped: work that needs no job continues (a rollback).
 
     Raises:
-        HoodieException: Something failed inside, as the session was stopped.
+        HoodieException: Something failed inside because the session was stopped.
     """
     try:
         with _described_job(spark, description) as task_counter:
@@ -80,7 +80,7 @@ def _described_job(spark: SparkSession, description: str) -> Iterator[TaskCounte
 
 
 def draws_progress(spark: SparkSession) -> bool:
-    """Say whether Spark draws its own progress bar on the driver's terminal, as it does in its shells.
+    """Whether Spark draws its own progress bar on the driver's terminal, as it does in its shells.
 
     Args:
         spark: The session.
@@ -93,8 +93,8 @@ def draws_progress(spark: SparkSession) -> bool:
 class _StatusTasks:
     """Counts the tasks of the jobs of a group.
 
-    Only stages that have begun are counted: Spark lists stages that it will skip as well, and does not say so. Jobs
-    and stages beyond ``spark.ui.retainedJobs`` and ``spark.ui.retainedStages`` are forgotten.
+    Only stages that have begun are counted: Spark also lists stages that it will skip, without marking them. Jobs and
+    stages beyond ``spark.ui.retainedJobs`` and ``spark.ui.retainedStages`` are forgotten.
     """
 
     context: SparkContext
@@ -115,7 +115,7 @@ class _StatusTasks:
 
 @contextmanager
 def _tagged(spark: SparkSession, description: str) -> Iterator[None]:
-    """Tag the operations of this thread; tags of Spark Connect may hold no comma."""
+    """Tag the operations of this thread; a tag of Spark Connect must not contain a comma."""
     tag = description.replace(",", ";")
     if not hasattr(spark, "addTag") or tag in spark.getTags():
         yield
@@ -129,7 +129,7 @@ def _tagged(spark: SparkSession, description: str) -> Iterator[None]:
 
 @contextmanager
 def _followed(spark: SparkSession) -> Iterator[TaskCounter | None]:
-    """Follow the tasks of a session of Spark Connect, which tells them while it waits for results."""
+    """Count the tasks of a Spark Connect session, which reports them while it waits for results."""
     if not hasattr(spark, "registerProgressHandler"):
         yield None
         return
@@ -138,12 +138,12 @@ def _followed(spark: SparkSession) -> Iterator[TaskCounter | None]:
     try:
         yield tasks.count
     finally:
-        with suppress(ValueError):  # somebody cleared all handlers
+        with suppress(ValueError):  # The caller has cleared all handlers.
             spark.removeProgressHandler(tasks.on_progress)
 
 
 class _ConnectTasks:
-    """Counts the tasks of a session's operations from what the server says of each."""
+    """Counts the tasks of a session's operations from the server's reports."""
 
     def __init__(self) -> None:
         self._operations: dict[str | None, TaskCount] = {}
@@ -152,7 +152,7 @@ class _ConnectTasks:
     def on_progress(
         self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool
     ) -> None:
-        """A handler as `SparkSession.registerProgressHandler` takes it."""
+        """The handler for `SparkSession.registerProgressHandler`."""
         known = list(stages or ())
         if known:
             completed = sum(stage.num_completed_tasks for stage in known)

@@ -42,13 +42,13 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
     executors as Arrow batches.
 
     Args:
-        spark_or_context: A session, or a context that was made of one.
+        spark_or_context: A session, or the context of a session.
         config: The writer's configuration.
         on_progress: Called with every `ProgressEvent`; see `BaseHoodieWriteClient`.
         validators: Asked before each commit, with a `SparkPendingCommit`; see `BaseHoodieWriteClient`.
 
     Raises:
-        HoodieConfigException: An argument is of the wrong kind.
+        HoodieConfigException: An argument has the wrong type.
         HoodieException: The session was stopped.
         HoodieNotSupportedException: The table is in this process's memory, which executors cannot see.
 
@@ -104,8 +104,8 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
             if missing is None:
                 raise
             raise HoodieException(
-                f"the Python of Spark's workers has no module {missing[1]!r}: install hoodie there as well, or let "
-                "PYSPARK_PYTHON (or spark.pyspark.python) name a Python that has it, before the session is made. "
+                f"the Python of Spark's workers has no module {missing[1]!r}: install hoodie there as well, or set "
+                "PYSPARK_PYTHON (or spark.pyspark.python) to a Python that has it, before the session is created. "
                 "Nothing was committed"
             ) from error
 

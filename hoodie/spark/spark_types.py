@@ -1,4 +1,4 @@
-"""Spark's types and Arrow's at the border between the JVM and tasks. What is stored is the business of `stored_types`.
+"""Convert types between Spark and Arrow at the border between the JVM and tasks; see `stored_types` for stored types.
 
     Spark                            Arrow
     byte, short, int, long           int8, int16, int32, int64
@@ -13,7 +13,7 @@
     array, map, struct               list, map, struct
     void                             null (to Arrow only)
 
-Nullability is kept at every level. Everything else is refused by column name.
+Nullability is kept at every level. Any other type is refused; the message names the column.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["arrow_schema", "conform", "quoted", "schema_in_jvm", "spark_schema"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 MAX_PRECISION = 38
-"""Digits of a decimal, at most, in Spark."""
+"""The maximum number of digits of a decimal in Spark."""
 MAX_LEVELS = 62
-"""Arrow's messages, in which batches come to Python workers, hold 64 levels with the batch and the values."""
+"""Arrow messages, which carry batches to Python workers, hold 64 levels, including the batch and the values."""
 
 _TO_ARROW: dict[str, pa.DataType] = {
     "ByteType": pa.int8(),
@@ -69,8 +69,8 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
     """The Arrow schema of a Spark schema.
 
     Raises:
-        HoodieSchemaException: A type has no place in a table; the message names all such columns. Or one is nested
-            too deeply.
+        HoodieSchemaException: Types cannot be stored; the message names all such columns. Or a type is nested too
+            deeply.
     """
     for name, levels in deep_columns(((f.name, f.dataType) for f in schema.fields), _children, MAX_LEVELS):
         raise HoodieSchemaException(
@@ -89,22 +89,22 @@ def spark_schema(schema: pa.Schema) -> st.StructType:
     """The Spark schema of an Arrow schema of normalised types.
 
     Raises:
-        HoodieSchemaException: Spark has no such type; the message names column and type.
+        HoodieSchemaException: Spark has no such type; the message names the column and the type.
     """
     return st.StructType([_spark_field(field, field.name) for field in schema])
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch from the JVM or of a task's function with exactly the types of a schema.
+    """Convert a batch from the JVM or from a task's function to exactly the types of a schema.
 
-    Time zones are replaced without touching values (they name an instant either way), large strings become plain ones.
+    Time zones are replaced without changing values (they mean the same instants), large strings become plain strings.
 
     Args:
-        batch: Columns as in ``schema``, in that order.
-        schema: What the result has.
+        batch: The columns of ``schema``, in that order.
+        schema: The schema of the result.
 
     Raises:
-        HoodieSchemaException: The columns are others, or a value does not fit its type.
+        HoodieSchemaException: The columns differ, or a value does not fit its type.
     """
     if batch.schema.equals(schema):
         return batch
@@ -121,7 +121,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def schema_in_jvm(schema: pa.Schema) -> pa.Schema:
-    """The schema of batches that are handed to the JVM, which has no binary of a fixed length."""
+    """The schema of batches for the JVM, which has no fixed-size binary type."""
     return pa.schema([field.with_type(_type_in_jvm(field.type)) for field in schema])
 
 
@@ -138,7 +138,7 @@ def _type_in_jvm(data_type: pa.DataType) -> pa.DataType:
 
 
 def quoted(name: str) -> str:
-    """A column name as Spark's expressions take it, whatever characters it has."""
+    """A column name quoted for Spark's expressions, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -155,7 +155,7 @@ _USER_DEFINED = "a user-defined type is not stored; select its fields, or cast i
 
 
 def _children(data_type: st.DataType) -> list[tuple[st.DataType, int]]:
-    """As `deep_columns` asks for them, in levels of Arrow."""
+    """The children of a type and their depth in Arrow levels, for `deep_columns`."""
     if isinstance(data_type, st.StructType):
         return [(field.dataType, 1) for field in data_type.fields]
     if isinstance(data_type, st.ArrayType):

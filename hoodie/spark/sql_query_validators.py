@@ -1,7 +1,7 @@
-"""Validators that run queries of Spark's SQL before and after a commit.
+"""Validators that run Spark SQL queries before and after a commit.
 
-Hudi: org.apache.hudi.client.validator.SqlQueryPreCommitValidator. Differs: rows are compared with their number and in
-both directions; Hudi asks only whether the distinct rows of the first result are all in the second.
+Hudi: org.apache.hudi.client.validator.SqlQueryPreCommitValidator. Differs: rows are compared with their counts and in
+both directions; Hudi only checks whether the distinct rows of the first result are all in the second.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHOWN_ROWS = 3
 
 
 class SparkPendingCommit(PendingCommit):
-    """A commit that was written on Spark: the table without and with it can be read as DataFrames, too.
+    """A commit written with Spark: the table without and with it can also be read as DataFrames.
 
     Attributes:
         spark: The session.
@@ -47,7 +47,7 @@ class SparkPendingCommit(PendingCommit):
     spark: SparkSession
 
     def dataframe_before(self, *, only_touched: bool = False) -> DataFrame:
-        """The rows of the table as it is, Hudi's meta columns first.
+        """The rows of the table as it is, with Hudi's meta columns first.
 
         Args:
             only_touched: Read only `partitions`.
@@ -55,7 +55,7 @@ class SparkPendingCommit(PendingCommit):
         return self._dataframe(only_touched, is_after=False)
 
     def dataframe_after(self, *, only_touched: bool = False) -> DataFrame:
-        """The rows of the table as it would be with this commit; arguments as of `dataframe_before`."""
+        """The rows of the table as it would be with this commit; see `dataframe_before` for the arguments."""
         return self._dataframe(only_touched, is_after=True)
 
     def _dataframe(self, only_touched: bool, is_after: bool) -> DataFrame:
@@ -69,10 +69,10 @@ class SqlQueryPreCommitValidator(HoodiePreCommitValidator):
     """Runs the queries of one property; ``<TABLE_NAME>`` in them stands for the partitions that a commit touches.
 
     Args:
-        config: Has the queries.
+        config: The configuration with the queries.
 
     Raises:
-        HoodieConfigException: There are none, or one has another form.
+        HoodieConfigException: There are no queries, or one has another form.
 
     Hudi: org.apache.hudi.client.validator.SqlQueryPreCommitValidator.
     """
@@ -93,7 +93,7 @@ class SqlQueryPreCommitValidator(HoodiePreCommitValidator):
         """Run each query.
 
         Raises:
-            HoodieValidationException: A result is not what it must be.
+            HoodieValidationException: A result is not as required.
         """
         if not isinstance(commit, SparkPendingCommit):
             raise HoodieValidationException(f"{type(self).__name__} needs Spark")
@@ -109,16 +109,16 @@ class SqlQueryPreCommitValidator(HoodiePreCommitValidator):
         Args:
             spark: The session.
             query: The query, with the placeholder.
-            before: The view of the table as it is.
-            after: The view of the table as it would be.
+            before: The name of the view of the table as it is.
+            after: The name of the view of the table as it would be.
 
         Raises:
-            HoodieValidationException: The result is not what it must be.
+            HoodieValidationException: The result is not as required.
         """
 
 
 class SqlQueryEqualityPreCommitValidator(SqlQueryPreCommitValidator):
-    """Each query must give the same rows before and after.
+    """Each query must return the same rows before and after the commit.
 
     Hudi: org.apache.hudi.client.validator.SqlQueryEqualityPreCommitValidator.
     """
@@ -126,16 +126,16 @@ class SqlQueryEqualityPreCommitValidator(SqlQueryPreCommitValidator):
     key = "hoodie.precommit.validators.equality.sql.queries"
 
     def validate_query(self, spark: SparkSession, query: str, before: str, after: str) -> None:
-        """Compare the rows, whatever their order."""
+        """Compare the rows in any order."""
         gone, come = _differences(spark, query, before, after)
         if gone or come:
             raise HoodieValidationException(
-                f"the query {query!r} gives other rows after the commit; only before: {gone}, only after: {come}"
+                f"the query {query!r} returns other rows after the commit; only before: {gone}, only after: {come}"
             )
 
 
 class SqlQueryInequalityPreCommitValidator(SqlQueryPreCommitValidator):
-    """Each query must give other rows after than before.
+    """Each query must return other rows after the commit than before.
 
     Hudi: org.apache.hudi.client.validator.SqlQueryInequalityPreCommitValidator.
     """
@@ -143,13 +143,13 @@ class SqlQueryInequalityPreCommitValidator(SqlQueryPreCommitValidator):
     key = "hoodie.precommit.validators.inequality.sql.queries"
 
     def validate_query(self, spark: SparkSession, query: str, before: str, after: str) -> None:
-        """Compare the rows, whatever their order."""
+        """Compare the rows in any order."""
         if not any(_differences(spark, query, before, after)):
-            raise HoodieValidationException(f"the query {query!r} gives the same rows before and after the commit")
+            raise HoodieValidationException(f"the query {query!r} returns the same rows before and after the commit")
 
 
 class SqlQuerySingleResultPreCommitValidator(SqlQueryPreCommitValidator):
-    """Each query must give one value after the commit, which stands after a ``#``.
+    """Each query must return one value after the commit: the value after its ``#``.
 
     Hudi: org.apache.hudi.client.validator.SqlQuerySingleResultPreCommitValidator.
     """
@@ -167,11 +167,11 @@ class SqlQuerySingleResultPreCommitValidator(SqlQueryPreCommitValidator):
         sql, expected = (part.strip() for part in query.split("#"))
         frame = _result(spark, sql, after)
         if len(frame.columns) != 1:
-            raise HoodieValidationException(f"the query {sql!r} gives {len(frame.columns)} columns: it must give one")
+            raise HoodieValidationException(f"the query {sql!r} must return one column, not {len(frame.columns)}")
         rows = frame.select(sf.col(quoted(frame.columns[0])).cast("string")).limit(2).collect()
         if len(rows) != 1 or rows[0][0] != expected:
             found = repr(rows[0][0]) if len(rows) == 1 else ("more than one row" if rows else "no row")
-            raise HoodieValidationException(f"the query {sql!r} gives {found} after the commit, not {expected!r}")
+            raise HoodieValidationException(f"the query {sql!r} returns {found} after the commit, not {expected!r}")
 
 
 @contextmanager
@@ -187,7 +187,7 @@ def _view(spark: SparkSession, frame: DataFrame) -> Iterator[str]:
 def _result(spark: SparkSession, query: str, table: str) -> DataFrame:
     try:
         frame = spark.sql(query.replace(TABLE_NAME, table))
-        # Spark Connect looks at a query when its columns are asked for.
+        # Spark Connect analyses a query only when its columns are requested.
         frame.columns  # noqa: B018
     except PySparkException as error:
         told = str(error).replace(table, TABLE_NAME).strip().splitlines()[0]
@@ -196,7 +196,7 @@ def _result(spark: SparkSession, query: str, table: str) -> DataFrame:
 
 
 def _differences(spark: SparkSession, query: str, before: str, after: str) -> tuple[list[tuple[object, ...]], ...]:
-    """Some rows that only the first result has, and some that only the second one has."""
+    """Some rows that only the first result has, and some that only the second result has."""
     first, second = (_result(spark, query, table) for table in (before, after))
     return tuple(
         [tuple(row) for row in one.exceptAll(other).limit(SHOWN_ROWS).collect()]

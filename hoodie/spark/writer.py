@@ -1,4 +1,4 @@
-"""Write a DataFrame in the manner of Hudi's data source: options say what to do, and make the table when there is none.
+"""Write a DataFrame in the style of Hudi's data source: options choose the operation, and describe a new table.
 
 Hudi: org.apache.hudi.DefaultSource.createRelation and org.apache.hudi.HoodieSparkSqlWriter.
 """
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 class SaveMode(StrEnum):
-    """What to do where there is a table already.
+    """What to do if there already is a table.
 
     Spark: org.apache.spark.sql.SaveMode.
     """
@@ -65,7 +65,7 @@ class SaveMode(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> SaveMode:
-        """The mode of a name that Spark takes, in any case; ``error`` and ``default`` are ``errorifexists``.
+        """Parse a mode as Spark does, in any case; ``error`` and ``default`` are ``errorifexists``.
 
         Raises:
             HoodieConfigException: There is no such mode.
@@ -75,7 +75,7 @@ class SaveMode(StrEnum):
             return cls.ERROR_IF_EXISTS
         if text not in set(cls):
             raise HoodieConfigException(
-                f"mode {name!r} is none: give append, overwrite, errorifexists (error) or ignore"
+                f"mode {name!r} is unknown: give append, overwrite, errorifexists (error) or ignore"
             )
         return cls(text)
 
@@ -92,38 +92,37 @@ def write(
 ) -> HoodieWriteResult | None:
     """Write a DataFrame to a table, as ``df.write.format("hudi").options(**options).mode(mode).save(base_path)``.
 
-    Where there is no table, one is made of what the options say: ``hoodie.table.name``,
-    ``hoodie.datasource.write.recordkey.field``, ``.partitionpath.field``, ``.precombine.field`` and others. For a table
-    that is there they need not be given, and must not contradict it.
+    If there is no table, the options describe a new one: ``hoodie.table.name``,
+    ``hoodie.datasource.write.recordkey.field``, ``.partitionpath.field``, ``.precombine.field`` and others. For an
+    existing table they are optional, and must not contradict it.
 
     Args:
-        df: The rows; of a delete the keys.
+        df: The rows; for a delete, the keys.
         base_path: The table's folder.
-        options: Hudi's options. ``hoodie.datasource.write.operation`` says what is done: ``upsert`` (the default),
+        options: Hudi's options. ``hoodie.datasource.write.operation`` sets the operation: ``upsert`` (the default),
             ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` or ``insert_overwrite_table``.
-        mode: ``append`` writes to the table. Where there is one already, ``overwrite`` deletes it first, with its
-            history (``insert_overwrite_table`` keeps that, and replaces the rows); ``errorifexists`` refuses;
-            ``ignore`` does nothing. A delete takes ``append`` only.
+        mode: ``append`` writes to the table. If there already is a table, ``overwrite`` first deletes it with its
+            history (``insert_overwrite_table`` keeps the history and replaces the rows); ``errorifexists`` refuses;
+            ``ignore`` does nothing. A delete needs ``append``.
         storage_options: Options of the storage, for hoodie and its tasks.
-        on_progress: Called with every `ProgressEvent`, as of `SparkRDDWriteClient`.
-        validators: Asked before the commit, as of `SparkRDDWriteClient`.
+        on_progress: Called with every `ProgressEvent`; see `SparkRDDWriteClient`.
+        validators: Asked before the commit; see `SparkRDDWriteClient`.
 
     Returns:
-        The outcome, committed; None where ``ignore`` found a table.
+        The outcome of the write, which is committed; None if ``ignore`` found a table.
 
     Raises:
-        HoodieConfigException: Options are unknown, contradict each other or the table, or do not make a table; or the
-            folder of a new table holds files of another format or of somebody else, whatever the mode.
+        HoodieConfigException: Options are unknown, contradict each other or the table, or do not describe a table; or
+            the folder of a new table holds files of another format or files that no table wrote, whatever the mode.
         TableExistsException: There is a table, and the mode is ``errorifexists``.
         TableNotFoundException: There is no table to delete from.
-        HoodieLockException: A writer in another process had the table all the time (SINGLE_WRITER), also where the mode
-            is ``overwrite``: nothing was deleted then.
+        HoodieLockException: A writer in another process held the table all the time (SINGLE_WRITER); with mode
+            ``overwrite`` nothing was deleted then.
         HoodieKeyException: A field of a new table is not a column of the DataFrame.
-        HoodieSchemaException: The rows are no DataFrame of Spark (`hoodie.write_table` takes those of pandas), or a new
-            table cannot hold a column of it; no table is made.
-        HoodieException: The DataFrame reads the table that it would overwrite, or its session was stopped; and whatever
-            the operation raises.
-
+        HoodieSchemaException: The rows are not a Spark DataFrame (`hoodie.write_table` accepts those of pandas), or a
+            new table cannot hold a column; no table is created.
+        HoodieException: The DataFrame reads the table that it would overwrite, or its session was stopped; or any error
+            of the operation itself.
         >>> import hoodie.spark
         >>> options = {
         ...     "hoodie.table.name": "trips",
@@ -135,7 +134,7 @@ def write(
     """
     if not is_frame(df):
         raise HoodieSchemaException(
-            f"df is {shown_value(df)}, and hoodie.spark.write takes a DataFrame of Spark: make one of it with "
+            f"df is {shown_value(df)}, and hoodie.spark.write takes a Spark DataFrame: create one with "
             "spark.createDataFrame(df), or write it in this process with hoodie.write_table; nothing was written"
         )
     check_properties(options, "options")
@@ -146,7 +145,7 @@ def write(
     config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
     operation = operation_to_do(None, config)
     if operation == "delete" and save_mode is not SaveMode.APPEND:
-        raise HoodieConfigException(f"mode {save_mode.value!r} with a delete: a delete takes mode 'append' only")
+        raise HoodieConfigException(f"mode {save_mode.value!r} with a delete: use mode 'append' for a delete")
     with (
         taken_back_on_failure() as made,
         SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress, validators=validators) as client,
@@ -157,16 +156,16 @@ def write(
                 f"there is a table at {base_path}: give mode 'append' to write to it, 'overwrite' to replace it"
             )
         if exists and save_mode is SaveMode.IGNORE:
-            logger.info("nothing is written: there is a table at %s, and the mode is ignore", base_path)
+            logger.info("nothing was written: there is a table at %s, and the mode is ignore", base_path)
             return None
-        # That operation replaces all rows by itself, and keeps the table's history.
+        # insert_overwrite_table replaces all rows itself, and keeps the table's history.
         replaces = exists and save_mode is SaveMode.OVERWRITE and operation != "insert_overwrite_table"
         if replaces or not exists:
             if operation == "delete":
                 raise TableNotFoundException(f"there is no table at {base_path} to delete from: check the path")
             _check_new_table(df, config)
             if replaces:
-                # A writer in another process would leave files in the new table that count as committed.
+                # Otherwise a writer in another process could leave files in the new table that count as committed.
                 with TransactionManager(config).alone():
                     _delete_table(df, config)
             with _telling_of_the_deleted(base_path, replaces):
@@ -191,7 +190,7 @@ def _table_exists(config: HoodieWriteConfig) -> bool:
 
 
 def _check_new_table(df: DataFrame, config: HoodieWriteConfig) -> None:
-    """Refuse what makes no table, before there is one, or before one is replaced."""
+    """Refuse options and columns that make no valid table, before a table is created or replaced."""
     missing = [
         key
         for key, value in (
@@ -213,20 +212,20 @@ def _check_new_table(df: DataFrame, config: HoodieWriteConfig) -> None:
 
 @contextmanager
 def _telling_of_the_deleted(base_path: str, replaces: bool) -> Iterator[None]:
-    """Let an error say that the table of before is gone, as "nothing was written" is not all that happened."""
+    """Add a note to errors that the old table was deleted, because "nothing was written" is not the whole truth."""
     try:
         yield
     except Exception as error:
         if replaces:
             error.add_note(
-                f"mode 'overwrite' had deleted the table at {base_path} before this happened: its rows and its history "
+                f"mode 'overwrite' had deleted the table at {base_path} before this error: its rows and its history "
                 "are gone. Write again; operation insert_overwrite_table keeps them until new rows are committed"
             )
         raise
 
 
 def _delete_table(df: DataFrame, config: HoodieWriteConfig) -> None:
-    """Take a table away: its data first, so that no file of it can ever count as one of the new table's."""
+    """Delete a table: its data first, so that none of its files can ever count as a file of the new table."""
     base_path = normalise_path(config.base_path)
     read = next((url for url in df.inputFiles() if normalise_path(unquote(url)).startswith(base_path + "/")), None)
     if read is not None:
@@ -239,7 +238,7 @@ def _delete_table(df: DataFrame, config: HoodieWriteConfig) -> None:
     for child in sorted(storage.list_directory(base_path), key=lambda child: child.name == METAFOLDER_NAME):
         path = join(base_path, child.name)
         if child.name == METAFOLDER_NAME:
-            # Commits without properties would be those of a table that has lost them.
+            # Commits without properties would look like a table that has lost its properties.
             storage.delete_files(
                 file.path
                 for file in storage.list_directory(path)

@@ -220,7 +220,7 @@ def test_a_lock_on_storage_is_as_hudi_writes_it(tmp_path: Path) -> None:
     assert provider.try_lock(0)
     provider.unlock()
     file.write_text('{"expired":')
-    with pytest.raises(HoodieCorruptedDataException, match=r"table_lock.json cannot be read .*when no writer is alive"):
+    with pytest.raises(HoodieCorruptedDataException, match=r"table_lock.json cannot be read .*if no writer is alive"):
         provider.try_lock(0)
     assert "cannot be read" in provider.owner_information()
 
@@ -279,7 +279,7 @@ def test_the_item_in_dynamo_db_is_as_amazons_lock_client_lays_it_out(s3_server: 
         ("Typo", "is not known: give one of FileSystemBasedLockProvider"),
         ("org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider", "is not supported"),
         ("com.example.Mine", "looks like a class of Java"),
-        ("builtins.dict", "is no lock provider"),
+        ("builtins.dict", "is not a lock provider"),
         ("nowhere.Mine", "cannot be imported"),
     ],
 )
@@ -388,5 +388,5 @@ def test_who_died_while_breaking_a_lock_does_not_stop_the_next(tmp_path: Path, m
 
 
 def test_object_stores_are_refused() -> None:
-    with pytest.raises(HoodieConfigException, match="StorageBasedLockProvider, or a folder of a file system"):
+    with pytest.raises(HoodieConfigException, match="StorageBasedLockProvider, or set .* to a folder of a file system"):
         FileSystemBasedLockProvider(lock_configuration("s3://bucket/table", {}))

@@ -46,8 +46,8 @@ def test_queries_decide_whether_a_commit_counts(spark: SparkSession, tmp_path: P
     for queries, reason in (
         ({"equality": f"select count(*) from <TABLE_NAME>; {total}"}, "only before: .*1.*only after: .*7"),
         ({"inequality": f"{total}; select id from <TABLE_NAME>"}, "the same rows"),
-        ({"single": f"{total}#1"}, "gives '7'"),
-        ({"single": "select id, fare from <TABLE_NAME>#7"}, "2 columns"),
+        ({"single": f"{total}#1"}, "returns '7'"),
+        ({"single": "select id, fare from <TABLE_NAME>#7"}, "one column, not 2"),
         (
             {"single": "select nothing from <TABLE_NAME>#7"},
             "'select nothing from <TABLE_NAME>' cannot be run: .*nothing",

@@ -41,6 +41,6 @@ def test_a_python_of_workers_without_hoodie_is_named(tmp_path: Path) -> None:
     told, instants = done.stdout.splitlines(), "0 instants"
     assert told[-1:] == [instants], done.stderr[-2000:]
     assert (
-        "the Python of Spark's workers has no module 'hoodie': install hoodie there as well, or let PYSPARK_PYTHON"
+        "the Python of Spark's workers has no module 'hoodie': install hoodie there as well, or set PYSPARK_PYTHON"
         in told[0]
     )

@@ -151,9 +151,9 @@ def test_a_table_that_the_rows_come_from_is_not_overwritten(spark: SparkSession,
     ("options", "mode", "error", "text"),
     [
         ({}, "append", HoodieConfigException, r"needs hoodie\.table\.name and hoodie\.datasource\.write\.recordkey"),
-        (OPTIONS, "upsert", HoodieConfigException, "mode 'upsert' is none"),
+        (OPTIONS, "upsert", HoodieConfigException, "mode 'upsert' is unknown"),
         ({**OPTIONS, OPERATION: "delete"}, "append", TableNotFoundException, "to delete from"),
-        ({**OPTIONS, OPERATION: "delete"}, "overwrite", HoodieConfigException, "a delete takes mode 'append' only"),
+        ({**OPTIONS, OPERATION: "delete"}, "overwrite", HoodieConfigException, "use mode 'append' for a delete"),
         ({**OPTIONS, "hoodie.auto.commit": "false"}, "append", HoodieConfigException, "always commits"),
         ({**OPTIONS, "hoodie.tabel.name": "t"}, "append", HoodieConfigException, r"hoodie\.table\.name"),
         (
@@ -226,7 +226,7 @@ def test_a_first_write_that_never_began_leaves_no_table(spark: SparkSession, tmp
     # An overwrite has deleted a table: an empty one stays in its place.
     with pytest.raises(HoodieKeyException, match="have no usable key") as raised:
         hoodie.spark.write(bad, str(path), OPTIONS, "overwrite")
-    assert f"mode 'overwrite' had deleted the table at {path} before this happened" in raised.value.__notes__[-1]
+    assert f"mode 'overwrite' had deleted the table at {path} before this error" in raised.value.__notes__[-1]
     assert len(HoodieTableMetaClient.load(str(path)).history()) == 0
 
 

@@ -381,7 +381,7 @@ def test_rows_that_were_read_go_back_without_a_look_up(spark: SparkSession, tmp_
         stored = hoodie.spark.read(spark, base_path)
         result = c.upsert_prepped_records(stored.where("fare < 20").withColumn("fare", sf.col("fare") + 100))
         assert result.updated_count == 20
-        with pytest.raises(HoodieKeyException, match="do not say where they live"):
+        with pytest.raises(HoodieKeyException, match="do not carry their location"):
             c.upsert_prepped_records(rows(spark, ("k1", "y", 1, 1.0)))
     expected = [(f"k{i}", "xy"[i % 2], 1, i + 100.0 if i < 20 else float(i)) for i in range(50)]
     assert both_readers(spark, base_path) == sorted(expected)

@@ -83,7 +83,7 @@ def test_other_wrong_arguments(spark: SparkSession, tmp_path: Path) -> None:
         (lambda: hoodie.spark.read(spark, path, {5: "a"}), "unknown read option 5"),  # type: ignore[dict-item]
         (lambda: hoodie.spark.read(spark, None), "^A path is of type NoneType"),  # type: ignore[arg-type]
         (lambda: hoodie.spark.write(rows(spark), path, ["a"]), "^options is of type list"),  # type: ignore[arg-type]
-        (lambda: hoodie.spark.write(rows(spark), path, mode=5), "^mode 5 is none"),  # type: ignore[arg-type]
+        (lambda: hoodie.spark.write(rows(spark), path, mode=5), "^mode 5 is unknown"),  # type: ignore[arg-type]
         (lambda: hoodie.spark.write(rows(spark), 5), "^Configuration of the table at 5"),  # type: ignore[arg-type]
     ]
     for call, message in calls:
@@ -114,7 +114,7 @@ def test_a_session_that_was_stopped(spark: SparkSession, tmp_path: Path) -> None
         lambda: hoodie.spark.read(spark, path),
     ]
     for call in calls:
-        with pytest.raises(HoodieException, match=r"the Spark session was stopped, .* make a new one"):
+        with pytest.raises(HoodieException, match=r"the Spark session was stopped, .* create a new one"):
             call()
     assert commits(path) == 2
     # A rollback needs no Spark: the client leaves nothing behind.

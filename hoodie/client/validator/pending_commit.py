@@ -1,4 +1,4 @@
-"""A commit that is written and not yet completed, and the table as it would be."""
+"""A commit that is written but not completed, and the table as it would be with it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["PendingCommit"]
 
 
 class PendingCommit:
-    """What a validator is given: the outcome of a write, and the table without and with it.
+    """What a validator receives: the outcome of a write, and the table without and with it.
 
     Args:
-        snapshot: The table, its timeline as it is now.
+        snapshot: The table as it is now.
         result: What was written.
         metadata: What the commit will store.
 
@@ -67,8 +67,8 @@ class PendingCommit:
         """The rows of the table as it is, as a stream.
 
         Args:
-            columns: As of `hoodie.read_table`.
-            filters: As of `hoodie.read_table`.
+            columns: See `hoodie.read_table`.
+            filters: See `hoodie.read_table`.
             only_touched: Read only `partitions`.
         """
         return self._scan(columns, filters, only_touched, is_after=False)
@@ -80,25 +80,25 @@ class PendingCommit:
         *,
         only_touched: bool = False,
     ) -> pa.RecordBatchReader:
-        """The rows of the table as it would be with this commit, as a stream; arguments as of `scan_before`."""
+        """The rows of the table as it would be with this commit, as a stream; see `scan_before` for the arguments."""
         return self._scan(columns, filters, only_touched, is_after=True)
 
     def read_before(
         self, columns: str | Sequence[str] | None = None, filters: Filters = None, *, only_touched: bool = False
     ) -> pa.Table:
-        """The rows of the table as it is, in memory; arguments as of `scan_before`."""
+        """The rows of the table as it is, in memory; see `scan_before` for the arguments."""
         with self.scan_before(columns, filters, only_touched=only_touched) as reader:
             return reader.read_all()
 
     def read_after(
         self, columns: str | Sequence[str] | None = None, filters: Filters = None, *, only_touched: bool = False
     ) -> pa.Table:
-        """The rows of the table as it would be with this commit, in memory; arguments as of `scan_before`."""
+        """The rows of the table as it would be with this commit, in memory; see `scan_before` for the arguments."""
         with self.scan_after(columns, filters, only_touched=only_touched) as reader:
             return reader.read_all()
 
     def _user_schema(self, is_after: bool) -> pa.Schema:
-        """The user's columns; of a table that was never written to those that this commit brings."""
+        """The user's columns; for a table that was never written, the columns of this commit."""
         stored = None if is_after else self._snapshot.load_avro_schema()
         stored = stored or self.metadata.schema
         return to_arrow(stored) if stored is not None else self._snapshot.load_schema()

@@ -1,7 +1,7 @@
 """Ask validators whether a commit may be completed.
 
 Hudi: org.apache.hudi.client.utils.SparkValidatorUtils, org.apache.hudi.client.validator.SparkPreCommitValidator.
-Differs: for both engines, and a validator may be a function.
+Differs: works on both engines, and a validator may be a plain function.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["SQL_VALIDATORS", "HoodiePreCommitValidator", "PreCommitValidators", 
 logger = logging.getLogger(__name__)
 
 Validator = Callable[[Any], bool | None]
-"""Takes a `PendingCommit`; disagrees by False or by any error."""
+"""Takes a `PendingCommit`; rejects it by returning False or by raising any error."""
 
 _KEY = "hoodie.precommit.validators"
 _PACKAGE = "org.apache.hudi.client.validator."
@@ -32,11 +32,11 @@ SQL_VALIDATORS = (
     "SqlQueryInequalityPreCommitValidator",
     "SqlQuerySingleResultPreCommitValidator",
 )
-"""Names of Hudi's validators, which run queries of Spark."""
+"""Names of Hudi's validators that run Spark SQL queries."""
 
 
 class HoodiePreCommitValidator(ABC):
-    """Looks at each commit of a client before it is completed; the base of validators that a property names.
+    """Checks each commit of a client before it is completed; the base class of validators that a property names.
 
     Args:
         config: The writer's configuration.
@@ -55,21 +55,21 @@ class HoodiePreCommitValidator(ABC):
             commit: What was written, and the table without and with it.
 
         Returns:
-            False when not; True or None when it may.
+            False to reject the commit; True or None to accept it.
 
         Raises:
-            HoodieValidationException: It may not; any other error says so as well.
+            HoodieValidationException: The commit is rejected; any other error rejects it as well.
         """
 
 
 def check_validators(validators: Sequence[Validator | HoodiePreCommitValidator]) -> None:
-    """Refuse what cannot be asked.
+    """Refuse anything that is not a validator.
 
     Args:
-        validators: What a program gave.
+        validators: The caller's argument.
 
     Raises:
-        HoodieConfigException: It is no sequence, or something in it cannot be called.
+        HoodieConfigException: It is not a sequence, or an item of it cannot be called.
     """
     if not isinstance(validators, Sequence) or isinstance(validators, str):
         raise HoodieConfigException(f"validators is {validators!r}: give a list of functions that take a PendingCommit")
@@ -82,15 +82,15 @@ def check_validators(validators: Sequence[Validator | HoodiePreCommitValidator])
 
 
 class PreCommitValidators:
-    """The validators of one client, those of its properties first.
+    """The validators of one client; those that properties name come first.
 
     Args:
         config: The writer's configuration.
-        validators: What the program gave.
-        sql_validators: Classes of the names in `SQL_VALIDATORS`; none where the engine has no SQL.
+        validators: The caller's argument.
+        sql_validators: The classes for the names in `SQL_VALIDATORS`; empty where the engine has no SQL.
 
     Raises:
-        HoodieConfigException: Something is no validator, or lacks a property that it needs.
+        HoodieConfigException: An item is not a validator, or a validator lacks a property that it needs.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class PreCommitValidators:
         return bool(self._validators)
 
     def check(self, commit: PendingCommit) -> None:
-        """Ask all of them.
+        """Ask all validators.
 
         Args:
-            commit: What is about to be completed.
+            commit: The commit that is about to be completed.
 
         Raises:
-            HoodieValidationException: One or more do not agree; all of them are named.
+            HoodieValidationException: One or more validators reject the commit; the message names all of them.
         """
         problems: list[str] = []
         errors: list[Exception] = []
@@ -153,13 +153,13 @@ def _create(
     if simple_name in SQL_VALIDATORS:
         if simple_name not in sql_validators:
             raise HoodieConfigException(
-                f"{_KEY} = {name} runs queries of Spark, and this client has no Spark: use SparkRDDWriteClient, or "
+                f"{_KEY} = {name} runs Spark SQL queries, and this client has no Spark: use SparkRDDWriteClient, or "
                 "give a function (validators=[...]) that reads commit.read_after()"
             )
         return sql_validators[simple_name](config)
     found = load_class(name, _KEY)
     if not issubclass(found, HoodiePreCommitValidator):
-        raise HoodieConfigException(f"{_KEY} = {name} is no subclass of hoodie.HoodiePreCommitValidator")
+        raise HoodieConfigException(f"{_KEY} = {name} is not a subclass of hoodie.HoodiePreCommitValidator")
     if missing := sorted(getattr(found, "__abstractmethods__", ())):
         raise HoodieConfigException(f"{_KEY} = {name} does not define {', '.join(missing)}")
     validator: HoodiePreCommitValidator = found(config)

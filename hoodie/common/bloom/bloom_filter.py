@@ -1,18 +1,18 @@
 """Bloom filters as Hudi stores them in base files.
 
-A filter answers "certainly not" or "maybe" for a record key. ``SIMPLE`` is one vector of bits; ``DYNAMIC_V0`` is a list
-of vectors of the same size, the rows, that grows with the keys up to a bound. Numbers are big-endian on storage; bit i
-of a vector is bit ``i & 7`` (the lowest first) of byte ``i >> 3``::
+A filter answers "certainly not" or "maybe" for a record key. ``SIMPLE`` is one bit vector; ``DYNAMIC_V0`` is a list of
+vectors of the same size, the rows, that grows with the keys up to a limit. Numbers are big-endian on storage; bit i of
+a vector is bit ``i & 7`` (the lowest first) of byte ``i >> 3``::
 
     header  = int32 -1, int32 hash_count, int8 hash_type (1 murmur, 0 jenkins), int32 bit_count
     vector  = header, ceil(bit_count / 8) bytes
     SIMPLE     = vector
     DYNAMIC_V0 = header, int32 row_capacity, int32 keys in the last row, int32 number of rows, vectors
 
-A header of old tables has no version: its first number is the hash count, and the hash is jenkins.
+A header of an old table has no version: its first number is the hash count, and the hash is jenkins.
 
 Hudi: org.apache.hudi.common.bloom.{SimpleBloomFilter, HoodieDynamicBoundedBloomFilter, InternalDynamicBloomFilter}.
-Differs: takes many keys at a time. The bits are the same.
+Differs: works on many keys at a time. The bits are the same.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 DEFAULT_MAX_ENTRIES = 100_000
-"""Default of ``hoodie.bloom.index.filter.dynamic.max.entries``, which filters do not store."""
+"""The default of ``hoodie.bloom.index.filter.dynamic.max.entries``, which filters do not store."""
 _VERSION = -1
 _LARGEST_BIT_COUNT = 2**31 - 1
 _MOST_HASHES = 10_000
@@ -78,10 +78,10 @@ _HASHERS: dict[_HashType, Callable[[KeyBlock], _Hasher]] = {
 
 
 class BloomFilter(ABC):
-    """A set of record keys that may say "maybe" for a key that is not in it, never "no" for one that is."""
+    """A set of record keys. It may answer "maybe" for a key that is not in it, but never "no" for a key that is."""
 
     type_code: ClassVar[str]
-    """Hudi's name of the kind: the value of ``hoodie_bloom_filter_type_code`` in a footer."""
+    """Hudi's name of this kind: the value of ``hoodie_bloom_filter_type_code`` in a footer."""
 
     @abstractmethod
     def add(self, keys: Keys) -> None:
@@ -89,7 +89,7 @@ class BloomFilter(ABC):
 
         Args:
             keys: Strings, plain or dictionary-encoded, array or chunked array. Keys that were added before do no harm,
-                but count as further keys.
+                but count again.
 
         Raises:
             HoodieKeyException: A key is null or empty; no key was added.
@@ -101,10 +101,10 @@ class BloomFilter(ABC):
         """Which keys may have been added.
 
         Args:
-            keys: As of `add`.
+            keys: See `add`.
 
         Returns:
-            For each key False when it was certainly not added.
+            For each key, False if it was certainly not added.
 
         Raises:
             HoodieKeyException: A key is null or empty.
@@ -114,13 +114,13 @@ class BloomFilter(ABC):
     @property
     @abstractmethod
     def stored_bytes(self) -> int:
-        """Length of `to_bytes`, without making them."""
+        """The length of `to_bytes`, computed without creating them."""
 
     def stored_bytes_with(self, more_keys: int) -> int:
-        """What `stored_bytes` would be if so many keys were added.
+        """What `stored_bytes` would be after adding that many keys.
 
         Args:
-            more_keys: How many.
+            more_keys: The number of keys.
         """
         return self.stored_bytes
 
@@ -131,22 +131,22 @@ class BloomFilter(ABC):
     @classmethod
     @abstractmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read a stored filter.
+        """Decode a stored filter.
 
         Raises:
-            HoodieCorruptedDataException: The bytes are not such a filter.
+            HoodieCorruptedDataException: The bytes are not a filter of this kind.
         """
 
     def to_base64(self) -> str:
-        """The filter as it stands in a footer."""
+        """The filter as the text in a footer."""
         return base64.b64encode(self.to_bytes()).decode("ascii")
 
     @classmethod
     def from_base64(cls, text: str | bytes) -> Self:
-        """Read a filter from a footer.
+        """Decode a filter from a footer.
 
         Raises:
-            HoodieCorruptedDataException: The text is not such a filter.
+            HoodieCorruptedDataException: The text is not a filter of this kind.
         """
         try:
             data = base64.b64decode(text, validate=True)
@@ -156,7 +156,7 @@ class BloomFilter(ABC):
 
 
 class SimpleBloomFilter(BloomFilter):
-    """One vector of bits, which does not grow.
+    """One bit vector, which does not grow.
 
     Args:
         vector: The bits; see `create`.
@@ -174,14 +174,14 @@ class SimpleBloomFilter(BloomFilter):
         """An empty filter.
 
         Args:
-            num_entries: Keys that it is made for.
-            fpp: Share of false positives when it holds that many.
+            num_entries: The number of keys that it is sized for.
+            fpp: The share of false positives when it holds that many keys.
         """
         return cls(_BitVector.empty(num_entries, fpp))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SimpleBloomFilter:
-        """Read a stored filter; see `BloomFilter.from_bytes`."""
+        """Decode a stored filter; see `BloomFilter.from_bytes`."""
         reader = _Reader(data, cls.type_code)
         vector = reader.vector()
         reader.expect_end()
@@ -197,7 +197,7 @@ class SimpleBloomFilter(BloomFilter):
 
     @property
     def stored_bytes(self) -> int:
-        """Length of `to_bytes`."""
+        """The length of `to_bytes`."""
         return self._vector.stored_bytes
 
     def to_bytes(self) -> bytes:
@@ -206,20 +206,20 @@ class SimpleBloomFilter(BloomFilter):
 
 
 class DynamicBloomFilter(BloomFilter):
-    """Vectors of bits that fill one after the other.
+    """Bit vectors that fill up one after the other.
 
-    Keys go to the last row until it holds ``row_capacity`` of them; then a new row is made, unless all rows together
-    are made for ``max_entries`` keys or more. From then on keys go to the rows in turn, and false positives grow::
+    Keys go to the last row until it holds ``row_capacity`` of them. Then a new row is added, unless the rows together
+    are sized for ``max_entries`` keys or more. From then on keys go to the rows in turn, and false positives grow::
 
         row_capacity 2, max_entries 4:   1 2 -> row 0;  3 4 -> row 1;  5 -> row 0;  6 -> row 0;  7 -> row 1;  8 -> row 0
 
     Args:
         rows: At least one vector; see `create`.
-        row_capacity: Keys a row is made for.
-        last_row_keys: Keys in the last row, and all that came after the filter was full.
-        max_entries: The bound. It is not stored, so a filter that is read gets it again.
+        row_capacity: The number of keys that a row is sized for.
+        last_row_keys: The number of keys in the last row, including all that were added after the filter was full.
+        max_entries: The limit. It is not stored, so it must be given again for a decoded filter.
 
-    Hudi: org.apache.hudi.common.bloom.HoodieDynamicBoundedBloomFilter. Differs: a filter that is read can grow on.
+    Hudi: org.apache.hudi.common.bloom.HoodieDynamicBoundedBloomFilter. Differs: a decoded filter can grow further.
     """
 
     type_code = "DYNAMIC_V0"
@@ -238,19 +238,19 @@ class DynamicBloomFilter(BloomFilter):
         """An empty filter.
 
         Args:
-            num_entries: Keys that one row is made for.
-            fpp: Share of false positives of a full row.
-            max_entries: Keys from which on the filter does not grow.
+            num_entries: The number of keys that one row is sized for.
+            fpp: The share of false positives of a full row.
+            max_entries: The number of keys at which the filter stops growing.
         """
         return cls([_BitVector.empty(num_entries, fpp)], num_entries, max_entries=max_entries)
 
     @classmethod
     def from_bytes(cls, data: bytes, max_entries: int = DEFAULT_MAX_ENTRIES) -> DynamicBloomFilter:
-        """Read a stored filter; see `BloomFilter.from_bytes`.
+        """Decode a stored filter; see `BloomFilter.from_bytes`.
 
         Args:
             data: The stored bytes.
-            max_entries: Keys from which on the filter does not grow.
+            max_entries: The number of keys at which the filter stops growing.
         """
         reader = _Reader(data, cls.type_code)
         reader.header()
@@ -283,7 +283,7 @@ class DynamicBloomFilter(BloomFilter):
             self._add_in_turn(plain)
 
     def _add_to_row(self, row: int, keys: pa.Array, count: int) -> pa.Array:
-        """Add the first keys to a row and give the others back."""
+        """Add the first keys to a row and return the others."""
         part = keys.slice(0, count)
         self._rows[row].add(part)
         self._last_row_keys += len(part)
@@ -311,11 +311,11 @@ class DynamicBloomFilter(BloomFilter):
 
     @property
     def stored_bytes(self) -> int:
-        """Length of `to_bytes`."""
+        """The length of `to_bytes`."""
         return len(self._rows[0].header()) + 12 + sum(row.stored_bytes for row in self._rows)
 
     def stored_bytes_with(self, more_keys: int) -> int:
-        """As of `BloomFilter`: with the rows that would be made."""
+        """See `BloomFilter.stored_bytes_with`; includes the rows that would be added."""
         unplaced = max(0, more_keys - max(0, self._row_capacity - self._last_row_keys))
         most = max(0, -(-self._max_entries // self._row_capacity) - len(self._rows))
         return self.stored_bytes + min(-(-unplaced // self._row_capacity), most) * self._rows[0].stored_bytes
@@ -329,16 +329,16 @@ class DynamicBloomFilter(BloomFilter):
 def create_bloom_filter(
     filter_type: str, num_entries: int, fpp: float, max_entries: int = DEFAULT_MAX_ENTRIES
 ) -> BloomFilter:
-    """An empty filter.
+    """Create an empty filter.
 
     Args:
         filter_type: ``SIMPLE`` or ``DYNAMIC_V0``.
-        num_entries: Keys that it, or one of its rows, is made for.
-        fpp: Share of false positives when it holds that many.
-        max_entries: Keys from which on a ``DYNAMIC_V0`` filter does not grow.
+        num_entries: The number of keys that it, or one of its rows, is sized for.
+        fpp: The share of false positives when it holds that many keys.
+        max_entries: The number of keys at which a ``DYNAMIC_V0`` filter stops growing.
 
     Raises:
-        HoodieNotSupportedException: Another type.
+        HoodieNotSupportedException: The type is another one.
     """
     if filter_type == SimpleBloomFilter.type_code:
         return SimpleBloomFilter.create(num_entries, fpp)
@@ -348,15 +348,15 @@ def create_bloom_filter(
 
 
 def decode_bloom_filter(filter_type: str | None, text: str | bytes) -> BloomFilter:
-    """Read a filter from a footer.
+    """Decode a filter from a footer.
 
     Args:
         filter_type: Its type code; None (old tables do not store it) means ``SIMPLE``.
-        text: Base64.
+        text: The Base64 text.
 
     Raises:
-        HoodieCorruptedDataException: It is damaged.
-        HoodieNotSupportedException: Another type.
+        HoodieCorruptedDataException: The filter is damaged.
+        HoodieNotSupportedException: The type is another one.
     """
     if filter_type is None or filter_type == SimpleBloomFilter.type_code:
         return SimpleBloomFilter.from_base64(text)
@@ -372,7 +372,7 @@ def _unknown_type(filter_type: str) -> HoodieNotSupportedException:
 
 
 def checked_keys(keys: Keys) -> pa.Array:
-    """Keys as one array, as filters take them.
+    """Keys as one array, in the form that filters take.
 
     Args:
         keys: Strings, plain or dictionary-encoded, array or chunked array.
@@ -388,15 +388,15 @@ def checked_keys(keys: Keys) -> pa.Array:
 
 
 class _BitVector:
-    """Bits that are set at positions given by a chain of hashes: the seed of each is the hash before.
+    """Bits that are set at positions from a chain of hashes: the seed of each hash is the hash before it.
 
-    While keys are added or looked up each bit is a byte: numpy sets bytes much faster than bits.
+    While keys are added or looked up, each bit is a byte: numpy sets bytes much faster than bits.
 
     Args:
-        bit_count: Number of bits.
-        hash_count: Positions a key has.
-        hash_type: The hash.
-        packed: The bits as stored; None for none set.
+        bit_count: The number of bits.
+        hash_count: The number of positions of a key.
+        hash_type: The hash function.
+        packed: The bits as stored; None if none is set.
     """
 
     def __init__(self, bit_count: int, hash_count: int, hash_type: _HashType, packed: bytes | None = None) -> None:
@@ -408,21 +408,21 @@ class _BitVector:
 
     @classmethod
     def empty(cls, num_entries: int, fpp: float) -> _BitVector:
-        """A vector whose size gives ``fpp`` false positives with ``num_entries`` keys."""
+        """A vector sized for ``fpp`` false positives with ``num_entries`` keys."""
         bit_count = min(math.ceil(num_entries * (-math.log(fpp) / (math.log(2) * math.log(2)))), _LARGEST_BIT_COUNT)
         return cls(bit_count, math.ceil(math.log(2) * bit_count / num_entries), _HashType.MURMUR)
 
     def empty_like(self) -> _BitVector:
-        """A vector of the same size and hashes without keys."""
+        """A vector with the same size and hashes, and no keys."""
         return _BitVector(self._bit_count, self._hash_count, self._hash_type)
 
     @property
     def stored_bytes(self) -> int:
-        """Length of `to_bytes`."""
+        """The length of `to_bytes`."""
         return len(self.header()) + (self._bit_count + 7) // 8
 
     def header(self) -> bytes:
-        """What is stored before the bits."""
+        """The stored bytes before the bits."""
         return struct.pack(">iibi", _VERSION, self._hash_count, self._hash_type, self._bit_count)
 
     def to_bytes(self) -> bytes:
@@ -440,7 +440,7 @@ class _BitVector:
                 flags[positions] = 1
 
     def might_contain(self, keys: pa.Array) -> BoolArray:
-        """Which keys have all their bits set."""
+        """The keys whose bits are all set."""
         flags = self._unpacked().view(np.bool_)
         found = np.zeros(len(keys), dtype=np.bool_)
         for block in iter_key_blocks(keys):
@@ -448,7 +448,7 @@ class _BitVector:
         return found
 
     def _contains_block(self, flags: BoolArray, block: KeyBlock) -> BoolArray:
-        """Most keys of a lookup that are not there fail within two passes; only the others are hashed on."""
+        """Look up one block; most absent keys fail within two passes, so only the others are hashed further."""
         positions = _Positions(block, self._hash_type, self._bit_count)
         first = min(_WHOLE_BLOCK_PASSES, self._hash_count)
         found = np.ones(len(block), dtype=np.bool_)
@@ -473,7 +473,7 @@ class _BitVector:
 
 
 class _Positions:
-    """The bits of a block of keys, one pass of the hash at a time."""
+    """The bit positions of a block of keys, one pass of the hash at a time."""
 
     def __init__(
         self, block: KeyBlock, hash_type: _HashType, bit_count: int, hashes: UInt32Array | None = None
@@ -484,19 +484,19 @@ class _Positions:
         self._hashes = np.zeros(len(block), dtype=np.uint32) if hashes is None else hashes
 
     def select(self, chosen: IndexArray) -> _Positions:
-        """The same for some of the keys, going on where this stands."""
+        """The positions of some of the keys, continuing after the passes so far."""
         return _Positions(self._block.select(chosen), self._hash_type, self._bit_count, self._hashes[chosen])
 
     def passes(self, count: int) -> Iterator[IndexArray]:
-        """Yield ``count`` times an int64 array (reused) with one position a key."""
+        """Yield ``count`` times an int64 array (reused) with one position per key."""
         hasher = _HASHERS[self._hash_type](self._block)
         hashes, bit_count = self._hashes, np.uint32(self._bit_count)
         remainder, quotient = np.empty_like(hashes), np.empty_like(hashes)
         positions = np.empty(len(hashes), dtype=np.int64)
         for _ in range(count):
             hasher.hash_in_place(hashes)
-            # Java's abs(hash % bit_count) of a signed hash is the remainder of the magnitude; the magnitude of -2**31
-            # fits as the array is read as unsigned again.
+            # Java's abs(hash % bit_count) of a signed hash is the remainder of its absolute value; that of -2**31 fits,
+            # because the array is read as unsigned again.
             np.absolute(hashes.view(np.int32), out=remainder.view(np.int32))
             np.floor_divide(remainder, bit_count, out=quotient)
             np.multiply(quotient, bit_count, out=quotient)
@@ -505,7 +505,7 @@ class _Positions:
 
 
 class _Reader:
-    """Reads stored vectors; every problem is a HoodieCorruptedDataException."""
+    """Decodes stored vectors; every problem is a HoodieCorruptedDataException."""
 
     def __init__(self, data: bytes, type_code: str) -> None:
         self._data = memoryview(data)
@@ -536,7 +536,7 @@ class _Reader:
             hash_count = self.integer()
             hash_type = self.bytes(1)[0]
         bit_count = self.integer()
-        self.check(0 < hash_count <= _MOST_HASHES, f"it has {hash_count} hashes a key")
+        self.check(0 < hash_count <= _MOST_HASHES, f"it has {hash_count} hashes per key")
         self.check(hash_type in set(_HashType), f"hash type {hash_type} is unknown")
         self.check(bit_count > 0, f"a row has {bit_count} bits")
         return bit_count, hash_count, _HashType(hash_type)

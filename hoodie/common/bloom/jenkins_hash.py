@@ -1,4 +1,4 @@
-"""Bob Jenkins' lookup3 (``hashlittle``), for many keys at a time: the hash of bloom filters of old tables.
+"""Bob Jenkins' lookup3 (``hashlittle``) for many keys at a time: the hash of bloom filters in old tables.
 
 Hudi: org.apache.hudi.common.util.hash.JenkinsHash.
 """
@@ -21,7 +21,7 @@ class JenkinsBlock:
     """A block of keys, prepared for hashing with any number of seeds.
 
     Args:
-        block: The keys, none of them empty.
+        block: The keys; none may be empty.
     """
 
     def __init__(self, block: KeyBlock) -> None:
@@ -33,10 +33,10 @@ class JenkinsBlock:
         self._unfinished = [int(np.count_nonzero(block.lengths > 12 * (group + 1))) for group in range(group_count)]
 
     def hash_in_place(self, hashes: UInt32Array) -> None:
-        """Replace seeds by the hashes that the keys have with them.
+        """Replace seeds by the hashes of the keys with these seeds.
 
         Args:
-            hashes: The seed of each key; afterwards its hash.
+            hashes: The seed of each key on entry, its hash on return.
         """
         if self._whole_keys:
             starts = (self._starts + hashes).tolist()
@@ -73,12 +73,12 @@ def _finish(state: list[UInt32Array]) -> UInt32Array:
 
 
 def _hash_whole(start: int, words: list[int], length: int) -> int:
-    """The hash of one key, in Python's numbers.
+    """The hash of one key, in Python integers.
 
     Args:
-        start: What the state begins with.
-        words: Of the key.
-        length: Its bytes.
+        start: The initial state.
+        words: The words of the key.
+        length: The number of its bytes.
     """
     state = [start] * 3
     for first in range(0, len(words), 3):

@@ -1,16 +1,16 @@
-r"""Record keys as columns of 32-bit words: the form in which hash functions work on many keys at a time.
+r"""Record keys as columns of 32-bit words, so that hash functions can work on many keys at a time.
 
 A block holds its keys sorted by length, longest first, so that the keys that have an i-th word are a prefix of the
-block. One hash pass is then a few operations of numpy a word, whatever mixture of lengths the keys have. A word is four
-bytes in little-endian order; the last word of a key is filled up with zero bytes::
+block. So one hash pass takes a few numpy operations per word, for any mixture of lengths. A word is four bytes in
+little-endian order; the last word of a key is padded with zero bytes::
 
     keys    "abcdef" "xyz"
     lengths [6, 3]
     words   ["abcd" "xyz\0"], ["ef\0\0"]
 
-An operation of numpy on one word costs as much as one on ten. A few long keys are therefore a block of another form,
-which holds the words of each key; they are hashed one after the other. Blocks of long keys hold keys of similar length
-only. So time and memory grow with the bytes of all keys, not with the longest one.
+A numpy operation on one word costs as much as one on ten. Therefore a few long keys form a block of another kind, which
+holds the words of each key; they are hashed one after the other. A block of long keys only holds keys of similar
+length. So time and memory grow with the bytes of all keys, not with the longest key.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Keys: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 BLOCK_KEYS = 1 << 17
-"""Keys of a block. Smaller ones stay in the processor's cache, but threads that hash at the same time would hand
-Python's lock to and fro with each call: with a quarter of this, two threads take as long as one after the other."""
+"""The number of keys in a block. Smaller blocks would stay in the processor's cache, but threads that hash at the same
+time would pass Python's lock back and forth at each call: at a quarter of this size two threads gain nothing."""
 BLOCK_BYTES = 16 << 20
-"""A block has fewer keys where they are longer than this allows."""
+"""The size of a block in bytes, which limits its number of long keys."""
 LONG_KEY = 256
-"""A key with more bytes is in a block with keys that are at least half as long."""
+"""A key with more bytes goes into a block with keys that are at least half as long."""
 FEW_KEYS = 12
-"""Fewer long keys than this are hashed one after the other."""
+"""If a block has fewer long keys than this, they are hashed one after the other."""
 
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
@@ -64,11 +64,11 @@ class KeyBlock:
     """Up to `BLOCK_KEYS` keys.
 
     Attributes:
-        indices: Where the keys are in the array they came from; None for a block of consecutive keys.
-        start: Index of the first key, where ``indices`` is None.
-        lengths: Bytes of each key, never growing.
-        words: Array i holds word i of all keys that have one; empty where ``whole_keys`` holds the words.
-        whole_keys: Of a few long keys the words of each; None for other blocks.
+        indices: The positions of the keys in their array; None for a block of consecutive keys.
+        start: The position of the first key, if ``indices`` is None.
+        lengths: The number of bytes of each key, in descending order.
+        words: Array i holds word i of all keys that have one; empty if ``whole_keys`` holds the words.
+        whole_keys: For a block of a few long keys, the words of each key; None for other blocks.
     """
 
     indices: IndexArray | None
@@ -83,14 +83,14 @@ class KeyBlock:
 
     @property
     def selector(self) -> slice | IndexArray:
-        """What picks the block's keys from the array they came from."""
+        """The slice or indices that select the block's keys from their array."""
         return slice(self.start, self.start + len(self)) if self.indices is None else self.indices
 
     def select(self, chosen: IndexArray) -> KeyBlock:
         """The block of some of the keys.
 
         Args:
-            chosen: Positions within the block, growing.
+            chosen: Positions within the block, in ascending order.
         """
         indices = self.start + chosen if self.indices is None else self.indices[chosen]
         if self.whole_keys is not None:
@@ -137,10 +137,10 @@ def plain_keys(keys: Keys) -> pa.Array:
 
 
 def quick_hashes(keys: Keys) -> UInt64Array:
-    """A hash of 64 bits for each key, for comparisons within this process: not stored anywhere.
+    """A 64-bit hash of each key, for comparisons within this process; it is not stored anywhere.
 
     Args:
-        keys: As of `plain_keys`.
+        keys: See `plain_keys`.
 
     Raises:
         HoodieKeyException: A key is null.
@@ -164,7 +164,7 @@ def quick_hashes(keys: Keys) -> UInt64Array:
 
 
 def _quick_hash(length: int, words: UInt32Array) -> int:
-    """As `quick_hashes` does it, of one key."""
+    """The hash of one key, as in `quick_hashes`."""
     mixed, odd, mask = length, int(_ODD), (1 << 64) - 1
     for word in words.tolist():
         mixed = (mixed * odd & mask) ^ word
@@ -173,10 +173,10 @@ def _quick_hash(length: int, words: UInt32Array) -> int:
 
 
 def are_surely_distinct(keys: Keys) -> bool:
-    """Whether all keys differ, by their hashes of 64 bits: quick, and False now and then though they do.
+    """Whether all keys differ by their 64-bit hashes: quick, but rarely False although all keys differ.
 
     Args:
-        keys: As of `plain_keys`.
+        keys: See `plain_keys`.
 
     Raises:
         HoodieKeyException: A key is null.
@@ -188,13 +188,13 @@ def are_surely_distinct(keys: Keys) -> bool:
 
 
 def iter_key_blocks(keys: pa.Array) -> Iterator[KeyBlock]:
-    """Cut keys into blocks.
+    """Divide keys into blocks.
 
     Args:
-        keys: As `plain_keys` returns them.
+        keys: Keys as returned by `plain_keys`.
 
     Yields:
-        Blocks that together hold every key once.
+        Blocks that together hold every key exactly once.
     """
     count = len(keys)
     if not count:
@@ -213,7 +213,7 @@ def iter_key_blocks(keys: pa.Array) -> Iterator[KeyBlock]:
 
 
 def _block_keys(longest: int) -> int:
-    """Keys of a block whose longest has so many bytes."""
+    """The number of keys in a block whose longest key has that many bytes."""
     return max(1, min(BLOCK_KEYS, BLOCK_BYTES // max(1, longest)))
 
 

@@ -1,8 +1,8 @@
 """MurmurHash2 as Hudi computes it, for many keys at a time.
 
-It is MurmurHash2 (32 bits, m = 0x5bd1e995, r = 24, length xored into the seed), but differs in the one to three bytes
-that are left after the last whole word: they are taken from the key's end, so in reverse order, and they are signed,
-which changes the hash of keys that are not ASCII.
+It is MurmurHash2 (32 bits, m = 0x5bd1e995, r = 24, length xored into the seed), except for the one to three bytes after
+the last whole word: they are taken from the end of the key, in reverse order, and as signed numbers, which changes the
+hash of keys that are not ASCII.
 
 Hudi: org.apache.hudi.common.util.hash.MurmurHash.
 """
@@ -22,8 +22,8 @@ _ONE, _8, _13, _15, _24 = (np.uint32(number) for number in (1, 8, 13, 15, 24))
 class MurmurBlock:
     """A block of keys, prepared for hashing with any number of seeds.
 
-    The mixing of a key's words does not depend on the seed: it is done once here, and `hash_in_place` needs only one
-    multiplication and one xor a word. A few long keys are hashed one by one, in Python's numbers.
+    The mixing of a key's words does not depend on the seed. It is done once here, and `hash_in_place` needs only one
+    multiplication and one xor per word. A few long keys are hashed one by one, in Python integers.
 
     Args:
         block: The keys.
@@ -51,10 +51,10 @@ class MurmurBlock:
             self._tail_factors = np.where(left > 0, _M, _ONE)
 
     def hash_in_place(self, hashes: UInt32Array) -> None:
-        """Replace seeds by the hashes that the keys have with them.
+        """Replace seeds by the hashes of the keys with these seeds.
 
         Args:
-            hashes: The seed of each key; afterwards its hash.
+            hashes: The seed of each key on entry, its hash on return.
         """
         np.bitwise_xor(hashes, self._lengths, out=hashes)
         for word in self._words:
@@ -75,11 +75,11 @@ class MurmurBlock:
 
 
 def hash_keys(keys: Keys, seed: int = 0) -> UInt32Array:
-    """One hash a key.
+    """Compute one hash per key.
 
     Args:
         keys: Strings, plain or dictionary-encoded, array or chunked array, without nulls.
-        seed: The same for all; taken modulo 2**32.
+        seed: The seed of all keys; taken modulo 2**32.
 
     Returns:
         The hashes, in the order of the keys.
@@ -114,7 +114,7 @@ def _hash_on(state: int, mixed: list[int]) -> int:
 
 
 def _tails(block: KeyBlock, left: UInt32Array) -> UInt32Array:
-    """What the bytes after the last whole word are xored with; 0 for keys that have none."""
+    """The values that the bytes after the last whole word are xored with; 0 for keys without such bytes."""
     if block.whole_keys is not None:
         return _tails_of(np.array([key[-1] for key in block.whole_keys], dtype=np.uint32), left)
     tails = np.zeros(len(block), dtype=np.uint32)
@@ -126,7 +126,7 @@ def _tails(block: KeyBlock, left: UInt32Array) -> UInt32Array:
 
 
 def _tails_of(words: UInt32Array, counts: UInt32Array) -> UInt32Array:
-    """The same for last words of which so many bytes count."""
+    """The same for given last words, of which only that many bytes count."""
     value = np.zeros(len(words), dtype=np.uint32)
     for position in range(3):
         byte = (words >> np.uint32(8 * position)).astype(np.uint8).view(np.int8).astype(np.int32).view(np.uint32)

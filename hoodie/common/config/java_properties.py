@@ -1,8 +1,8 @@
-r"""Files of java.util.Properties, read and written as Java does.
+r"""Read and write files of java.util.Properties as Java does.
 
-The text is Latin-1, one ``key=value`` a line; ``:`` or blanks separate as well. Other characters, and those that mean
-something, are escaped with a backslash: ``\uXXXX`` (UTF-16), ``\t``, ``\:``. A backslash at the end of a line
-continues it.
+The text is Latin-1 with one ``key=value`` per line; ``:`` or blanks are separators too. A backslash escapes other
+characters and those with a meaning: ``\uXXXX`` (UTF-16), ``\t``, ``\:``. A backslash at the end of a line continues the
+line.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _ESCAPED_LETTERS = {character: f"\\{letter}" for letter, character in _LETTERS.i
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    r"""Read a file of properties.
+    r"""Parse a properties file.
 
     Args:
         data: The file's content.
 
     Returns:
-        The properties in the order of the file; the last one of a repeated key counts.
+        The properties in the order of the file; of a repeated key the last value counts.
 
     Raises:
-        ValueError: A ``\u`` escape lacks its four digits, or gives half a character.
+        ValueError: A ``\u`` escape lacks its four digits, or is half of a surrogate pair.
     """
     properties: dict[str, str] = {}
     for line in _logical_lines(data.decode("latin-1")):
@@ -41,11 +41,11 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def format_properties(properties: Mapping[str, str], comments: Sequence[str] = ()) -> bytes:
-    """Write a file of properties.
+    """Format a properties file.
 
     Args:
-        properties: Written in their order.
-        comments: Lines at the top of the file, without line breaks and ``#``.
+        properties: The properties, written in this order.
+        comments: Lines for the top of the file, without line breaks and ``#``.
 
     Returns:
         The file's content.
@@ -56,7 +56,7 @@ def format_properties(properties: Mapping[str, str], comments: Sequence[str] = (
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments, blank ones and leading blanks; continued ones joined."""
+    """The lines without comments, blank lines and leading blanks; continued lines are joined."""
     pending: str | None = None
     for natural_line in re.split(r"\r\n|\n|\r", text):
         line = natural_line.lstrip(_BLANKS)
@@ -83,7 +83,7 @@ def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     unescaped = _ESCAPE.sub(_unescape_one, text)
-    # A character beyond 16 bits was escaped as two halves.
+    # A character beyond 16 bits is escaped as two surrogates.
     return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 

@@ -1,7 +1,7 @@
 """Declared properties: one field of a frozen class for each of Hudi's property names.
 
-A group of properties is an attrs class whose fields are made by `property_field`. `read_group` turns the strings a
-user gave into such a group; what it cannot accept it adds to a list of problems, so that all are reported at once::
+A group of properties is an attrs class whose fields are made by `property_field`. `read_group` turns the strings that a
+user gave into such a group. It adds what it cannot accept to a list of problems, so that all are reported at once::
 
     @attrs.frozen(kw_only=True, repr=False)
     class HoodieStorageConfig(PropertyGroup):
@@ -57,7 +57,7 @@ _METADATA_KEY = "hoodie.property"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST_INTEGER = 2**63 - 1
-# A password may hold whatever ends it in a URL; digits before a slash are a port.
+# A password may contain the characters that end it in a URL; digits before a slash are a port.
 _PASSWORD_IN_URL = re.compile(r"(://[^:/?\s]*):(?!\d+(?:[/?]|$))\S*@")
 _SECRET_OPTION = (
     r"(?:[\w.-]*(?:password|passwd|pwd|passphrase|secret|token|signature|(?:access|account|api)[_-]?key)|sig)"
@@ -80,7 +80,7 @@ _SENSITIVE_WORDS = (
     "privatekey",
     "auth",
     "customheaders",
-    # The path of a web hook is often its secret.
+    # The path of a web hook often contains its secret.
     "httpurl",
 )
 
@@ -90,9 +90,9 @@ class Parser(Generic[T]):
     """How the text of a value becomes a typed value.
 
     Attributes:
-        parse: Takes the stripped text; raises ValueError (its message may be empty) when it does not fit.
-        type_name: The type in a word, for the reference page.
-        allowed: What is allowed, as it completes "must be ...".
+        parse: Takes the stripped text; raises ValueError (its message may be empty) if the text is not allowed.
+        type_name: The type in one word, for the reference page.
+        allowed: What is allowed, as the end of "must be ...".
     """
 
     parse: Callable[[str], T]
@@ -102,16 +102,16 @@ class Parser(Generic[T]):
 
 @attrs.frozen
 class ConfigProperty:
-    """What is known about one property.
+    """The definition of one property.
 
     Attributes:
-        key: Hudi's name of it.
-        parser: How its value is read.
-        default: The typed value when it is not given.
-        doc: What it does, in whole sentences.
-        alternatives: Other keys that mean the same (older spellings, the table's own name of it).
-        since: The first version of Hudi that knows it; "" for "since always".
-        is_ours: Hudi does not have it.
+        key: Hudi's name of the property.
+        parser: How its value is parsed.
+        default: The typed value if the property is not given.
+        doc: What the property does, in whole sentences.
+        alternatives: Other keys with the same meaning (older spellings, the name in the table's properties).
+        since: The first version of Hudi that has it; "" for "since always".
+        is_ours: Whether only hoodie has it.
     """
 
     key: str
@@ -142,15 +142,15 @@ def property_field(
 
     Args:
         key: Hudi's name of the property.
-        parser: How its value is read.
-        default: The typed value when it is not given.
-        doc: What it does, in whole sentences; it goes to the reference page.
-        alternatives: Other keys that mean the same.
-        since: The first version of Hudi that knows it.
-        is_ours: Hudi does not have it.
+        parser: How its value is parsed.
+        default: The typed value if the property is not given.
+        doc: What the property does, in whole sentences; it appears on the reference page.
+        alternatives: Other keys with the same meaning.
+        since: The first version of Hudi that has it.
+        is_ours: Whether only hoodie has it.
 
     Returns:
-        A field definition for the body of an attrs class (typed as the field's value, as `attrs.field` is).
+        A field definition for the body of an attrs class (typed as the field's value, like `attrs.field`).
     """
     definition = ConfigProperty(
         key=key,
@@ -180,7 +180,7 @@ def properties_of(group: type[Any]) -> dict[str, ConfigProperty]:
 
 
 class PropertyGroup:
-    """A group of properties, which prints as the fields that differ from their defaults, without secrets."""
+    """A group of properties. It prints as the fields that differ from their defaults, without secrets."""
 
     __slots__ = ()
 
@@ -192,13 +192,13 @@ class PropertyGroup:
 
 
 def changed_properties(group: object) -> dict[str, str]:
-    """List the properties of a group that do not have their defaults.
+    """List the properties of a group that differ from their defaults.
 
     Args:
         group: An instance of an attrs class with fields made by `property_field`.
 
     Returns:
-        Key -> value as `display_value` shows it.
+        Key -> value, formatted by `display_value`.
     """
     changed = {}
     for name, prop in properties_of(type(group)).items():
@@ -209,7 +209,7 @@ def changed_properties(group: object) -> dict[str, str]:
 
 
 def all_keys(groups: Iterable[type[Any]]) -> dict[str, ConfigProperty]:
-    """List every key that some groups understand, alternatives too.
+    """List every key that some groups accept, alternatives included.
 
     Args:
         groups: attrs classes with fields made by `property_field`.
@@ -221,13 +221,13 @@ def all_keys(groups: Iterable[type[Any]]) -> dict[str, ConfigProperty]:
 
 
 def read_group(group: type[G], given: Mapping[str, str], problems: list[str]) -> G:
-    """Make a group of the values a user gave.
+    """Build a group from the values that a user gave.
 
     Args:
         group: An attrs class with fields made by `property_field`.
-        given: Key -> text; keys of other groups are left alone.
-        problems: Takes one sentence for each value that does not fit, and for each property that is given
-            differently under two of its keys. The field then has its default.
+        given: Key -> text; keys of other groups are ignored.
+        problems: Receives one sentence for each value that is not allowed, and for each property whose keys are given
+            with different values. The field then has its default.
 
     Returns:
         The group.
@@ -257,14 +257,14 @@ def read_group(group: type[G], given: Mapping[str, str], problems: list[str]) ->
 
 
 def check_properties(properties: object, argument: str = "properties") -> None:
-    """Refuse what is no dict of properties, without showing what is in it.
+    """Refuse anything but a dict of properties, without showing its content.
 
     Args:
-        properties: What a program gave; None for nothing.
+        properties: The caller's argument; None for no properties.
         argument: The argument's name.
 
     Raises:
-        HoodieConfigException: It is something else.
+        HoodieConfigException: The argument has another type.
     """
     if properties is not None and not isinstance(properties, Mapping):
         raise HoodieConfigException(
@@ -274,17 +274,17 @@ def check_properties(properties: object, argument: str = "properties") -> None:
 
 
 def to_property_value(value: Any) -> str:
-    """Write a Python value as Hudi writes it in a properties file.
+    """Format a Python value as Hudi writes it in a properties file.
 
     Args:
-        value: Text, a boolean, a number, a member of a StrEnum, a list or tuple of texts, or a class.
+        value: Text, a boolean, a number, a member of a StrEnum, a list or tuple of strings, or a class.
 
     Returns:
         The text: ``true``, ``1048576``, ``a,b``, ``package.module.Class``. Whole floats lose their fraction (``1e6`` is
         ``1000000``).
 
     Raises:
-        ValueError: The value is of another type, or not finite; the message completes "must be ...".
+        ValueError: The value has another type, or is not finite; the message is the end of "must be ...".
     """
     match value:
         case str():
@@ -308,14 +308,14 @@ def to_property_value(value: Any) -> str:
 
 
 def display_value(key: str, value: Any) -> str:
-    """Show a value in a message, unless its key says that it is a secret.
+    """Format a value for a message, unless its key says that it is a secret.
 
     Args:
         key: The property's key.
         value: Its value.
 
     Returns:
-        The value's repr without the password of a URL, cut after 100 characters, or ``'***'``.
+        The value's repr without the password of a URL, cut after 100 characters; or ``'***'`` for a secret.
     """
     if is_sensitive(key):
         return "'***'"
@@ -326,24 +326,24 @@ def display_value(key: str, value: Any) -> str:
 
 
 def is_sensitive(key: str) -> bool:
-    """Say whether a property holds a secret, as its key tells.
+    """Whether the key of a property says that its value is a secret.
 
     Args:
         key: The property's key.
 
     Returns:
-        True when its value must not be shown.
+        True if the value must not be shown.
     """
     plain = re.sub(r"[._-]", "", key.lower())
     return any(word in plain for word in _SENSITIVE_WORDS)
 
 
 def integer(*, minimum: int | None = None, maximum: int = _LARGEST_INTEGER) -> Parser[int]:
-    """Read whole numbers.
+    """A parser of whole numbers.
 
     Args:
-        minimum: The smallest allowed one; None for no limit.
-        maximum: The largest allowed one.
+        minimum: The smallest allowed number; None for no limit.
+        maximum: The largest allowed number.
 
     Returns:
         The parser.
@@ -366,7 +366,7 @@ def integer(*, minimum: int | None = None, maximum: int = _LARGEST_INTEGER) -> P
 
 
 def decimal(*, above: float, at_most: float | None = None, below: float | None = None) -> Parser[float]:
-    """Read numbers with a fraction.
+    """A parser of numbers with a fraction.
 
     Args:
         above: The value must be larger than this.
@@ -394,7 +394,7 @@ def decimal(*, above: float, at_most: float | None = None, below: float | None =
 
 
 def boolean() -> Parser[bool]:
-    """Read ``true`` and ``false``, in any case; nothing else (Hudi takes every other word for false).
+    """A parser of ``true`` and ``false`` in any case, and nothing else (Hudi reads every other word as false).
 
     Returns:
         The parser.
@@ -412,10 +412,10 @@ def boolean() -> Parser[bool]:
 
 
 def text(allowed: str = "text that is not empty", check: Callable[[str], None] | None = None) -> Parser[str]:
-    """Read text that is not empty.
+    """A parser of text that is not empty.
 
     Args:
-        allowed: What is allowed, as it completes "must be ...".
+        allowed: What is allowed, as the end of "must be ...".
         check: Raises ValueError for text that is not allowed.
 
     Returns:
@@ -433,7 +433,7 @@ def text(allowed: str = "text that is not empty", check: Callable[[str], None] |
 
 
 def column_names() -> Parser[tuple[str, ...]]:
-    """Read names of columns, separated by commas; an empty text names none."""
+    """A parser of column names, separated by commas; empty text gives no names."""
 
     def parse(value: str) -> tuple[str, ...]:
         names = tuple(name.strip() for name in value.split(",")) if value else ()
@@ -450,12 +450,12 @@ def choice(
     aliases: Mapping[str, E] | None = None,
     unsupported: Mapping[str, str] | None = None,
 ) -> Parser[E]:
-    """Read one of a few names, in any case.
+    """A parser of one of a few names, in any case.
 
     Args:
         members: The names; their values are what users write.
-        aliases: More names (upper case) -> the member they stand for.
-        unsupported: Names (upper case) that Hudi knows and hoodie does not support -> the way out, or "".
+        aliases: More names (upper case) -> the member that they stand for.
+        unsupported: Names (upper case) that Hudi has and hoodie does not support -> what to do instead, or "".
 
     Returns:
         The parser.

@@ -1,4 +1,4 @@
-"""Properties of the files that are written."""
+"""Properties of base files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_EVERYWHERE = "not every engine that reads Hudi tables can read it"
 
 
 class ParquetCompression(StrEnum):
-    """A codec of Parquet pages; the value is pyarrow's name of it."""
+    """A codec of Parquet pages; the value is pyarrow's name for it."""
 
     NONE = "none"
     SNAPPY = "snappy"
@@ -33,17 +33,17 @@ class HoodieStorageConfig(PropertyGroup):
         "hoodie.parquet.max.file.size",
         integer(minimum=1),
         120 * 1024 * 1024,
-        "Size that base files are planned to grow to, in bytes. An estimate made from the average size of a record: "
-        "files come out a little smaller or larger.",
+        "The size up to which base files are planned to grow, in bytes. It is an estimate from the average record "
+        "size: files come out a little smaller or larger.",
     )
     parquet_block_size: int = property_field(
         "hoodie.parquet.block.size",
         integer(minimum=1),
         120 * 1024 * 1024,
-        "Size of a row group, in bytes. Readers skip and hold whole row groups.",
+        "The size of a row group, in bytes. Readers skip and hold whole row groups.",
     )
     parquet_page_size: int = property_field(
-        "hoodie.parquet.page.size", integer(minimum=1, maximum=2**31 - 1), 1024 * 1024, "Size of a page, in bytes."
+        "hoodie.parquet.page.size", integer(minimum=1, maximum=2**31 - 1), 1024 * 1024, "The size of a page, in bytes."
     )
     parquet_compression_codec: ParquetCompression = property_field(
         "hoodie.parquet.compression.codec",
@@ -53,12 +53,12 @@ class HoodieStorageConfig(PropertyGroup):
             unsupported=dict.fromkeys(("LZO", "BROTLI", "LZ4", "LZ4_RAW"), _NOT_EVERYWHERE),
         ),
         ParquetCompression.SNAPPY,
-        "Codec of base files. Hudi's own default is gzip, which costs about twenty times the time of snappy or zstd "
+        "The codec of base files. Hudi's own default is gzip, which takes about twenty times as long as snappy or zstd "
         "for files that are hardly smaller. `uncompressed` is the same as `none`. Every Hudi reader reads all of them.",
     )
     parquet_dictionary_enabled: bool = property_field(
         "hoodie.parquet.dictionary.enabled",
         boolean(),
         True,
-        "Store columns of few distinct values as dictionaries.",
+        "Store columns with few distinct values as dictionaries.",
     )

@@ -1,4 +1,4 @@
-"""Compare two columns of one type row by row, nested ones too, without a Python object for a row."""
+"""Compare two columns of one type row by row, including nested types, without creating a Python object per row."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _INTEGER_OF_WIDTH = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
 def comparison_cost(data_type: pa.DataType) -> int:
-    """A rank of types by what it costs to compare their values: fixed widths, then texts, then nested types."""
+    """Rank a type by the cost of comparing its values: fixed widths, then strings, then nested types."""
     if pa.types.is_nested(data_type):
         return 2
     return 0 if pa.types.is_primitive(data_type) else 1
 
 
 def equal_rows(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
-    """Where two arrays hold the same value; a null is equal to a null.
+    """Where two arrays hold the same value; two nulls are equal.
 
-    Floats are equal where they are the same bits: NaN is equal to itself, and 0.0 is not equal to -0.0. Entries of maps
-    count in their order. Rows of a type that cannot be compared are not equal.
+    Floats are equal if their bits are equal: NaN equals itself, and 0.0 does not equal -0.0. Maps are equal if their
+    entries are equal in the same order. Rows of a type that cannot be compared are never equal.
 
     Args:
         one: Any rows.
-        other: As many rows of the same type.
+        other: The same number of rows of the same type.
     """
     valid, other_valid = _valid(one), _valid(other)
     both = valid & other_valid
@@ -58,7 +58,7 @@ def _comparable(column: pa.Array) -> pa.Array:
 
 
 def _equal_lists(one: pa.Array, other: pa.Array, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Where two list or map arrays hold the same entries, among the wanted rows."""
+    """Where two list or map arrays hold the same entries; only the wanted rows are compared."""
     lengths = np.diff(one.offsets.to_numpy())
     equal: npt.NDArray[np.bool_] = wanted & (lengths == np.diff(other.offsets.to_numpy()))
     rows = np.flatnonzero(equal & (lengths > 0))
@@ -70,6 +70,6 @@ def _equal_lists(one: pa.Array, other: pa.Array, wanted: npt.NDArray[np.bool_]) 
 
 
 def _entries(lists: pa.Array) -> pa.Array:
-    """The entries of lists, none of which is null, one after the other."""
+    """The entries of lists, one after the other; no list may be null."""
     first, end = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
     return lists.values.slice(first, end - first)

@@ -1,14 +1,14 @@
-"""What a pyarrow expression consists of.
+"""Read the tree of a pyarrow expression.
 
-pyarrow shows an expression as text only. Its pickled form tells everything: a record batch of one row that holds the
-literals and options, with the tree in the metadata of its schema, parents first::
+pyarrow prints an expression as text only. Its pickled form contains all of it: a record batch with one row of literals
+and options, and the tree in the metadata of its schema, parents first::
 
     (v < 5) and s in ("a")      call=and_kleene
                                     call=less   field_ref=v   literal=0             end=less
                                     call=is_in  field_ref=s   options=1             end=is_in
                                 end=and_kleene
 
-pyarrow gives such metadata as a dict, which drops repeated keys; Arrow's C data interface gives all of it.
+pyarrow returns such metadata as a dict, which drops repeated keys; Arrow's C data interface returns all of it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["Call", "Field", "Literal", "Node", "columns_of", "parse_expression"]
 _CAPSULE_NAME = b"arrow_schema"
 _CHAINED = frozenset({"and_kleene", "or_kleene"})
 _MAX_DEPTH = 100
-"""Trees are walked by recursion."""
+"""The maximum depth of a tree, because the functions here are recursive."""
 
 
 @attrs.frozen
 class Field:
-    """A column; more than one name for a field of a struct."""
+    """A column; several names lead to a field of a struct."""
 
     path: tuple[str, ...]
 
@@ -45,12 +45,12 @@ class Literal:
 
 @attrs.frozen(eq=False)
 class Call:
-    """A function of other nodes.
+    """A function call.
 
     Attributes:
-        function: Name of the compute function.
-        arguments: In their order.
-        options: Of the function, a struct; None where it has none.
+        function: The name of the compute function.
+        arguments: The arguments, in their order.
+        options: The function's options, a struct; None if it has none.
     """
 
     function: str
@@ -62,7 +62,7 @@ Node: TypeAlias = Field | Literal | Call
 
 
 def parse_expression(expression: pc.Expression) -> Node | None:
-    """The tree of an expression; None where pyarrow does not tell it, such as of fields by number, or it is very deep.
+    """The tree of an expression; None if pyarrow does not give it (fields by number, for example) or it is very deep.
 
     Example: ``pc.field("v") < 5`` gives ``Call("less", (Field(("v",)), Literal(5)))``.
     """
@@ -71,7 +71,7 @@ def parse_expression(expression: pc.Expression) -> Node | None:
         with pa.ipc.open_file(buffer) as reader:
             return _parse(_metadata_of(reader.schema), reader.get_batch(0))
     except (pa.ArrowException, AttributeError, LookupError, TypeError, ValueError):
-        # Nothing depends on the tree but speed and the words of messages.
+        # Only speed and the wording of messages depend on the tree.
         return None
 
 
@@ -85,13 +85,13 @@ def columns_of(node: Node) -> set[str]:
 
 
 def _parse(entries: Iterable[tuple[str, str]], row: pa.RecordBatch) -> Node:
-    """The tree of the entries; a chain of and, or of or, becomes one call, however long it is.
+    """Build the tree from the entries; a chain of ands or of ors becomes one call, however long it is.
 
     Raises:
-        ValueError: They are not one tree, or too deep a one for what walks it.
-        LookupError: They name a literal that is not there.
+        ValueError: The entries are not one tree, or the tree is too deep for recursive functions.
+        LookupError: The entries name a literal that does not exist.
     """
-    # Function, arguments so far and options of each call that is open; the first one stands for the whole.
+    # Function, arguments so far, and options of each open call; the first entry is the root.
     open_calls: list[tuple[str, list[Node], list[pa.StructScalar]]] = [("", [], [])]
     names: list[str] = []
     names_left = 1
@@ -134,13 +134,13 @@ def _depth(node: Node) -> int:
 
 
 class _CSchema(ctypes.Structure):
-    """The head of ArrowSchema, of Arrow's C data interface."""
+    """The first fields of ArrowSchema in Arrow's C data interface."""
 
     _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
 
 
 def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
-    """All metadata of a schema in its order, repeated keys too."""
+    """All metadata of a schema in its order, including repeated keys."""
     capsule: Any = schema.__arrow_c_schema__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -159,5 +159,5 @@ def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
         address += length
         return ctypes.string_at(address - length, length).decode()
 
-    # The memory is the capsule's, which lives until this returns.
+    # The memory belongs to the capsule, which lives until this function returns.
     return [(text(), text()) for _ in range(number())]

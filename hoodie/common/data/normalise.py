@@ -1,6 +1,6 @@
-"""Columns of any type turned into columns of exactly the types that are stored; `stored_types` says which.
+"""Convert columns of any type to exactly the types that are stored; see `stored_types` for these.
 
-Values never change silently: what would lose something is refused with the column and the first such value.
+Values never change silently: a conversion that would lose something is refused, naming the column and the first value.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def normalise_table(table: pa.Table, target_schema: pa.Schema | None = None, fill_missing: bool = False) -> pa.Table:
-    """A table's columns as `normalise_batch` makes them.
+    """A table's columns, converted by `normalise_batch`.
 
     Args:
         table: Any table.
-        target_schema: The schema wanted; None for what `normalise_schema` gives.
-        fill_missing: As of `normalise_batch`.
+        target_schema: The wanted schema; None for the result of `normalise_schema`.
+        fill_missing: See `normalise_batch`.
 
     Raises:
-        HoodieSchemaException: As `normalise_batch`.
+        HoodieSchemaException: See `normalise_batch`.
     """
     schema = normalise_schema(table.schema) if target_schema is None else target_schema
     batches = [normalise_batch(batch, schema, fill_missing) for batch in table.to_batches()]
@@ -54,21 +54,21 @@ def normalise_batch(
     fill_missing: bool = False,
     rounded: Collection[str] | None = None,
 ) -> pa.RecordBatch:
-    """The columns of a target schema, found by name, in its order and types.
+    """The columns of a target schema, found by name, in the order and with the types of that schema.
 
-    Nothing is copied where a column is right already. Columns that the target lacks are left out. Names match as Spark
-    matches them: one that differs in upper and lower case only is taken where there is none that is the same.
+    Columns that are right already are not copied. Columns that the target lacks are left out. Names match as in Spark:
+    a name that differs only in upper and lower case is used if there is no exact match.
 
     Args:
         batch: Columns of any type.
-        target_schema: Stored types, as `normalise_schema` or a table's schema has them.
+        target_schema: Stored types, from `normalise_schema` or a table's schema.
         fill_missing: Whether nullable columns that the batch lacks become null.
-        rounded: Columns whose integers become the nearest floats where their type cannot hold them, as
-            ``hoodie.write.schema.widen.lossy`` allows; None where that option has no say (messages leave it out).
+        rounded: Columns whose integers become the nearest floats if their type cannot hold them, as
+            ``hoodie.write.schema.widen.lossy`` allows; None if that option does not apply (messages do not mention it).
 
     Raises:
         MissingSchemaFieldException: The batch lacks a column.
-        SchemaCompatibilityException: A number does not fit, or a type.
+        SchemaCompatibilityException: A number or a type does not fit.
         HoodieSchemaException: A value does not fit (the message names the column and the first such value), or there
             is a null where the target allows none. Rows that are plain deletes carry no data and may have nulls.
     """
@@ -122,7 +122,7 @@ def _check_nulls(batch: pa.RecordBatch) -> None:
 
 
 def _has_required(data_type: pa.DataType) -> bool:
-    """Whether something inside a nested type allows no nulls."""
+    """Whether something inside a nested type is not nullable."""
     return any(not field.nullable or _has_required(field.type) for field in _inner_fields(data_type))
 
 
@@ -151,7 +151,7 @@ def _check_nested_nulls(values: pa.Array, path: str) -> None:
 
 
 def _is_exact(data_type: pa.DataType, target: pa.DataType) -> bool:
-    """Equal types, the names of list elements included (Arrow's own equality leaves those out)."""
+    """Whether types are equal, including the names of list elements (Arrow's own comparison ignores these)."""
     if data_type != target:
         return False
     if pa.types.is_list(target):
@@ -173,7 +173,7 @@ def _is_exact(data_type: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _converted(values: pa.Array, target: pa.DataType, path: str, rounded: Collection[str] | None) -> pa.Array:
-    """The values in a stored type.
+    """Convert values to a stored type.
 
     Raises:
         HoodieSchemaException: A value would lose something, or the type does not fit.
@@ -223,7 +223,7 @@ def _converted_extension(
 
 
 def _uuid_strings(values: pa.FixedSizeBinaryArray) -> pa.StringArray:
-    """16 bytes each as 36 characters: ``01234567-89ab-cdef-0123-456789abcdef``."""
+    """Format 16 bytes each as 36 characters: ``01234567-89ab-cdef-0123-456789abcdef``."""
     present = values.drop_null()
     data = np.frombuffer(present.cast(pa.binary()).buffers()[2] or b"", np.uint8)
     data = data[16 * present.offset :][: 16 * len(present)].reshape(-1, 16)
@@ -241,7 +241,7 @@ def _uuid_strings(values: pa.FixedSizeBinaryArray) -> pa.StringArray:
 
 def _dictionary_decoded(values: pa.DictionaryArray) -> pa.Array:
     if pa.types.is_string_view(values.type.value_type) or pa.types.is_binary_view(values.type.value_type):
-        # Arrow cannot take from views.
+        # Arrow's take does not support view types.
         plain = pa.string() if pa.types.is_string_view(values.type.value_type) else pa.binary()
         values = pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(plain))
     return values.dictionary_decode()
@@ -277,13 +277,13 @@ def _safe_cast(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
 
 def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(values.type) and pa.types.is_decimal(target) and target.scale > values.type.scale:
-        # Arrow multiplies in the bits of the type, and does not see each overflow: 76 digits hold every product.
+        # Arrow multiplies in the type's own bits and misses some overflows; 76 digits hold every product.
         values = values.cast(pa.decimal256(76, target.scale))
     return values.cast(target, safe=True)
 
 
 def _first_that_fails(values: pa.Array, target: pa.DataType) -> str:
-    """The first value that a safe cast refuses, found by halving."""
+    """The first value that a safe cast refuses; bisects the values."""
     low, count = 0, len(values)
     while count > 1:
         half = count // 2
@@ -334,7 +334,7 @@ def _converted_list(values: pa.Array, target: pa.ListType, path: str, rounded: C
 
 
 def _list_view_content(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Offsets and children of a list view as those of a list (Arrow's own cast loses the last list)."""
+    """Offsets and children of a list view, in the form of a list (Arrow's own cast loses the last list)."""
     sizes = values.sizes.to_numpy(zero_copy_only=False) * values.is_valid().to_numpy(zero_copy_only=False)
     return pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32()), values.flatten()
 
@@ -350,7 +350,7 @@ def _converted_map(values: pa.MapArray, target: pa.MapType, path: str, rounded: 
 
 
 def _without_hidden(values: pa.Array) -> pa.Array:
-    """Lists or maps whose nulls have no elements: Arrow allows any there, and nobody means them."""
+    """Lists or maps whose nulls have no elements: Arrow allows hidden elements there, which have no meaning."""
     if values.null_count:
         lengths = np.diff(values.offsets.to_numpy(zero_copy_only=False))
         if lengths[values.is_null().to_numpy(zero_copy_only=False)].any():
@@ -359,7 +359,7 @@ def _without_hidden(values: pa.Array) -> pa.Array:
 
 
 def _rebased_offsets(values: pa.Array) -> tuple[pa.Array, int, int]:
-    """Offsets that begin at 0, and the range of children they speak of: an array may be a slice of a longer one."""
+    """Offsets that begin at 0, and the range of children that they refer to (an array may be a slice of another)."""
     offsets = values.offsets.to_numpy(zero_copy_only=False)
     start = int(offsets[0]) if len(offsets) else 0
     end = int(offsets[-1]) if len(offsets) else 0

@@ -1,4 +1,4 @@
-"""Records in any form that Python knows (frames, streams, dicts, `HoodieRecord`s) as batches of stored types."""
+"""Turn records in any Python form (frames, streams, dicts, `HoodieRecord`s) into batches of stored types."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _TAKEN = (
 
 @attrs.define
 class RecordSource:
-    """An input with its rows as batches of stored types.
+    """An input whose rows are available as batches of stored types.
 
     Attributes:
-        schema: Schema of every batch.
-        table: All rows, when the input holds them in memory; else None.
-        is_one_shot: Whether the batches can be had only once, because the input is an iterator or a stream.
+        schema: The schema of every batch.
+        table: All rows, if the input holds them in memory; else None.
+        is_one_shot: Whether the batches can be read only once, because the input is an iterator or a stream.
     """
 
     schema: pa.Schema
@@ -63,25 +63,25 @@ class RecordSource:
 
     @property
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, from the first one; each access starts again, where that is possible.
+        """The rows, from the first one; each access starts again if that is possible.
 
         Raises:
-            HoodieException: They were handed out before, and can be had only once.
+            HoodieException: The input can be read only once, and was read before.
         """
         if self.is_one_shot and self._is_consumed:
-            raise HoodieException("the input is a stream that can be read only once, and it was read before")
+            raise HoodieException("the input is a stream that can be read only once, and it has been read already")
         self._is_consumed = True
         return self._open()
 
 
 def _is_dataset(records: Any) -> bool:
-    """Whether it is a dataset of pyarrow; without loading that module, which loads pandas."""
+    """Whether the input is a pyarrow dataset; does not import that module, because it imports pandas."""
     dataset = sys.modules.get("pyarrow.dataset")
     return dataset is not None and isinstance(records, dataset.Dataset)
 
 
 def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSource:
-    """Records in any form that the in-process engine takes, as batches of stored types.
+    """Turn records in any form that the in-process engine accepts into batches of stored types.
 
     ======================================================  ==========  ========================================
     input                                                   in memory   types
@@ -93,20 +93,20 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     DuckDB relation), an iterator of batches or tables
     ======================================================  ==========  ========================================
 
-    The first batch of an iterator says which columns are written; a later one that has others fails the write.
+    The first batch of an iterator determines the columns; a later batch with other columns fails the write.
 
-    A list of `HoodieRecord` brings its keys: besides the columns of the data there are ``RECORD_KEY``,
-    ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` when a record has one (null where one has none).
-    Columns of the data are nullable then, because a delete has no data.
+    A list of `HoodieRecord` has its own keys: in addition to the columns of the data there are ``RECORD_KEY``,
+    ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` if any record has one (null for the others). The
+    columns of the data are then nullable, because a delete has no data.
 
     Args:
         records: The input.
-        schema: The table's schema, or that of ``hoodie.avro.schema``. It gives types to dicts and `HoodieRecord`s, and
-            to columns of Arrow input that hold nulls only.
+        schema: The table's schema, or that of ``hoodie.avro.schema``. It gives the types of dicts and `HoodieRecord`s,
+            and of columns of Arrow input that hold only nulls.
 
     Raises:
-        HoodieSchemaException: The input is of another kind, a type cannot be stored, or values of a column of dicts
-            have no common type.
+        HoodieSchemaException: The input has another type, a column's type cannot be stored, or values of a column of
+            dicts have no common type.
     """
     if isinstance(records, pa.RecordBatch):
         return _from_table(pa.Table.from_batches([records]), schema)
@@ -123,14 +123,14 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
         return _from_list(records, schema)
     if isinstance(records, Iterator):
         return _from_iterator(records, schema)
-    raise HoodieSchemaException(f"records, {shown_value(records)}, are not taken; {_TAKEN}")
+    raise HoodieSchemaException(f"records are {shown_value(records)}, which is not supported; {_TAKEN}")
 
 
 def with_tags(records: Any) -> Any:
-    """Rows as they were read from a table, Hudi's meta columns under their reserved names (`TAGS`).
+    """Rows as read from a table, with Hudi's meta columns under their reserved names (`TAGS`).
 
     Args:
-        records: As of `record_batches`; lists (of `HoodieRecord`) are given back as they are.
+        records: See `record_batches`; lists (of `HoodieRecord`) are returned unchanged.
     """
     if _is_dataset(records):
         records = records.scanner().to_reader()
@@ -151,15 +151,15 @@ def with_tags(records: Any) -> Any:
 
 
 def _is_frame(records: Any) -> bool:
-    """Whether these are pandas' or polars' own, of which a DataFrame holds all rows in memory."""
+    """Whether the object is a pandas or polars DataFrame, which holds all rows in memory."""
     return type(records).__module__.partition(".")[0] in _FRAME_MODULES
 
 
 def _frame_table(frame: Any) -> pa.Table:
-    """A DataFrame of pandas or polars as a table.
+    """Convert a pandas or polars DataFrame to a table.
 
     Raises:
-        HoodieSchemaException: It is one column, has columns of one name, or values that have no common type.
+        HoodieSchemaException: It is a single column, has duplicate column names, or values without a common type.
     """
     if len(getattr(frame, "shape", (0, 0))) != 2:
         raise HoodieSchemaException(f"records are {shown_value(frame)}, a column without a name; {_TAKEN}")
@@ -176,7 +176,7 @@ def _frame_table(frame: Any) -> pa.Table:
 
 
 def _unusable_column(frame: Any, error: Exception) -> str:
-    """The first column of a pandas DataFrame that Arrow does not take, and what is in it."""
+    """Describe the first column of a pandas DataFrame that Arrow does not accept, and its content."""
     is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
     for name in frame.columns if is_pandas else ():
         column = frame[name]
@@ -194,7 +194,7 @@ def _unusable_column(frame: Any, error: Exception) -> str:
                     f"such as by df[{name!r}] = df[{name!r}].astype(str)"
                 )
             return f"column '{name}' of the DataFrame (dtype {column.dtype}) cannot be stored: {problem}. Cast it"
-    return f"the DataFrame cannot be made an Arrow table: {error}"
+    return f"the DataFrame cannot be converted to an Arrow table: {error}"
 
 
 def _reader_of(stream: Any) -> pa.RecordBatchReader:
@@ -259,7 +259,7 @@ def _check_columns(schema: pa.Schema, columns: pa.Schema, number: int) -> None:
         names = ", ".join(repr(column.path) for column in unknown)
         raise HoodieSchemaException(
             f"item {number} of the iterator has columns that its first item does not have: {names}. The first item "
-            "says which columns are written: give all items the same ones, with nulls where an item has no values"
+            "determines the columns: give all items the same ones, with nulls where an item has no values"
         )
 
 
@@ -317,7 +317,7 @@ def key_arrays(keys: Sequence[HoodieKey]) -> tuple[pa.Array, pa.Array]:
     """Record keys and partition paths, as strings.
 
     Raises:
-        HoodieKeyException: One is no text.
+        HoodieKeyException: A key is not text.
     """
     try:
         return (
@@ -337,7 +337,7 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
     names = dict.fromkeys(name for item in dicts for name in item)
     for name in names:
         if not isinstance(name, str):
-            raise HoodieSchemaException(f"the key {name!r} of a dict is no column name: it must be a string")
+            raise HoodieSchemaException(f"the key {name!r} of a dict is not a column name: it must be a string")
     names = {name: None for name in names if not is_dropped(name)}
     for name in names:
         if name.startswith(RESERVED_PREFIX):
@@ -352,7 +352,7 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
         fields.append(pa.field(name, column.type, nullable))
         columns.append(column)
     if not columns:
-        # Deletes only, without data: as many rows, with the columns that are known.
+        # Only deletes, without data: the same number of rows, with the columns that are known.
         known_fields = [field.with_nullable(True) for field in schema or ()]
         nulls = pa.table(
             [pa.nulls(len(dicts)), *(pa.nulls(len(dicts), field.type) for field in known_fields)],
@@ -374,8 +374,8 @@ def _python_values(values: list[Any], data_type: pa.DataType | None, name: str) 
             return _python_values([_without_uuid(value, data_type) for value in values], data_type, name)
         wanted = "values of one type" if data_type is None else f"values of the type {data_type}"
         raise HoodieSchemaException(
-            f"column '{name}' does not hold {wanted} only: {error}. Correct or cast the others; an Arrow table says "
-            "its types, and hoodie.avro.schema those of dicts in a new table"
+            f"column '{name}' does not only hold {wanted}: {error}. Correct or cast the others; an Arrow table has "
+            "types, and hoodie.avro.schema gives types to dicts in a new table"
         ) from error
     for one, other in zip(values, stored, strict=True):
         if not _is_same_value(one, other, result.type):
@@ -393,7 +393,7 @@ def _without_uuid(value: Any, data_type: pa.DataType) -> Any:
 
 
 def _is_converted_exactly(values: list[Any], target: pa.DataType) -> bool:
-    """Whether Arrow itself refuses what does not fit, so that no value needs a second look."""
+    """Whether Arrow itself refuses values that do not fit, so that they need no second check."""
     try:
         inferred = pa.infer_type(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -405,11 +405,11 @@ _EXACT_PYTHON_TYPES = (pa.null(), pa.int64(), pa.bool_(), pa.string(), pa.binary
 
 
 def _is_same_value(given: Any, stored: Any, data_type: pa.DataType) -> bool:
-    """Whether a Python value came back from Arrow as it was given."""
+    """Whether Arrow returned a Python value as it was given."""
     if isinstance(given, pa.Scalar):
         given = given.as_py()
     if stored is None or given is stored:
-        return True  # Arrow makes a null only of what stands for one: None, NaT, NA.
+        return True  # Arrow makes a null only from None, NaT or NA.
     if pa.types.is_struct(data_type):
         fields = dict(given)
         names = {field.name for field in data_type}
@@ -436,7 +436,7 @@ def _is_same_scalar(given: Any, stored: Any) -> bool:
         naive = stored.replace(tzinfo=None) if isinstance(stored, datetime) else stored
         return bool(np.datetime64(naive) == given)
     if isinstance(given, float | np.floating) and isinstance(stored, int):
-        # A whole float of that size may stand for several integers.
+        # A whole float of this size may stand for several integers.
         is_single = isinstance(given, np.float32 | np.float16)
         return bool(given == stored) and abs(stored) < UNAMBIGUOUS_BELOW[pa.float32() if is_single else pa.float64()]
     if isinstance(given, np.generic):
@@ -453,7 +453,7 @@ def _is_same_scalar(given: Any, stored: Any) -> bool:
 
 
 def _is_same_float(given: Any, stored: float) -> bool:
-    """A float may be rounded to single precision, but neither overflow nor vanish; other numbers are exact."""
+    """Whether a float was kept: it may be rounded to float32, but must not overflow or vanish; others are exact."""
     if isinstance(given, float):
         return given == stored or given != given or (math.isfinite(stored) and stored != 0)
     if isinstance(given, Decimal):
@@ -463,7 +463,7 @@ def _is_same_float(given: Any, stored: float) -> bool:
 
 def _is_same_moment(given: Any, stored: date) -> bool:
     if isinstance(given, int):
-        return True  # The number that Arrow stores, of days or of microseconds.
+        return True  # An integer is the number that Arrow stores, of days or of microseconds.
     if not isinstance(stored, datetime):
         if isinstance(given, datetime):
             return given.date() == stored and given.time() == time.min and not getattr(given, "nanosecond", 0)
@@ -472,7 +472,7 @@ def _is_same_moment(given: Any, stored: date) -> bool:
         return bool(given == stored.date()) and stored.time() == time.min
     if given.tzinfo is None:
         return bool(given == stored.replace(tzinfo=None))
-    # Both in UTC: Python calls an hour that the clocks repeat unequal to any time of another zone.
+    # Compare in UTC: for Python, an hour that the clocks repeat is unequal to any time in another zone.
     return bool(
         given.astimezone(UTC) == (stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC))
     )

@@ -1,8 +1,8 @@
-"""A filter of rows, and what of it the statistics of files may decide.
+"""A filter of rows, and the part of it that statistics of files can decide.
 
-pyarrow skips row groups by their statistics as if these told everything of the rows. They do not: NaN is in no
-minimum or maximum, and a minimum of -0.0 stands for 0.0 too. So a scan gets only what holds for every row that the
-filter takes, in a form that minimum and maximum decide, and the filter itself is applied to the rows that come back::
+pyarrow skips row groups by their statistics as if these covered every row. They do not: NaN is in no minimum or
+maximum, and a minimum of -0.0 stands for 0.0 too. So a scan gets only a condition that every row of the result fulfils
+and that minimum and maximum can decide. The filter itself is applied to the rows that the scan returns::
 
     filter                       pushed into the scan      why
     k == "a" and v != 1.0        k == "a"                  of a row group of 1.0 and NaN statistics say 1.0
@@ -53,11 +53,11 @@ _SHOWN = 200
 
 @attrs.frozen(eq=False)
 class _Pushed:
-    """What holds for every row that a filter takes.
+    """A condition that every row of a filter's result fulfils.
 
     Attributes:
-        expression: None for nothing.
-        is_exact: Whether it holds for no other row.
+        expression: The condition; None for no condition.
+        is_exact: Whether no other row fulfils it.
     """
 
     expression: pc.Expression | None
@@ -73,10 +73,10 @@ class RowFilter:
 
     Attributes:
         expression: The filter.
-        pushed: What scans and partitions may be pruned by: true of every row that the filter takes, and decided by
-            minimum and maximum. None where nothing is known of such rows.
-        columns: The top-level columns that the filter reads; None where that is not known.
-        is_exact: Whether ``pushed`` is all that the filter says, so that the rows of a scan need no other look.
+        pushed: The condition by which scans and partitions may be pruned: every row of the result fulfils it, and
+            minimum and maximum can decide it. None if there is no such condition.
+        columns: The top-level columns that the filter reads; None if that is not known.
+        is_exact: Whether ``pushed`` is equivalent to the filter, so that the rows of a scan need no second check.
         described: The filter and its columns in a few words, for messages.
     """
 
@@ -88,16 +88,16 @@ class RowFilter:
 
     @classmethod
     def of(cls, expression: pc.Expression, schema: pa.Schema, base_path: str) -> Self:
-        """A filter of a table's rows.
+        """Build the filter for a table's rows.
 
         Args:
-            expression: As the user gave it.
-            schema: The table's columns, meta columns too.
-            base_path: The table, for messages.
+            expression: The user's expression.
+            schema: The table's columns, including meta columns.
+            base_path: The table's path, for messages.
 
         Raises:
-            HoodieSchemaException: It names an unknown column, compares a column with a value of another type, or gives
-                no boolean.
+            HoodieSchemaException: The filter names an unknown column, compares a column with a value of another type,
+                or is not boolean.
         """
         tree = parse_expression(expression)
         columns = None if tree is None else frozenset(columns_of(tree))
@@ -110,7 +110,7 @@ class RowFilter:
             )
         if tree is not None:
             _check_sets(tree, schema, f"{described} does not fit the table {base_path}")
-        # A row, as some functions look at their values only when there is one.
+        # One row, because some functions check their values only if there is a row.
         row = pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names)
         try:
             row.filter(expression)
@@ -126,34 +126,34 @@ class RowFilter:
         return cls(expression, pushed.expression, columns, pushed.is_exact, described)
 
     def read_columns(self, columns: list[str], schema: pa.Schema) -> list[str]:
-        """The columns to read for a result of some columns.
+        """The columns to read for a result with some columns.
 
         Args:
-            columns: Of the result.
+            columns: The result's columns.
             schema: All columns.
         """
         needed = {*columns, *(schema.names if self.columns is None else self.columns)}
         return [name for name in schema.names if name in needed]
 
     def take(self, batch: pa.RecordBatch) -> pa.Table:
-        """The rows of a batch that the filter takes.
+        """The rows of a batch that the filter selects.
 
         Args:
-            batch: With the columns of `read_columns`.
+            batch: A batch with the columns of `read_columns`.
 
         Raises:
-            HoodieSchemaException: The filter cannot be computed of the batch's values.
+            HoodieSchemaException: The filter cannot be computed on the batch's values.
         """
         try:
             return pa.Table.from_batches([batch]).filter(self.expression)
         except pa.ArrowException as error:
             raise HoodieSchemaException(
-                f"{self.described} cannot be computed of the rows: {_first_line(error)}. {_ADVICE}"
+                f"{self.described} cannot be computed on the rows: {_first_line(error)}. {_ADVICE}"
             ) from error
 
 
 def _implied(node: Node, schema: pa.Schema) -> _Pushed:
-    """What holds for every row that an expression takes."""
+    """A condition that holds for every row for which an expression is true."""
     if isinstance(node, Field):
         return _of_boolean(node, schema, True)
     if isinstance(node, Literal):
@@ -176,7 +176,7 @@ def _implied(node: Node, schema: pa.Schema) -> _Pushed:
 
 
 def _implied_by_negation(node: Node, schema: pa.Schema) -> _Pushed:
-    """What holds for every row of which an expression is false."""
+    """A condition that holds for every row for which an expression is false."""
     if isinstance(node, Field):
         return _of_boolean(node, schema, False)
     if isinstance(node, Literal):
@@ -190,7 +190,7 @@ def _implied_by_negation(node: Node, schema: pa.Schema) -> _Pushed:
         case "invert":
             return _implied(arguments[0], schema)
         case "is_null":
-            # NaN may count as null there; then there are fewer such rows.
+            # NaN may count as null here; then there are only fewer such rows.
             return attrs.evolve(_is_valid(arguments[0], schema), is_exact=False)
         case "not_equal":
             return _comparison("equal", arguments, schema)
@@ -200,7 +200,7 @@ def _implied_by_negation(node: Node, schema: pa.Schema) -> _Pushed:
 
 
 def _both(*parts: _Pushed) -> _Pushed:
-    """Of an and: what some parts say holds by itself."""
+    """The condition of an and: the conditions of its parts hold together."""
     known = [part.expression for part in parts if part.expression is not None]
     if not known:
         return _NOTHING
@@ -208,7 +208,7 @@ def _both(*parts: _Pushed) -> _Pushed:
 
 
 def _either(*parts: _Pushed) -> _Pushed:
-    """Of an or: nothing where one part says nothing."""
+    """The condition of an or: none if one part has none."""
     known = [part.expression for part in parts if part.expression is not None]
     if len(known) < len(parts):
         return _NOTHING
@@ -216,7 +216,7 @@ def _either(*parts: _Pushed) -> _Pushed:
 
 
 def _of_boolean(field: Field, schema: pa.Schema, wanted: bool) -> _Pushed:
-    """Of a boolean column by itself."""
+    """The condition of a boolean column by itself."""
     if len(field.path) == 1 and pa.types.is_boolean(schema.field(field.path[0]).type):
         return _Pushed(pc.field(field.path[0]) == pa.scalar(wanted), is_exact=True)
     return _NOTHING
@@ -229,14 +229,14 @@ def _is_valid(node: Node, schema: pa.Schema) -> _Pushed:
 
 
 def _may_be_nan(node: Node, schema: pa.Schema) -> bool:
-    """Whether a side of a comparison may be NaN, as far as comparisons of a column with a value go."""
+    """Whether one side of a comparison may be NaN; checked for comparisons of a column with a value."""
     if isinstance(node, Field):
         return len(node.path) > 1 or pa.types.is_floating(schema.field(node.path[0]).type)
     return not isinstance(node, Literal) or pa.types.is_floating(node.value.type)
 
 
 def _comparison(function: str, arguments: tuple[Node, ...], schema: pa.Schema) -> _Pushed:
-    """Of a column with a value, on either side."""
+    """The condition of a comparison of a column with a value, on either side."""
     left, right = arguments
     if isinstance(left, Literal):
         left, right, function = right, left, _MIRRORED.get(function, function)
@@ -262,7 +262,7 @@ def _are_integers(value: pa.Scalar, bound: pa.Scalar) -> bool:
 
 
 def _as_type(value: pa.Scalar, data_type: pa.DataType) -> pa.Scalar | None:
-    """A value as one of a column's type where statistics order the type as comparisons do; else None."""
+    """The value in a column's type, if statistics order that type as comparisons do; else None."""
     source = value.type
     if source == data_type:
         is_ordered = (
@@ -283,13 +283,13 @@ def _as_type(value: pa.Scalar, data_type: pa.DataType) -> pa.Scalar | None:
     try:
         return value.cast(data_type) if is_of_kind else None
     except pa.ArrowException:
-        # The type does not hold it; how that compares is Arrow's matter.
+        # The type cannot hold the value; how that compares is left to Arrow.
         return None
 
 
 def _float_range(name: str, data_type: pa.DataType, function: str, value: pa.Scalar) -> _Pushed:
-    """Bounds of a float column. They are a step wider where its type does not hold the value: Arrow compares float32
-    with doubles as doubles, and searches sets as float32.
+    """Bounds of a float column. They are one step wider if its type cannot hold the value: Arrow compares float32 with
+    doubles as doubles, and searches sets as float32.
     """
     number = _number(value, data_type)
     if number is None or data_type not in _EXACT_INTEGERS:
@@ -316,7 +316,7 @@ def _float_range(name: str, data_type: pa.DataType, function: str, value: pa.Sca
 
 
 def _number(value: pa.Scalar, data_type: pa.DataType) -> float | None:
-    """A value that is compared with floats; None for NaN, integers that are no floats, and what is no number."""
+    """The value as a float; None for NaN, for integers that floats cannot hold, and for values that are not numbers."""
     if pa.types.is_floating(value.type):
         number = float(value.as_py())
         return None if math.isnan(number) else number
@@ -325,7 +325,7 @@ def _number(value: pa.Scalar, data_type: pa.DataType) -> float | None:
 
 
 def _integer_range(name: str, data_type: pa.DataType, function: str, number: float) -> _Pushed:
-    """Bounds of an integer column that is compared with a float, which Arrow does as float32 where it can."""
+    """Bounds of an integer column that is compared with a float; Arrow compares as float32 where it can."""
     if math.isnan(number) or abs(number) >= _EXACT_INTEGERS[pa.float32()]:
         return _NOTHING
     low, high = (_as_type(pa.scalar(bound), data_type) for bound in (math.floor(number), math.ceil(number)))
@@ -370,7 +370,7 @@ def _is_in(node: Call, schema: pa.Schema) -> _Pushed:
 
 
 def _ends(values: pa.Array) -> list[pa.Scalar]:
-    """The least and the greatest value; NaN where there is one."""
+    """The smallest and the largest value; NaN if there is one."""
     if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
         return [pa.scalar(math.nan)] * 2
     ends = pc.min_max(values)
@@ -378,11 +378,11 @@ def _ends(values: pa.Array) -> list[pa.Scalar]:
 
 
 def _check_sets(node: Node, schema: pa.Schema, problem: str) -> None:
-    """Refuse sets of values that a column's type does not hold, where Arrow's answer depends on the rows.
+    """Refuse sets with values that a column's type cannot hold, because Arrow's result would depend on the rows.
 
     Raises:
-        HoodieSchemaException: Numbers are looked for among strings or the reverse, or floats of an integer that they
-            do not hold.
+        HoodieSchemaException: Numbers are compared with strings or the reverse, or an integer column with floats that
+            it cannot hold.
     """
     if not isinstance(node, Call):
         return
@@ -405,7 +405,7 @@ def _check_sets(node: Node, schema: pa.Schema, problem: str) -> None:
         misfits = values.filter(pa.array([value is not None and abs(value) > most for value in values.to_pylist()]))
     if len(misfits):
         raise HoodieSchemaException(
-            f"{problem}: {_compared(path[0], data_type, values.type, misfits)}, which the column's type does not hold. "
+            f"{problem}: {_compared(path[0], data_type, values.type, misfits)}, which the column's type cannot hold. "
             f"{_ADVICE}"
         )
 
@@ -415,7 +415,7 @@ def _is_number(data_type: pa.DataType) -> bool:
 
 
 def _culprit(tree: Node | None, schema: pa.Schema, row: pa.Table) -> str:
-    """Which column is compared with which value, where that is what does not fit."""
+    """The column and the value whose comparison does not fit, as text; empty if the problem is something else."""
     if not isinstance(tree, Call):
         return ""
     for argument in tree.arguments:

@@ -1,4 +1,4 @@
-"""What an input's columns and a table's columns make together: the schema that is written, or a named refusal."""
+"""Merge an input's columns with a table's: the schema that is written, or an error that names the columns."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ __all__ = ["ColumnChange", "MergedSchema", "check_schema", "merge_schemas"]
 
 @attrs.frozen
 class ColumnChange:
-    """What becomes of a column whose type in the input is not the table's, or that the table lacks.
+    """The change of a column whose type in the input is not the table's, or that the table lacks.
 
     Attributes:
-        column: The column, with the names of what it is nested in: ``prices.value``.
+        column: The column, as a path if it is nested: ``prices.value``.
         stored: The table's type; None for a new column.
         given: The input's type, as it would be stored.
         becomes: The column's type once the input is written.
-        is_rounded: Whether ``hoodie.write.schema.widen.lossy=true`` makes integers of the column the nearest floats.
+        is_rounded: Whether ``hoodie.write.schema.widen.lossy=true`` turns integers of the column into the nearest
+            floats.
     """
 
     column: str
@@ -53,7 +54,7 @@ class ColumnChange:
 
     @property
     def cost(self) -> str:
-        """What a column loses whose integers are rounded."""
+        """What a column with rounded integers loses."""
         which = "of the input" if self.stored == self.becomes else "of the table and of the input"
         return f"integers {which} beyond {rounded_from(self.becomes)} are rounded for good"
 
@@ -63,8 +64,8 @@ class MergedSchema:
     """The schema in which an input is written.
 
     Attributes:
-        columns: As of `check_schema`.
-        changes: Columns whose types differ, and new ones; empty for a table without columns.
+        columns: See `check_schema`.
+        changes: New columns, and columns whose types differ; empty for a table without columns.
     """
 
     columns: pa.Schema
@@ -78,14 +79,14 @@ def check_schema(
     key_fields: Collection[str] = (),
     widens_lossy: bool = False,
 ) -> pa.Schema:
-    """The schema in which an input is written to a table.
+    """Compute the schema in which an input is written to a table.
 
-    It has the table's columns, then the columns that only the input has, nullable. Columns match by name, as Spark
-    matches them: upper and lower case are one, and the table's spelling stays. A column of the input may be narrower
-    than the table's: its values are widened. It may be wider, too, where the table's column can become as wide without
+    It has the table's columns, then the columns that only the input has, as nullable columns. Columns match by name, as
+    in Spark: upper and lower case are the same, and the table's spelling stays. A column of the input may be narrower
+    than the table's; its values are widened. It may also be wider if the table's column can become as wide without
     losing anything: int32 -> int64 or double, float -> double. Other numbers keep the table's type, and their values
-    are checked when they are converted (`normalise_batch`): floats that come into a column of integers must be whole.
-    Nullability stays the table's. The same holds for the fields of structs, in lists and maps too.
+    are checked when they are converted (`normalise_batch`): floats for an integer column must be whole. The table's
+    nullability stays. The same rules apply to the fields of structs, also in lists and maps.
 
         table    id string, n int32,  m int64,  fare double
         input    n int64,   m double, fare float, id string, tip date
@@ -96,14 +97,15 @@ def check_schema(
         input_schema: The input's columns, of any type; reserved and meta columns are left out.
         set_null_for_missing: Whether a column of the table that the input lacks is written as null
             (``hoodie.write.set.null.for.missing.columns``).
-        key_fields: Record key and partition columns: integers among them never become floats, whose keys would be
-            others (``1.0`` for ``1``).
-        widens_lossy: Whether integers become floats all the same, as in Hudi (``hoodie.write.schema.widen.lossy``).
+        key_fields: Record key and partition columns: integers among them never become floats, because their keys would
+            change (``1.0`` for ``1``).
+        widens_lossy: Whether integers become floats nevertheless, as in Hudi (``hoodie.write.schema.widen.lossy``).
 
     Raises:
-        MissingSchemaFieldException: The input lacks columns of the table; all are named.
-        SchemaCompatibilityException: Columns have types that do not fit; all are named with both types.
-        HoodieSchemaException: As `normalise_schema`.
+        MissingSchemaFieldException: The input lacks columns of the table; the message names all of them.
+        SchemaCompatibilityException: Columns have types that do not fit; the message names all of them, with both
+            types.
+        HoodieSchemaException: See `normalise_schema`.
     """
     return merge_schemas(table_schema, input_schema, set_null_for_missing, key_fields, widens_lossy).columns
 
@@ -115,17 +117,17 @@ def merge_schemas(
     key_fields: Collection[str] = (),
     widens_lossy: bool = False,
 ) -> MergedSchema:
-    """As `check_schema`, with what becomes of the columns whose types differ.
+    """Like `check_schema`, but also returns the changes of columns whose types differ.
 
     Args:
-        table_schema: As of `check_schema`, and so the others.
-        input_schema: See there.
-        set_null_for_missing: See there.
-        key_fields: See there.
-        widens_lossy: See there.
+        table_schema: See `check_schema`.
+        input_schema: See `check_schema`.
+        set_null_for_missing: See `check_schema`.
+        key_fields: See `check_schema`.
+        widens_lossy: See `check_schema`.
 
     Raises:
-        HoodieSchemaException: As `check_schema`.
+        HoodieSchemaException: See `check_schema`.
     """
     normal = normalise_schema(input_schema, table_schema)
     incoming = [field for field in normal if field.name not in RESERVED_COLUMNS]
@@ -139,7 +141,7 @@ def merge_schemas(
 
 
 class _SchemaMerger:
-    """Collects everything that is wrong, so that one error names it all, and what changes."""
+    """Merges the columns; collects all problems, so that one error names them all, and all changes."""
 
     def __init__(self, set_null_for_missing: bool, key_fields: Collection[str], widens_lossy: bool) -> None:
         self.changes: list[ColumnChange] = []
@@ -151,7 +153,7 @@ class _SchemaMerger:
         self._conflicts: list[str] = []
 
     def merge_fields(self, stored: Sequence[pa.Field], incoming: Sequence[pa.Field], prefix: str) -> list[pa.Field]:
-        """The fields of a struct, or the columns: those of the table, then what the input adds."""
+        """The fields of a struct, or the columns: those of the table, then those that only the input has."""
         merged, found = [], set()
         for field in stored:
             path = prefix + field.name
@@ -167,10 +169,10 @@ class _SchemaMerger:
         return merged + added
 
     def raise_problems(self) -> None:
-        """Say what is wrong, types first.
+        """Raise an error for the problems, types first.
 
         Raises:
-            MissingSchemaFieldException, SchemaCompatibilityException: As `check_schema`.
+            MissingSchemaFieldException, SchemaCompatibilityException: See `check_schema`.
         """
         if self._conflicts:
             raise SchemaCompatibilityException(
@@ -185,7 +187,7 @@ class _SchemaMerger:
             raise MissingSchemaFieldException(
                 f"the input lacks columns of the table: {', '.join(self._missing)}. Add them, or set "
                 "hoodie.write.set.null.for.missing.columns=true to write nulls there, or (for an upsert) "
-                "hoodie.write.partial.update=true to keep what is stored there"
+                "hoodie.write.partial.update=true to keep the stored values"
             )
 
     def _missing_field(self, field: pa.Field, path: str) -> None:
@@ -195,7 +197,7 @@ class _SchemaMerger:
             self._missing.append(path)
 
     def _merged_type(self, stored: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
-        """The table's type, widened, and with the fields that structs of the input add."""
+        """The table's type, widened, with the fields that the input adds to structs."""
         if nesting(stored) != nesting(incoming):
             return self._conflict(path, stored, incoming)
         if pa.types.is_struct(stored):
@@ -215,7 +217,7 @@ class _SchemaMerger:
         return becomes
 
     def _wider_type(self, stored: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType | None:
-        """The input's type, where the table's column becomes as wide."""
+        """The input's type if the table's column can become as wide; else None."""
         if not is_promotion(stored, incoming) or not (self._widens_lossy or is_lossless(stored, incoming)):
             return None
         is_other_key = self._is_key(path) and pa.types.is_integer(stored) and pa.types.is_floating(incoming)

@@ -1,4 +1,4 @@
-"""The one border: whatever comes in leaves with types that Hudi stores, on every engine the same.
+"""The types that Hudi stores: every input is converted to them here, in the same way on every engine.
 
 ==========================================  ==================  ===============================================
 input                                       becomes             refused
@@ -20,11 +20,12 @@ dictionary, run-end encoded, extension      their values        variants
 null, time, duration, interval, union                           always
 ==========================================  ==================  ===============================================
 
-The same holds inside lists, maps and structs; ``docs/types.md`` has a row for each type. A timestamp without a time
-zone is taken as UTC: Hudi 0.x refuses local timestamps, or turns stored ones into plain numbers when it next writes
-the file. Only a table that has such a column already (`timestamp(us)` in the target schema) gets local timestamps.
+The same rules apply inside lists, maps and structs; ``docs/types.md`` has a row for each type. A timestamp without a
+time zone is taken as UTC: Hudi 0.x refuses local timestamps, or turns stored ones into plain numbers when it next
+writes the file. Only a table that already has such a column (`timestamp(us)` in the target schema) gets local
+timestamps.
 
-Values never change silently: what would lose something is refused with the column and the first such value.
+Values never change silently: a conversion that would lose something is refused, naming the column and the first value.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ __all__ = [
 ]
 
 RESERVED_PREFIX = "__hoodie_"
-"""Names that begin so are hoodie's own."""
+"""The prefix of names that are reserved for hoodie."""
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 UUID_EXTENSION = "arrow.uuid"
 BOOL8_EXTENSION = "arrow.bool8"
 _REFUSED_EXTENSIONS = frozenset({"arrow.parquet.variant", "parquet.variant"})
 _EXTENSION_NAME = b"ARROW:extension:name"
-"""Where a field says that its type is an extension which Arrow has no class for."""
+"""The metadata key of a field whose type is an extension for which Arrow has no class."""
 _MAX_DECIMAL_PRECISION = 38
 _UTC_MICROS = pa.timestamp("us", tz="UTC")
 _LOCAL_MICROS = pa.timestamp("us")
@@ -72,24 +73,24 @@ _PROMOTIONS = {
     pa.int64(): (pa.float32(), pa.float64()),
     pa.float32(): (pa.float64(),),
 }
-"""What Avro and Hudi read as a wider type."""
+"""Types that Avro and Hudi read as a wider type."""
 _LOSSLESS = frozenset({(pa.int32(), pa.float64()), (pa.float32(), pa.float64())})
 
 
 def normalise_schema(schema: pa.Schema, known_schema: pa.Schema | None = None) -> pa.Schema:
     """The columns of an input with the types in which they are stored.
 
-    Hudi's meta columns and the index columns that pandas makes up are left out. Nullability is kept; metadata is not.
-    A name that differs from a known one in upper and lower case only becomes the known one, as Spark resolves names.
+    Hudi's meta columns and the index columns that pandas creates are left out. Nullability is kept; metadata is not. A
+    name that differs from a known name only in upper and lower case becomes the known name, as in Spark.
 
     Args:
         schema: Any schema; hoodie's reserved columns keep their names and types.
-        known_schema: The table's schema: it gives names their spelling, a type to what is null only, and says which
-            timestamps without a time zone are local ones.
+        known_schema: The table's schema. It gives the spelling of names, the types of columns that hold only nulls, and
+            says which timestamps without a time zone are local.
 
     Raises:
-        HoodieSchemaException: A type cannot be stored, is nested too deeply, two columns have one name (upper and lower
-            case are one to Spark), or a name begins with ``__hoodie_``; the message names the columns.
+        HoodieSchemaException: A type cannot be stored or is nested too deeply, two columns have the same name (Spark
+            ignores upper and lower case), or a name begins with ``__hoodie_``; the message names the columns.
     """
     check_levels(schema)
     fields = [field for field in schema if not is_dropped(field.name)]
@@ -98,7 +99,7 @@ def normalise_schema(schema: pa.Schema, known_schema: pa.Schema | None = None) -
 
 
 def find_field(fields: Iterable[pa.Field], name: str) -> pa.Field | None:
-    """The field of a name, else the one whose name differs in upper and lower case only; None when there is none."""
+    """The field with a name, else one whose name differs only in upper and lower case; None if there is none."""
     lower, twin = name.lower(), None
     for field in fields:
         if field.name == name:
@@ -109,10 +110,10 @@ def find_field(fields: Iterable[pa.Field], name: str) -> pa.Field | None:
 
 
 def spelled_otherwise(names: Iterable[str], wanted: Iterable[str]) -> str:
-    """What a message about missing columns may add: those of other upper and lower case that are there.
+    """A hint for messages about missing columns: existing columns whose names differ only in upper and lower case.
 
     Returns:
-        `` (did you mean 'fare'?)``; empty when there is no such name.
+        `` (did you mean 'fare'?)``; empty if there is no such name.
     """
     by_lower = {name.lower(): name for name in names}
     twins = [repr(by_lower[name.lower()]) for name in wanted if name.lower() in by_lower]
@@ -120,7 +121,7 @@ def spelled_otherwise(names: Iterable[str], wanted: Iterable[str]) -> str:
 
 
 def is_dropped(name: str) -> bool:
-    """Whether a column of an input is never stored: Hudi's meta columns, and the index that pandas makes up."""
+    """Whether a column of an input is never stored: Hudi's meta columns, and the index that pandas creates."""
     return name in META_COLUMN_SET or _PANDAS_INDEX.fullmatch(name) is not None
 
 
@@ -163,8 +164,8 @@ def stored_type(data_type: pa.DataType, path: str, known: pa.DataType | None = N
 
     Args:
         data_type: Any type.
-        path: The column, with the names of what it is nested in, for messages.
-        known: The table's type, where it has the column.
+        path: The column for messages, as a path if it is nested.
+        known: The table's type, if it has the column.
 
     Raises:
         HoodieSchemaException: The type cannot be stored.
@@ -193,7 +194,7 @@ def stored_type(data_type: pa.DataType, path: str, known: pa.DataType | None = N
 
 
 def _extension_type(data_type: pa.BaseExtensionType, path: str, known: pa.DataType | None) -> pa.DataType:
-    """The values of an extension type, but for those whose values mean something else than they are."""
+    """The storage type of an extension type, except for types whose storage values have another meaning."""
     if data_type.extension_name == UUID_EXTENSION:
         is_bytes = known is not None and (pa.types.is_binary(known) or pa.types.is_fixed_size_binary(known))
         return pa.binary() if is_bytes else pa.string()
@@ -232,7 +233,7 @@ def _normal_nested(data_type: pa.DataType, path: str, known: pa.DataType | None)
 
 
 def is_nested(data_type: pa.DataType) -> bool:
-    """Whether it is a struct, a list of any kind, or a map."""
+    """Whether a type is a struct, a list of any kind, or a map."""
     return nesting(data_type) != ""
 
 
@@ -246,7 +247,7 @@ def nesting(data_type: pa.DataType) -> str:
 
 
 def is_list(data_type: pa.DataType) -> bool:
-    """Whether it is a list of any kind."""
+    """Whether a type is a list of any kind."""
     return any(is_type(data_type) for is_type in _LIST_TESTS)
 
 
@@ -284,8 +285,8 @@ def _refused(path: str, data_type: pa.DataType | str, way_out: str) -> HoodieSch
 def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
     """Whether values of one stored type can be written to a column of the other; single values may still not fit.
 
-    Numbers fit where no value is lost, which is checked by value: integers in columns of floats, whole floats in
-    columns of integers, decimals in columns of other decimals. Bytes fit a string column when they are UTF-8.
+    Numbers fit if no value is lost, which is checked for each value: integers in float columns, whole floats in integer
+    columns, decimals in columns of other decimals. Bytes fit a string column if they are UTF-8.
     """
     if is_lossless(narrow, wide) or is_promotion(narrow, wide):
         return True
@@ -299,7 +300,7 @@ def fits(narrow: pa.DataType, wide: pa.DataType) -> bool:
 
 
 def is_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:
-    """Whether a column of one type may become one of the other, its files being read in the wider type from then on.
+    """Whether a column of one type may become the other type; its files are then read as the wider type.
 
     int32 -> int64 -> float -> double
     """
@@ -307,11 +308,11 @@ def is_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:
 
 
 def is_lossless(narrow: pa.DataType, wide: pa.DataType) -> bool:
-    """Whether a column of one stored type holds every value of the other: int32 in double, and not int64 in double."""
+    """Whether one stored type holds every value of the other: double holds int32, but not int64."""
     if narrow == wide or (narrow, wide) in _LOSSLESS:
         return True
     if narrow in _INTEGER_WIDTHS and wide in _INTEGER_WIDTHS:
-        # Tables declare int8 or int16 only in Spark's own schema; they are an int on storage.
+        # Tables declare int8 or int16 only in Spark's own schema; on storage they are an int.
         return _INTEGER_WIDTHS[narrow] <= max(_INTEGER_WIDTHS[wide], 32)
     if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
         return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)

@@ -1,4 +1,4 @@
-"""Columns of an input that a table does not have: new ones, or misspelt ones."""
+"""Columns of an input that a table does not have: new or misspelt ones."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class UnknownColumn:
     """A column that a table does not have.
 
     Attributes:
-        path: Its name, behind those of what it is nested in: ``place.zome``, ``visits.element.zome``.
-        nearest: The column of the table, at the same place, whose name is most like it.
+        path: Its name, after the names of the columns that it is nested in: ``place.zome``, ``visits.element.zome``.
+        nearest: The table's column at the same place whose name is most similar.
     """
 
     path: str
@@ -36,12 +36,12 @@ def unknown_columns(
 ) -> list[UnknownColumn]:
     """The columns of an input, and the fields of its structs, that a table does not have.
 
-    Upper and lower case are one in names, as for `check_schema`. Of types only what is nested in both counts.
+    Names match in any case, as in `check_schema`. Types are only compared where both are nested.
 
     Args:
         table_schema: The table's columns.
-        input_schema: The input's; those that are never stored, and hoodie's own, are passed over.
-        allowed: Names of columns, in any case, that are no mistake.
+        input_schema: The input's columns; those that are never stored, and hoodie's own, are ignored.
+        allowed: Names of columns, in any case, that are not reported.
     """
     names = {name.lower() for name in allowed}
     given = [

@@ -1,6 +1,7 @@
-"""Names of base files, log files and markers: made and parsed side by side.
+"""Make and parse the names of base files, log files and markers.
 
-A name is matched as a whole, never in part: Hadoop's checksum siblings (``.<name>.crc``) hold a valid name inside.
+A name is matched as a whole, never in part: the names of Hadoop's checksum files (``.<name>.crc``) contain a valid
+    name.
 
 ::
 
@@ -41,10 +42,10 @@ BASE_FILE_EXTENSIONS = (".parquet", ".orc", ".hfile", ".lance")
 """Extensions of the base file formats that Hudi knows; hoodie writes the first."""
 LOG_FILE_EXTENSION = ".log"
 MARKER_IO_TYPES = ("CREATE", "MERGE", "APPEND")
-"""What can stand behind ``.marker.``; the values of `hoodie.common.model.write_operation_type.IOType`."""
+"""The allowed suffixes after ``.marker.``; the values of `hoodie.common.model.write_operation_type.IOType`."""
 
 _BUCKET_DIGITS = 8
-"""File ids of the bucket index begin with so many digits."""
+"""The number of digits at the start of the bucket index's file ids."""
 _MARKER_INFIX = ".marker."
 _CDC_SUFFIX = ".cdc"
 _NAME_PART = re.compile(r"[A-Za-z0-9-]+")
@@ -67,7 +68,7 @@ class BaseFileName:
         file_id: The file group.
         write_token: ``<partition>-<stage>-<attempt>`` of the task that wrote it.
         instant_time: The instant that wrote it.
-        extension: With its dot, one of `BASE_FILE_EXTENSIONS`.
+        extension: The extension with its dot, one of `BASE_FILE_EXTENSIONS`.
     """
 
     file_id: str
@@ -84,9 +85,9 @@ class LogFileName:
         file_id: The file group (``commits`` for a file of the archived timeline).
         base_instant_time: Table version 6: the instant of the slice's base file. Version 8: of the delta commit.
             "" for a file of the archived timeline.
-        version: 1 for the first log file of a slice, then counting.
-        write_token: As of a base file; None in very old names.
-        is_cdc: Whether the file holds change data, not records.
+        version: 1 for the first log file of a slice, and so on.
+        write_token: See `BaseFileName`; None in very old names.
+        is_cdc: Whether the file holds change data instead of records.
         is_archive: Whether it is a file of the archived timeline (``.archive.`` instead of ``.log.``).
     """
 
@@ -103,7 +104,7 @@ class MarkerName:
     """The parts of a marker's name.
 
     Attributes:
-        file_name: Name of the data file that the marker announces.
+        file_name: The name of the data file that the marker announces.
         io_type: One of `MARKER_IO_TYPES`.
     """
 
@@ -112,7 +113,7 @@ class MarkerName:
 
 
 def new_file_id_prefix() -> str:
-    """A fresh random prefix of file ids: a version 4 UUID in lower case, which is not the prefix of a bucket's id."""
+    """A new random prefix of file ids: a version 4 UUID in lower case that does not look like a bucket's file id."""
     while True:
         prefix = str(uuid.uuid4())
         if not prefix[:_BUCKET_DIGITS].isdigit():
@@ -120,7 +121,7 @@ def new_file_id_prefix() -> str:
 
 
 def make_file_id(prefix: str, number: int) -> str:
-    """The file id of the ``number``-th file group, from 0, that one writer starts under a prefix."""
+    """The file id of a writer's ``number``-th new file group, counted from 0, with a prefix."""
     if number < 0:
         raise ValueError(f"Cannot make a file id of prefix {prefix!r}: the number {number} is negative")
     return f"{prefix}-{number}"
@@ -130,7 +131,7 @@ def file_id_prefix(file_id: str) -> str:
     """The prefix of a file id that `make_file_id` made with number 0.
 
     Raises:
-        ValueError: The id has another number, or none.
+        ValueError: The id has another number, or no number.
     """
     if not file_id.endswith("-0"):
         raise ValueError(f"{file_id!r} is not the first file id of a prefix")
@@ -138,16 +139,16 @@ def file_id_prefix(file_id: str) -> str:
 
 
 def make_base_file_name(file_id: str, write_token: str, instant_time: str, extension: str = ".parquet") -> str:
-    """The name of a base file.
+    """Make the name of a base file.
 
     Args:
         file_id: The file group; letters, digits and hyphens.
-        write_token: ``<partition>-<stage>-<attempt>``: makes the name differ between attempts of a task.
+        write_token: ``<partition>-<stage>-<attempt>``, which makes the name unique for each attempt of a task.
         instant_time: The instant that writes the file.
-        extension: With its dot.
+        extension: The extension with its dot.
 
     Raises:
-        ValueError: A part holds a character that would make the name unreadable.
+        ValueError: A part contains a character that would make the name impossible to parse.
     """
     name = f"{file_id}_{write_token}_{instant_time}{extension}"
     if not _WRITE_TOKEN.fullmatch(write_token) or parse_base_file_name(name) is None:
@@ -159,7 +160,7 @@ def make_base_file_name(file_id: str, write_token: str, instant_time: str, exten
 
 
 def parse_base_file_name(name: str) -> BaseFileName | None:
-    """The parts of a base file's name, None when it is not one."""
+    """Parse the name of a base file; None if it is not one."""
     match = _BASE_FILE_NAME.fullmatch(name)
     if match is None or match["extension"] not in BASE_FILE_EXTENSIONS:
         return None
@@ -169,17 +170,17 @@ def parse_base_file_name(name: str) -> BaseFileName | None:
 def make_log_file_name(
     file_id: str, base_instant_time: str, version: int, write_token: str, is_cdc: bool = False
 ) -> str:
-    """The name of a log file.
+    """Make the name of a log file.
 
     Args:
         file_id: The file group; letters, digits and hyphens.
         base_instant_time: Table version 6: the instant of the slice's base file.
-        version: One more than the largest among the slice's log files of any write token; at least 1.
+        version: One more than the largest among the slice's log files with any write token; at least 1.
         write_token: ``<partition>-<stage>-<attempt>``.
         is_cdc: Whether the file holds change data.
 
     Raises:
-        ValueError: A part holds a character that would make the name unreadable, or the version is below 1.
+        ValueError: A part contains a character that would make the name impossible to parse, or the version is below 1.
     """
     valid = (
         _NAME_PART.fullmatch(file_id)
@@ -197,7 +198,7 @@ def make_log_file_name(
 
 
 def parse_log_file_name(name: str) -> LogFileName | None:
-    """The parts of a log file's name, None when it is not one (a ``.crc`` sibling of a log file is not)."""
+    """Parse the name of a log file; None if it is not one (the ``.crc`` file of a log file is not)."""
     match = _LOG_FILE_NAME.fullmatch(name)
     if match is None:
         return None
@@ -212,7 +213,7 @@ def parse_log_file_name(name: str) -> LogFileName | None:
 
 
 def is_data_file_name(name: str) -> bool:
-    """Whether a name is that of a base file or of a log file of a file group."""
+    """Whether a name is that of a base file or of a file group's log file."""
     if parse_base_file_name(name) is not None:
         return True
     log_file = parse_log_file_name(name)
@@ -220,14 +221,14 @@ def is_data_file_name(name: str) -> bool:
 
 
 def make_marker_name(file_name: str, io_type: str) -> str:
-    """The name of the marker that announces a data file.
+    """Make the name of the marker that announces a data file.
 
     Args:
-        file_name: Name of the data file.
+        file_name: The name of the data file.
         io_type: One of `MARKER_IO_TYPES` (an ``IOType`` is such a string).
 
     Raises:
-        ValueError: The IO type is unknown, or the name is not one (empty, or with a slash).
+        ValueError: The IO type is unknown, or the name is not a file name (empty, or with a slash).
     """
     if io_type not in MARKER_IO_TYPES:
         raise ValueError(f"Cannot make a marker of {file_name!r}: IO type {io_type!r} is none of {MARKER_IO_TYPES}")
@@ -237,7 +238,7 @@ def make_marker_name(file_name: str, io_type: str) -> str:
 
 
 def parse_marker_name(name: str) -> MarkerName | None:
-    """The parts of a marker's name, None when it is not one."""
+    """Parse the name of a marker; None if it is not one."""
     file_name, infix, io_type = name.rpartition(_MARKER_INFIX)
     if not infix or not file_name or "/" in name or io_type not in MARKER_IO_TYPES:
         return None

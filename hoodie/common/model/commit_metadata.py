@@ -1,9 +1,9 @@
-"""What a commit, delta commit or replace commit says about itself, as JSON (table version 6).
+"""The metadata of a commit, delta commit or replace commit, as JSON (table version 6).
 
 The JSON has the fields, their order and the layout of Hudi 0.15 (which Jackson prints), so that files of both writers
-look alike. Reading takes any JSON of that shape: unknown fields are ignored, missing ones have Hudi's defaults.
+look alike. Any JSON of that shape can be read: unknown fields are ignored, missing ones have Hudi's defaults.
 
-A stat without a path belongs to the profile of an inflight instant; Hudi writes ``"partitionPath" : null`` for it, and
+A stat without a path belongs to the profile of an inflight instant. Hudi writes ``"partitionPath" : null`` for it, and
 so does `HoodieCommitMetadata.to_json`.
 """
 
@@ -33,7 +33,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 SCHEMA_KEY = "schema"
-"""Key in the extra metadata of the writer's Avro schema, without meta columns."""
+"""The key of the writer's Avro schema, without meta columns, in the extra metadata."""
 RESERVED_METADATA_KEYS = frozenset({SCHEMA_KEY, "latest_schema"})
 """Keys in the extra metadata whose values Hudi reads as schemas: the writer's, and that of schema evolution on read."""
 
@@ -62,10 +62,10 @@ class HoodieCommitMetadata:
     """What one instant wrote.
 
     Attributes:
-        partition_to_write_stats: Partition path ("" in a table without partitions) to one stat per written file.
-        extra_metadata: Strings that travel with the commit; the writer's schema is under `SCHEMA_KEY`.
-        operation_type: What made the commit.
-        compacted: True for the commit that a compaction makes.
+        partition_to_write_stats: Partition path ("" in a table without partitions) -> one stat for each written file.
+        extra_metadata: Strings that are stored with the commit; the writer's schema is under `SCHEMA_KEY`.
+        operation_type: The operation of the commit.
+        compacted: Whether a compaction made the commit.
 
     Hudi: org.apache.hudi.common.model.HoodieCommitMetadata.
     """
@@ -76,22 +76,22 @@ class HoodieCommitMetadata:
     compacted: bool = False
 
     def to_json(self) -> bytes:
-        """The metadata as Hudi 0.15 prints it, UTF-8."""
+        """The metadata in the JSON of Hudi 0.15, as UTF-8."""
         return _pretty(self._to_json_value(), 0).encode()
 
     @classmethod
     def from_json(
         cls: type[_MetadataT], data: bytes, source: str = "commit metadata", allow_empty: bool = False
     ) -> _MetadataT:
-        """Read metadata that Hudi or hoodie wrote.
+        """Parse metadata that Hudi or hoodie wrote.
 
         Args:
             data: The file's content.
             source: Where it comes from (a path), for the error message.
-            allow_empty: Whether no content means empty metadata, as it does in an inflight file.
+            allow_empty: Whether empty content means empty metadata, as in an inflight file.
 
         Raises:
-            HoodieCorruptedDataException: It is not JSON of that shape, or names a path that leaves the table.
+            HoodieCorruptedDataException: It is not JSON of that shape, or names a path outside of the table.
         """
         if not data and allow_empty:
             return cls()
@@ -108,14 +108,14 @@ class HoodieCommitMetadata:
 
     @classmethod
     def from_value(cls: type[_MetadataT], value: Any, source: str = "commit metadata") -> _MetadataT:
-        """Take metadata from decoded JSON, or from the Avro record of an archived commit: the fields are the same.
+        """Build metadata from decoded JSON, or from the Avro record of an archived commit, which has the same fields.
 
         Args:
-            value: Field to value.
+            value: A mapping of fields to values.
             source: Where it comes from (a path), for the error message.
 
         Raises:
-            HoodieCorruptedDataException: It does not have that shape, or names a path that leaves the table.
+            HoodieCorruptedDataException: It does not have that shape, or names a path outside of the table.
         """
         try:
             return cls(**cls._fields_from_json(_object(value, "the top level")))
@@ -164,52 +164,52 @@ class HoodieCommitMetadata:
 
     @property
     def schema(self) -> str | None:
-        """The writer's Avro schema (JSON, no meta columns); None when the commit names none."""
+        """The writer's Avro schema (JSON, no meta columns); None if the commit has none."""
         return self.extra_metadata.get(SCHEMA_KEY) or None
 
     @property
     def total_partitions_written(self) -> int:
-        """Partitions with a stat."""
+        """The number of partitions with a stat."""
         return len(self.partition_to_write_stats)
 
     @property
     def total_files_inserted(self) -> int:
-        """Files that begin a file group."""
+        """The number of files that start a file group."""
         return sum(1 for stat in self.write_stats if stat.prev_commit == NULL_COMMIT)
 
     @property
     def total_files_updated(self) -> int:
-        """Files that continue a file group."""
+        """The number of files that are later versions of a file group."""
         return sum(1 for stat in self.write_stats if stat.prev_commit != NULL_COMMIT)
 
     @property
     def total_records_written(self) -> int:
-        """Rows of all new files."""
+        """The number of rows in all new files."""
         return sum(stat.num_writes for stat in self.write_stats)
 
     @property
     def total_inserts(self) -> int:
-        """Rows that are new."""
+        """The number of new rows."""
         return sum(stat.num_inserts for stat in self.write_stats)
 
     @property
     def total_updates(self) -> int:
-        """Rows that were replaced."""
+        """The number of replaced rows."""
         return sum(stat.num_update_writes for stat in self.write_stats)
 
     @property
     def total_deletes(self) -> int:
-        """Rows that are gone."""
+        """The number of deleted rows."""
         return sum(stat.num_deletes for stat in self.write_stats)
 
     @property
     def total_bytes_written(self) -> int:
-        """Bytes of all new files."""
+        """The size of all new files, in bytes."""
         return sum(stat.total_write_bytes for stat in self.write_stats)
 
     @property
     def total_write_errors(self) -> int:
-        """Records that failed."""
+        """The number of failed records."""
         return sum(stat.total_write_errors for stat in self.write_stats)
 
 
@@ -218,7 +218,7 @@ class HoodieReplaceCommitMetadata(HoodieCommitMetadata):
     """What an insert overwrite, a delete of partitions or a clustering wrote, and what it replaced.
 
     Attributes:
-        partition_to_replace_file_ids: Partition path to the file groups that readers must no longer show.
+        partition_to_replace_file_ids: Partition path -> the file groups that readers must no longer show.
 
     Hudi: org.apache.hudi.common.model.HoodieReplaceCommitMetadata.
     """
@@ -245,13 +245,13 @@ class HoodieReplaceCommitMetadata(HoodieCommitMetadata):
 
 @attrs.frozen
 class FileGroupWorkload:
-    """What an instant is about to do to one file group.
+    """What an instant will do to one file group.
 
     Attributes:
         file_id: The file group.
-        base_instant_time: Instant of its newest base file.
-        num_updates: Records that update or delete rows of it.
-        num_inserts: New records that were packed into it.
+        base_instant_time: The instant of its newest base file.
+        num_updates: The number of records that update or delete rows of it.
+        num_inserts: The number of new records that go into it.
     """
 
     file_id: str
@@ -265,9 +265,9 @@ def build_workload_profile(
     partition_to_inserts: Mapping[str, int],
     partition_to_file_groups: Mapping[str, Sequence[FileGroupWorkload]],
 ) -> HoodieCommitMetadata:
-    """The metadata that goes into the inflight file of a write.
+    """Build the metadata for the inflight file of a write.
 
-    Each partition gets one stat with file id "" for its inserts, then one per touched file group:
+    Each partition gets one stat with file id "" for its inserts, then one stat for each touched file group:
 
         build_workload_profile(UPSERT, {"2024": 3}, {"2024": [FileGroupWorkload("f-0", "20240101000000000", 2)]})
             "2024": file id "",    prev commit "null",              3 inserts
@@ -275,8 +275,8 @@ def build_workload_profile(
 
     Args:
         operation_type: The operation.
-        partition_to_inserts: Partition path to new records.
-        partition_to_file_groups: Partition path to the file groups that the write touches.
+        partition_to_inserts: Partition path -> the number of new records.
+        partition_to_file_groups: Partition path -> the file groups that the write touches.
     """
     profile: dict[str, tuple[HoodieWriteStat, ...]] = {}
     for partition in dict.fromkeys((*partition_to_inserts, *partition_to_file_groups)):
@@ -354,7 +354,7 @@ def _runtime_stats(value: dict[str, Any]) -> RuntimeStats:
 
 
 def _operation_type(value: Any) -> WriteOperationType:
-    """Hudi adds operations with time: a name that is not known is UNKNOWN."""
+    """Parse the operation type. Newer releases of Hudi have more operations: an unknown name becomes UNKNOWN."""
     if value is None:
         return WriteOperationType.UNKNOWN
     if not isinstance(value, str):
@@ -398,7 +398,7 @@ def _string(value: dict[str, Any], key: str) -> str | None:
 
 
 def _path(path: str, what: str) -> str:
-    """A path that stays below the base path: files are opened and deleted by it."""
+    """Check that a path stays below the base path, because files are opened and deleted by it."""
     try:
         return check_inside(path)
     except ValueError as error:
@@ -421,7 +421,7 @@ def _describe(value: Any) -> str:
 
 
 def _pretty(value: Any, depth: int) -> str:
-    """JSON in the layout of Jackson's default pretty printer: arrays in one line, ``" : "``, empty ones ``{ }``."""
+    """Format JSON like Jackson's default pretty printer: arrays in one line, ``" : "``, empty objects as ``{ }``."""
     if isinstance(value, dict):
         if not value:
             return "{ }"

@@ -1,6 +1,6 @@
-"""The ring of hash ranges of one partition, as the bucket index with consistent hashing stores it.
+"""The ring of hash ranges of a partition, as the bucket index with consistent hashing stores it.
 
-Each node ends a range of hashes and names the file group of it::
+Each node is the end of a range of hashes, and names the file group of that range::
 
     0 ---- node a ---- node b ---- node c ---- 2**31 - 1       a hash between a and b is in the file group of b
 
@@ -25,12 +25,12 @@ __all__ = ["HASHING_METADATA_SUFFIX", "ConsistentHashingNode", "HoodieConsistent
 
 HASHING_METADATA_SUFFIX = ".hashing_meta"
 FIRST_INSTANT = "00000000000000"
-"""What partitions start with, whoever makes it."""
+"""The instant time of a partition's first ring; all writers use it."""
 LARGEST_HASH = 2**31 - 1
 
 
 class NodeTag(StrEnum):
-    """What resizing did to a node.
+    """The change that resizing made to a node.
 
     Hudi: org.apache.hudi.common.model.ConsistentHashingNode.NodeTag.
     """
@@ -46,8 +46,8 @@ class ConsistentHashingNode:
 
     Attributes:
         value: The largest hash of the range.
-        file_id_prefix: Of the file group's id; None for a node that is deleted.
-        tag: What resizing did to it.
+        file_id_prefix: The prefix of the file group's id; None for a deleted node.
+        tag: The change that resizing made to the node.
     """
 
     value: int
@@ -61,11 +61,11 @@ class HoodieConsistentHashingMetadata:
 
     Attributes:
         partition_path: The partition.
-        instant_time: The instant that made the ring; `FIRST_INSTANT` for the one that a partition starts with.
-        num_buckets: How many nodes the partition started with.
-        nodes: The ring, by ascending value.
+        instant_time: The instant that made the ring; `FIRST_INSTANT` for a partition's first ring.
+        num_buckets: The number of nodes in the partition's first ring.
+        nodes: The nodes of the ring, by ascending value.
         seq_no: How often the ring was resized.
-        version: Of the format.
+        version: The version of the format.
     """
 
     partition_path: str
@@ -77,11 +77,11 @@ class HoodieConsistentHashingMetadata:
 
     @classmethod
     def initial(cls, partition_path: str, num_buckets: int) -> HoodieConsistentHashingMetadata:
-        """The ring that a partition starts with: ranges of equal length, the same whoever makes it.
+        """A partition's first ring: ranges of equal length. Every writer makes the same ring.
 
         Args:
             partition_path: The partition.
-            num_buckets: How many.
+            num_buckets: The number of ranges.
         """
         step = -(-LARGEST_HASH // num_buckets)
         ends = [0, *(min(step * number, LARGEST_HASH) for number in range(1, num_buckets + 1))]
@@ -92,11 +92,11 @@ class HoodieConsistentHashingMetadata:
 
     @property
     def file_name(self) -> str:
-        """The name of its file."""
+        """The name of the ring's file."""
         return f"{self.instant_time}{HASHING_METADATA_SUFFIX}"
 
     def to_json(self) -> bytes:
-        """The content of its file, byte for byte as Hudi has it."""
+        """The content of the ring's file, byte for byte as Hudi writes it."""
         nodes = ", ".join(_node_to_json(node) for node in self.nodes)
         fields = {
             "version": self.version,
@@ -110,14 +110,14 @@ class HoodieConsistentHashingMetadata:
 
     @classmethod
     def from_json(cls, data: bytes, source: str = "hashing metadata") -> HoodieConsistentHashingMetadata:
-        """Read the content of a file; fields that are not known are passed over.
+        """Parse the content of a file; unknown fields are ignored.
 
         Args:
             data: The content.
             source: Where it comes from, for the error message.
 
         Raises:
-            HoodieCorruptedDataException: It is no hashing metadata.
+            HoodieCorruptedDataException: It is not hashing metadata.
         """
         try:
             value: dict[str, Any] = json.loads(data)
@@ -135,12 +135,12 @@ class HoodieConsistentHashingMetadata:
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise HoodieCorruptedDataException(
-                f"{source} is no metadata of consistent hashing: {error!r}; restore the file"
+                f"{source} is not metadata of consistent hashing: {error!r}; restore the file"
             ) from error
 
 
 def _name_of_range(partition_path: str, start: int, end: int) -> str:
-    """A UUID made of the range's bounds and the partition (Java's ``UUID.nameUUIDFromBytes``)."""
+    """A UUID computed from the range's bounds and the partition (Java's ``UUID.nameUUIDFromBytes``)."""
     content = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition_path.encode()
     return str(uuid.UUID(bytes=hashlib.md5(content, usedforsecurity=False).digest(), version=3))
 

@@ -1,6 +1,6 @@
-"""Fields inside of structs, named by dotted paths: ``address.city``.
+"""Fields in structs, named by dotted paths: ``address.city``.
 
-A column whose own name holds the dot goes first. A null struct makes its fields null.
+A column whose own name contains the dot takes precedence. A null struct makes its fields null.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["column_at", "name_in_any_case", "top_level_name", "type_at"]
 
 
 def type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
-    """The type of a field; None when there is none of that path."""
+    """The type of a field; None if no field has that path."""
     if schema.get_field_index(path) >= 0:
         return schema.field(path).type
     name, *parts = path.split(".")
@@ -29,7 +29,7 @@ def type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
 
 
 def column_at(rows: pa.RecordBatch | pa.Table, path: str) -> pa.Array | pa.ChunkedArray | None:
-    """The values of a field; None when there is none of that path."""
+    """The values of a field; None if no field has that path."""
     if type_at(rows.schema, path) is None:
         return None
     if rows.schema.get_field_index(path) >= 0:
@@ -42,7 +42,7 @@ def column_at(rows: pa.RecordBatch | pa.Table, path: str) -> pa.Array | pa.Chunk
 
 
 def top_level_name(schema: pa.Schema, path: str) -> str:
-    """The column that a field is in; the path itself when there is none."""
+    """The column that contains a field; the path itself if there is none."""
     if schema.get_field_index(path) >= 0:
         return path
     name = path.partition(".")[0]
@@ -50,7 +50,7 @@ def top_level_name(schema: pa.Schema, path: str) -> str:
 
 
 def name_in_any_case(names: Iterable[str], wanted: str) -> str | None:
-    """The name itself where it is there, else the first that differs in upper and lower case only; else None."""
+    """The name itself if it exists, else the first that differs only in upper and lower case; else None."""
     lower, twin = wanted.lower(), None
     for name in names:
         if name == wanted:

@@ -1,4 +1,4 @@
-"""Base files, log files, file slices and file groups: values that describe what a listing found.
+"""Base files, log files, file slices and file groups: values that describe the result of a listing.
 
 Hudi: org.apache.hudi.common.model.{HoodieBaseFile, HoodieLogFile, FileSlice, HoodieFileGroup, HoodieFileGroupId}.
 """
@@ -23,11 +23,11 @@ class HoodieBaseFile:
     """One Parquet file of a file group.
 
     Attributes:
-        path: Full path.
+        path: The full path.
         file_id: The file group's id.
         write_token: ``<partition>-<stage>-<attempt>`` of the task that wrote it.
         instant_time: The instant that wrote it.
-        size_bytes: Its length.
+        size_bytes: Its size.
     """
 
     path: str
@@ -47,13 +47,13 @@ class HoodieLogFile:
     """One log file of a file slice.
 
     Attributes:
-        path: Full path.
+        path: The full path.
         file_id: The file group's id.
         base_instant_time: Table version 6: the instant of its slice's base file. Version 8: of its delta commit.
-        version: 1 for the first log file of a slice, then counting.
-        write_token: As of a base file; None in very old names.
-        size_bytes: Its length.
-        is_cdc: Whether it holds change data, not records.
+        version: 1 for the first log file of a slice, and so on.
+        write_token: See `HoodieBaseFile`; None in very old names.
+        size_bytes: Its size.
+        is_cdc: Whether it holds change data instead of records.
     """
 
     path: str
@@ -83,12 +83,12 @@ class FileSlice:
 
 @attrs.frozen
 class HoodieFileGroup:
-    """All committed slices of one file group, the newest first."""
+    """All committed slices of one file group, newest first."""
 
     file_group_id: HoodieFileGroupId
     slices: tuple[FileSlice, ...]
 
     @property
     def latest_slice(self) -> FileSlice | None:
-        """The newest slice, None for a group without a committed one."""
+        """The newest slice; None for a group without a committed slice."""
         return self.slices[0] if self.slices else None

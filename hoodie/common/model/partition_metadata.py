@@ -1,8 +1,8 @@
 """The file that makes a folder a partition: ``.hoodie_partition_metadata``.
 
-A folder without it is no partition to anybody who lists the table, and its data would be invisible; so it is made
-before the first data file. A table without partitions has it in its base folder. It is
-Java properties ``commitTime`` and ``partitionDepth``, or the same two in the footer of a Parquet file without rows.
+Without this file, a folder is not a partition to readers that list the table, and they do not see its data. So the file
+is created before the first data file. A table without partitions has it in its base folder. It contains the Java
+properties ``commitTime`` and ``partitionDepth``, or the same two in the footer of a Parquet file without rows.
 
 Hudi: org.apache.hudi.common.model.HoodiePartitionMetadata.
 """
@@ -44,7 +44,7 @@ PARTITION_METAFILE_NAMES = (
     f"{PARTITION_METAFILE_PREFIX}.parquet",
     f"{PARTITION_METAFILE_PREFIX}.orc",
 )
-"""The names that readers look for, in their order; hoodie writes the first."""
+"""The names that readers look for, in this order; hoodie writes the first."""
 
 _COMMIT_TIME_KEY = "commitTime"
 _PARTITION_DEPTH_KEY = "partitionDepth"
@@ -52,11 +52,11 @@ _PARTITION_DEPTH_KEY = "partitionDepth"
 
 @attrs.frozen
 class HoodiePartitionMetadata:
-    """What the file of a partition says.
+    """The content of a partition's metadata file.
 
     Attributes:
         commit_time: The instant that created the partition.
-        partition_depth: Folders between the base path and the partition; 0 for a table without partitions.
+        partition_depth: The number of folders from the base path to the partition; 0 for a table without partitions.
     """
 
     commit_time: str
@@ -74,7 +74,7 @@ class HoodiePartitionMetadata:
         return "\n".join(lines).encode("latin-1")
 
     def to_parquet(self) -> bytes:
-        """The content of ``.hoodie_partition_metadata.parquet``: no rows, and the two values in its footer."""
+        """The content of ``.hoodie_partition_metadata.parquet``: no rows, and both values in its footer."""
         values = {_COMMIT_TIME_KEY: self.commit_time, _PARTITION_DEPTH_KEY: str(self.partition_depth)}
         schema = pa.schema([pa.field("dummyint", pa.int64())], metadata=values)
         sink = pa.BufferOutputStream()
@@ -84,10 +84,10 @@ class HoodiePartitionMetadata:
 
 
 def check_partition_path(partition_path: str) -> str:
-    """A partition path that stays below the base path and outside of ``.hoodie``, as it was given.
+    """Check that a partition path stays below the base path and outside of ``.hoodie``; return it unchanged.
 
     Args:
-        partition_path: Relative, levels joined by ``/``; "" for a table without partitions.
+        partition_path: The relative path, with levels joined by ``/``; "" for a table without partitions.
 
     Raises:
         HoodieIOException: It is absolute, or has an empty level, ``.``, ``..`` or ``.hoodie``, or a NUL character.
@@ -104,28 +104,28 @@ def check_partition_path(partition_path: str) -> str:
 
 
 def partition_depth(partition_path: str) -> int:
-    """Folders between the base path and a partition: 0 for "", 1 for "asia", 2 for "asia/china"."""
+    """The number of folders from the base path to a partition: 0 for "", 1 for "asia", 2 for "asia/china"."""
     return partition_path.count("/") + 1 if partition_path else 0
 
 
 def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_path: str, instant_time: str) -> bool:
-    """Make a folder a partition unless it is one; to be called before the first data file is written there.
+    """Make a folder a partition unless it is one already; call this before the first data file is written there.
 
-    Safe to be called by several tasks at once: one of them creates the file, the others find it.
+    Several tasks may call this at once: one of them creates the file, the others find it.
 
     Args:
         storage: The table's storage.
         base_path: The table's folder.
         partition_path: The partition; its folder need not exist.
-        instant_time: The instant that writes.
+        instant_time: The writing instant.
 
     Returns:
-        True when this call created the file.
+        True if this call created the file.
 
     Raises:
         HoodieIOException: The partition path would leave the table, or storage failed.
-        HoodieKeyException: The partition would lie within another one, or another one within it: listings stop at a
-            partition, so the rows of the inner one would not be seen.
+        HoodieKeyException: The partition would be inside another one, or another one inside it: listings stop at a
+            partition, so nobody would see the rows of the inner one.
     """
     folder = storage_path.join(base_path, check_partition_path(partition_path))
     if _is_partition(storage, folder):
@@ -135,7 +135,7 @@ def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_
     created = storage.create_if_absent(storage_path.join(folder, PARTITION_METAFILE_PREFIX), metadata.to_text())
     if created:
         try:
-            # Again, now that others can see this one: of two that nest and are made at once, one is refused.
+            # Check again, now that others can see this one: if two nested partitions are made at once, one is refused.
             _refuse_nesting(storage, base_path, partition_path)
         except HoodieKeyException:
             storage.delete_file(storage_path.join(folder, PARTITION_METAFILE_PREFIX))
@@ -165,15 +165,15 @@ def _refuse_nesting(storage: HoodieStorage, base_path: str, partition_path: str)
 
 def _nesting(base_path: str, outer: str, inner: str) -> HoodieKeyException:
     return HoodieKeyException(
-        f"partition {inner!r} of {base_path} would lie within partition {outer!r}, where no reader looks for it. Give "
-        "partition values without '/', or make the table with hoodie.datasource.write.partitionpath.urlencode=true"
+        f"partition {inner!r} of {base_path} would be inside partition {outer!r}, where no reader looks for it. Give "
+        "partition values without '/', or create the table with hoodie.datasource.write.partitionpath.urlencode=true"
     )
 
 
 def read_partition_metadata(
     storage: HoodieStorage, base_path: str, partition_path: str
 ) -> HoodiePartitionMetadata | None:
-    """What the file of a partition says, in the text or the Parquet form; None when the folder is no partition.
+    """Read a partition's metadata file, in text or Parquet form; None if the folder is not a partition.
 
     Args:
         storage: The table's storage.
@@ -181,7 +181,7 @@ def read_partition_metadata(
         partition_path: The partition.
 
     Raises:
-        HoodieCorruptedDataException: The file is there, but cut short or damaged.
+        HoodieCorruptedDataException: The file exists, but is cut short or damaged.
         HoodieIOException: The partition path would leave the table, or storage failed.
         HoodieNotSupportedException: The partition has only the ORC form.
     """
@@ -204,7 +204,7 @@ def read_partition_metadata(
 
 
 def _parse_text(content: bytes) -> dict[str, str]:
-    """Keys and values of the Java properties file; both values are digits, so nothing in it is ever escaped."""
+    """Keys and values of the Java properties file; both values are digits, so nothing in it is escaped."""
     properties = {}
     for line in content.decode("latin-1").splitlines():
         stripped = line.strip()
@@ -219,7 +219,7 @@ def _parse_parquet(path: str, source: pa.NativeFile) -> dict[str, str]:
         footer = pq.read_metadata(source).metadata or {}
     except pa.ArrowInvalid as error:
         raise HoodieCorruptedDataException(
-            f"Cannot read partition metadata {path}: it is not a whole Parquet file ({error})"
+            f"Cannot read partition metadata {path}: it is not a complete Parquet file ({error})"
         ) from error
     return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in footer.items()}
 
@@ -230,7 +230,7 @@ def _from_properties(path: str, properties: dict[str, str]) -> HoodiePartitionMe
     if not (commit_time.isascii() and commit_time.isdigit() and depth.isascii() and depth.isdigit()):
         raise HoodieCorruptedDataException(
             f"Cannot read partition metadata {path}: {_COMMIT_TIME_KEY} is {commit_time!r} and {_PARTITION_DEPTH_KEY} "
-            f"is {depth!r} where digits belong; the next write into the partition needs no repair, but to repair it "
+            f"is {depth!r}, not digits; writing into the partition works without a repair. To repair it, "
             "delete the file and write into the partition again"
         )
     return HoodiePartitionMetadata(commit_time, int(depth))

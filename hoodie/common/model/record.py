@@ -1,4 +1,4 @@
-"""Records at the edges of hoodie: the public API takes and gives them, pipelines use Arrow batches.
+"""Records at the edges of hoodie: the public API takes and returns them, pipelines use Arrow batches.
 
 Hudi: org.apache.hudi.common.model.{HoodieKey, HoodieRecord, HoodieRecordLocation}.
 """
@@ -18,7 +18,7 @@ __all__ = ["HoodieKey", "HoodieRecord", "HoodieRecordLocation"]
 
 @attrs.frozen
 class HoodieKey:
-    """What identifies a record: its key, and the partition it lives in ("" in a table without partitions)."""
+    """The identity of a record: its key, and the partition it is in ("" in a table without partitions)."""
 
     record_key: str
     partition_path: str = ""
@@ -26,14 +26,14 @@ class HoodieKey:
 
 @attrs.frozen
 class HoodieRecordLocation:
-    """Where a record lives: the file group, and the instant of the base file it was found in."""
+    """The place of a record: the file group, and the instant of the base file in which it was found."""
 
     instant_time: str
     file_id: str
 
 
 def _operation(value: RecordOperation | int | str) -> RecordOperation:
-    """The operation of a name (``delete``), of Hudi's short name (``I``, ``U``, ``D``) or of a number."""
+    """Parse an operation from its name (``delete``), Hudi's short name (``I``, ``U``, ``D``) or a number."""
     named = _OPERATIONS.get(value.upper(), value) if isinstance(value, str) else value
     try:
         return RecordOperation(int(named))
@@ -59,12 +59,12 @@ class HoodieRecord:
     """One record with its key.
 
     Attributes:
-        key: The key; the table's key generator is not asked again, and the columns in ``data`` are not compared with
-            it (nor does Hudi): a key that they contradict lives beside the one that they say.
-        data: Column name to Python value; {} for a delete.
-        ordering_value: Decides between records of one key; None leaves it to the ordering column in ``data``.
-        operation: Insert, update (both are an upsert to hoodie) or delete.
-        current_location: Where the record lives, None for a new one; the prepped operations ask for it.
+        key: The key. The table's key generator is not called, and the columns in ``data`` are not compared with the key
+            (nor does Hudi): if they contradict it, the record is stored under this key, beside the other key.
+        data: Column name -> Python value; {} for a delete.
+        ordering_value: Decides between records with the same key; None: the ordering column in ``data`` decides.
+        operation: Insert, update (both are an upsert in hoodie) or delete.
+        current_location: The place of the stored record, None for a new one; the prepped operations need it.
     """
 
     key: HoodieKey

@@ -1,8 +1,8 @@
 """Names and types of the columns that hoodie adds: Hudi's meta columns on storage, and reserved columns in flight.
 
-A batch in flight carries the user's columns (never a meta column), then the reserved columns that the steps so far
-have added, in the order of `RESERVED_COLUMNS`. Rows whose key could not be made carry a null record key: the step
-that counts rows finds them and the write fails with `hoodie.exception.HoodieKeyException`.
+A batch in flight carries the user's columns (never a meta column), then the reserved columns that the steps so far have
+added, in the order of `RESERVED_COLUMNS`. Rows whose key could not be made have a null record key: the step that counts
+rows finds them, and the write fails with `hoodie.exception.HoodieKeyException`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ OPERATION_META = "_hoodie_operation"
 META_COLUMNS = (COMMIT_TIME_META, COMMIT_SEQNO_META, RECORD_KEY_META, PARTITION_PATH_META, FILE_NAME_META)
 """The first five columns of every base file, nullable strings, in this order (Hudi: HOODIE_META_COLUMNS)."""
 META_COLUMN_SET = frozenset((*META_COLUMNS, OPERATION_META))
-"""Incoming columns of these names are dropped at the border."""
+"""Incoming columns with these names are dropped when input is converted."""
 IS_DELETED_FIELD = "_hoodie_is_deleted"
-"""A boolean column of the user's data; true asks for the row's key to be deleted. Not a meta column: it is stored."""
+"""A boolean column of the user's data: true deletes the row's key. It is not a meta column: it is stored."""
 
 RECORD_KEY = "__hoodie_record_key"
 PARTITION_PATH = "__hoodie_partition_path"
@@ -61,7 +61,7 @@ BUCKET = "__hoodie_bucket"
 MERGE_ERROR = "__hoodie_merge_error"
 
 DECIDING_COLUMNS = (RECORD_KEY, PARTITION_PATH, ORDERING_VALUE, OPERATION)
-"""What decides which rows are written and where they go."""
+"""The columns that decide which rows are written and where they go."""
 
 RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
     RECORD_KEY: pa.string(),
@@ -75,16 +75,17 @@ RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
     CURRENT_ROW_POSITION: pa.int64(),
     BUCKET: pa.int32(),
 }
-"""Reserved column to Arrow type, in their order in a batch; the ordering value has the type of its field.
+"""Reserved column -> Arrow type, in the order of a batch; the ordering value has the type of its field.
 
-`ROW_NUMBER` grows in the order of the input: of two rows of one key and equal ordering value the later one wins.
-The three CURRENT columns are null for a row whose key is not in the table (an insert). `MERGE_ERROR` is there only in
-tables with a user's record merger: why a row could not be merged with another one of the input, null for good rows.
+`ROW_NUMBER` grows in the order of the input: of two rows with the same key and equal ordering values the later one
+wins. The three CURRENT columns are null for a row whose key is not in the table (an insert). `MERGE_ERROR` exists only
+in tables with a user's record merger: it says why a row could not be merged with another row of the input, and is null
+for good rows.
 """
 
 
 TAGS = {RECORD_KEY_META: RECORD_KEY, PARTITION_PATH_META: PARTITION_PATH, FILE_NAME_META: CURRENT_FILE_ID}
-"""Of stored rows that come back tagged: meta column to reserved column. The file's name stands for the file id."""
+"""For tagged rows read from a table: meta column -> reserved column. The file name takes the place of the file id."""
 
 
 def reserved_field(name: str, ordering_type: pa.DataType | None = None) -> pa.Field:
@@ -92,12 +93,12 @@ def reserved_field(name: str, ordering_type: pa.DataType | None = None) -> pa.Fi
 
     Args:
         name: One of `RESERVED_COLUMNS`.
-        ordering_type: Type of the ordering field; needed for `ORDERING_VALUE` only.
+        ordering_type: The type of the ordering field; only needed for `ORDERING_VALUE`.
     """
     data_type = RESERVED_COLUMNS[name]
     return pa.field(name, ordering_type if data_type is None else data_type)
 
 
 def user_column_names(schema: pa.Schema) -> list[str]:
-    """The columns of a schema that are neither reserved nor Hudi's meta columns, in their order."""
+    """The columns of a schema, in their order, without reserved columns and Hudi's meta columns."""
     return [name for name in schema.names if name not in RESERVED_COLUMNS and name not in META_COLUMN_SET]

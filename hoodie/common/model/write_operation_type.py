@@ -1,4 +1,4 @@
-"""Kinds of tables, of write operations and of records.
+"""The types of tables, write operations and row operations.
 
 Hudi: org.apache.hudi.common.model.{WriteOperationType, HoodieTableType, IOType}.
 """
@@ -11,7 +11,7 @@ __all__ = ["HoodieTableType", "IOType", "RecordOperation", "WriteOperationType"]
 
 
 class HoodieTableType(StrEnum):
-    """How a table takes updates: by writing base files again, or by logs beside them."""
+    """How a table stores updates: by rewriting base files, or in logs beside them."""
 
     COPY_ON_WRITE = "COPY_ON_WRITE"
     MERGE_ON_READ = "MERGE_ON_READ"
@@ -42,7 +42,7 @@ class WriteOperationType(StrEnum):
 
 
 class IOType(StrEnum):
-    """What a marker says about the file it announces."""
+    """The kind of write that a marker announces."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -50,10 +50,10 @@ class IOType(StrEnum):
 
 
 class RecordOperation(IntEnum):
-    """What a row in flight asks for, as stored in the operation column (int8).
+    """The operation of a row in flight, as stored in the operation column (int8).
 
-    UPSERT writes the row. DELETE_FLAGGED is a row of data with ``_hoodie_is_deleted`` set (it has an ordering value
-    that competes); DELETE is a key without data (it deletes whatever is stored).
+    UPSERT writes the row. DELETE_FLAGGED is a data row with ``_hoodie_is_deleted`` set; its ordering value competes
+    with others. DELETE is a key without data; it deletes whatever is stored.
     """
 
     UPSERT = 0

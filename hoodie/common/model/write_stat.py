@@ -12,12 +12,12 @@ import attrs
 __all__ = ["NULL_COMMIT", "HoodieWriteStat", "RuntimeStats"]
 
 NULL_COMMIT = "null"
-"""What ``prev_commit`` holds for the first file of a file group: the four letters, not a JSON null."""
+"""The value of ``prev_commit`` for the first file of a file group: the text "null", not a JSON null."""
 
 
 @attrs.frozen
 class RuntimeStats:
-    """Milliseconds that one file took."""
+    """The milliseconds that writing one file took."""
 
     total_scan_time: int = 0
     total_upsert_time: int = 0
@@ -26,22 +26,22 @@ class RuntimeStats:
 
 @attrs.frozen
 class HoodieWriteStat:
-    """Statistics of one file; names are those of the JSON in snake_case (``numWrites`` is ``num_writes``).
+    """Statistics of one file. The names are those of the JSON in snake_case (``numWrites`` is ``num_writes``).
 
     Attributes:
         file_id: The file group.
-        path: Relative to the base path, with the partition; None in an inflight profile.
+        path: The path relative to the base path, with the partition; None in an inflight profile.
         partition_path: "" for a table without partitions.
-        prev_commit: Instant of the file group's base file before this one, or `NULL_COMMIT`.
+        prev_commit: The instant of the file group's previous base file, or `NULL_COMMIT`.
         num_writes: All rows of the new file.
-        num_deletes: Rows of the old file that are gone.
+        num_deletes: Rows of the old file that were deleted.
         num_update_writes: Rows of the old file that were replaced.
-        num_inserts: Rows that are new.
+        num_inserts: New rows.
         total_write_bytes: Bytes written.
         total_write_errors: Records that failed.
-        file_size_bytes: Length of the file (``fileSizeInBytes``); readers use it.
-        min_event_time: Smallest event time in ms since the epoch, None when unknown.
-        max_event_time: Largest, likewise.
+        file_size_bytes: The size of the file (``fileSizeInBytes``); readers use it.
+        min_event_time: The smallest event time in ms since the epoch; None if unknown.
+        max_event_time: The largest event time in ms since the epoch; None if unknown.
     """
 
     file_id: str

@@ -1,4 +1,4 @@
-"""What one written file came to: its statistics and the records that failed.
+"""The outcome of one written file: its statistics and the records that failed.
 
 Hudi: org.apache.hudi.client.WriteStatus (here, because handles below the client make them).
 """
@@ -25,15 +25,16 @@ __all__ = [
 ]
 
 MAX_REPORTED_ERRORS = 100
-"""How many failed records a `WriteStatus` names; the count is exact beyond."""
+"""The maximum number of failed records that a `WriteStatus` names; their count stays exact."""
 
 STATUS_SCHEMA = pa.schema([pa.field("status", pa.binary(), nullable=False)])
-"""The rows that bucket handlers yield: one packed `WriteStatus`, `TaskFailure` or `WithoutEffect` each."""
+"""The schema of the rows that bucket handlers return: each is one packed `WriteStatus`, `TaskFailure` or
+`WithoutEffect`."""
 
 
 @attrs.frozen
 class RecordError:
-    """One record that failed, and why."""
+    """One record that failed, and the reason."""
 
     record_key: str
     partition_path: str
@@ -42,20 +43,21 @@ class RecordError:
 
 @attrs.frozen
 class WithoutEffect:
-    """Incoming records that changed no stored value, by reason. Failed records are not among them.
+    """Counts of incoming records that changed no stored value, by reason. Failed records are not included.
 
-    A record whose key is stored twice meets two stored records, and counts twice, as updates do.
+    A record whose key is stored twice meets two stored records, and counts twice, like an update.
 
     Attributes:
-        ignored: Those that met a stored record which the table's rules call newer.
-        kept: Those that met a stored record which a record merger kept, and those of known keys that an insert
-            dropped.
-        unchanged: Those that replaced a stored record of the same values: it was written again, so they are counted as
+        ignored: Records whose stored record is newer by the table's rules.
+        kept: Records whose stored record a record merger kept, and records that an insert dropped because their key is
+            in the table.
+        unchanged: Records that replaced a stored record with the same values. They were written again, so they count as
             updates too.
-        unmatched_deletes: Deletes that met no stored record, and those of an operation that looks for none.
-        combined: Those that gave way to another record of their key in the same input; None where that is not known.
+        unmatched_deletes: Deletes of keys that are not stored, and deletes by an operation that looks no keys up.
+        combined: Records that were dropped in favour of another record with the same key in the same input; None if not
+            known.
 
-    Hudi has nothing like it; none of this is stored.
+    Hudi has no such counts; they are not stored.
     """
 
     ignored: int = 0
@@ -82,11 +84,11 @@ class WriteStatus:
     Attributes:
         file_id: The file group.
         partition_path: Its partition.
-        stat: What goes into commit metadata.
-        total_record_count: Incoming records that the file's handle was given.
-        error_count: How many of them failed.
-        errors: The first `MAX_REPORTED_ERRORS` of them.
-        without_effect: Records that the file's handle was given and that changed nothing in it.
+        stat: The statistics for the commit metadata.
+        total_record_count: The number of incoming records for this file.
+        error_count: The number of records that failed.
+        errors: The first `MAX_REPORTED_ERRORS` failed records.
+        without_effect: Counts of incoming records that changed nothing in the file.
     """
 
     file_id: str
@@ -105,12 +107,12 @@ class WriteStatus:
 
 @attrs.frozen
 class TaskFailure:
-    """A mistake of the user that a task found: a value, because an engine would retry what is raised.
+    """A user error that a task found; returned as a value, because an engine would retry after an exception.
 
     Attributes:
-        error_class: Name of the class in `hoodie.exception` that the client raises.
+        error_class: The name of the class in `hoodie.exception` that the client raises.
         message: The whole message; of several failures of one kind the client shows the first.
-        count: How many rows are concerned.
+        count: The number of affected rows.
     """
 
     error_class: str
@@ -119,10 +121,10 @@ class TaskFailure:
 
 
 def pack(values: Sequence[WriteStatus | TaskFailure | WithoutEffect]) -> pa.RecordBatch:
-    """Statuses as rows of `STATUS_SCHEMA`, to cross from a task to the driver."""
+    """Pack statuses as rows of `STATUS_SCHEMA`, to send them from a task to the driver."""
     return pa.record_batch([pa.array([pickle.dumps(value) for value in values], pa.binary())], schema=STATUS_SCHEMA)
 
 
 def unpack(table: pa.Table) -> list[WriteStatus | TaskFailure | WithoutEffect]:
-    """The statuses in a table of `STATUS_SCHEMA` that this application's own tasks made."""
+    """Unpack the statuses in a table of `STATUS_SCHEMA`; only for tables from this application's own tasks."""
     return [pickle.loads(value) for value in table["status"].to_pylist()]

@@ -1,4 +1,4 @@
-"""What pending clusterings are going to rewrite.
+"""The file groups that pending clusterings will rewrite.
 
 Hudi: org.apache.hudi.common.util.ClusteringUtils.
 """
@@ -14,9 +14,9 @@ __all__ = ["clustered_file_groups", "file_groups_in_pending_clustering", "is_clu
 
 
 def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> HoodieRequestedReplaceMetadata:
-    """What the requested file of a replacecommit says; nothing but None where it is empty.
+    """Load the plan from the requested file of a replacecommit; its fields are None if the file is empty.
 
-    Nothing as well where it is gone: the instant was rolled back since the timeline was loaded, and touches nothing.
+    The plan is empty too if the file is gone: the instant was rolled back since the timeline was loaded.
 
     Raises:
         HoodieCorruptedDataException: The file is damaged.
@@ -35,14 +35,14 @@ def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant
 
 
 def is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
-    """Whether a pending instant clusters, or is an insert overwrite or the like."""
+    """Whether a pending instant is a clustering, and not an insert overwrite or the like."""
     if instant.action is not Action.REPLACE_COMMIT:
         return False
     return requested_replacement(timeline, instant).clustering_plan is not None
 
 
 def clustered_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> frozenset[tuple[str, str]]:
-    """Partition path and file id of what a pending clustering rewrites; nothing of another replacecommit."""
+    """Partition path and file id of all files that a pending clustering rewrites; empty for any other replacecommit."""
     plan = requested_replacement(timeline, instant).clustering_plan
     if plan is None:
         return frozenset()
@@ -54,7 +54,7 @@ def clustered_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant
 
 
 def file_groups_in_pending_clustering(timeline: HoodieActiveTimeline) -> dict[tuple[str, str], str]:
-    """Partition path and file id of all file groups that pending clusterings rewrite -> the instant that does."""
+    """Partition path and file id of all file groups in pending clusterings -> the instant of the clustering."""
     return {
         file_group: instant.requested_time
         for instant in timeline.filter_actions(Action.REPLACE_COMMIT).filter_pending()

@@ -1,8 +1,8 @@
 """The table's own properties: ``.hoodie/hoodie.properties``.
 
-Hudi replaces the file in steps (backup, delete, write, delete the backup), so a reader may meet it missing or
-half-written, and takes the backup then. hoodie replaces it in one atomic step and needs no backup of its own, but
-repairs what a writer left that died in between.
+Hudi replaces the file in steps (backup, delete, write, delete the backup). A reader that finds the file missing or
+half-written uses the backup. hoodie replaces the file in one atomic step and needs no backup, but repairs what a writer
+left that died between the steps.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def _copy(properties: Mapping[str, str]) -> dict[str, str]:
 
 @attrs.frozen(repr=False)
 class HoodieTableConfig:
-    """The properties of a table, typed; a value that is read once and does not follow the file.
+    """The typed properties of a table; an immutable value that does not follow later changes of the file.
 
-    Prints what identifies the table, not all of its properties.
+    Prints the properties that identify the table, not all of them.
 
     Attributes:
-        properties: All properties as stored, unknown ones included, in the order of the file.
+        properties: All properties as stored, including unknown ones, in the order of the file.
 
     Hudi: org.apache.hudi.common.table.HoodieTableConfig. Differs: immutable; defaults are those of table version 6.
     """
@@ -82,15 +82,15 @@ class HoodieTableConfig:
 
     @classmethod
     def load(cls, storage: HoodieStorage, base_path: str) -> HoodieTableConfig:
-        """Read the properties of a table; nothing is changed on storage.
+        """Load the properties of a table; nothing is changed on storage.
 
         Args:
             storage: Where the table is.
             base_path: The table's folder.
 
         Raises:
-            TableNotFoundException: There is neither the file nor its backup.
-            InvalidTableException: The file is damaged, and there is no backup that is not.
+            TableNotFoundException: Neither the file nor its backup exists.
+            InvalidTableException: The file is damaged, and there is no good backup.
             HoodieIOException: Storage failed.
         """
         path = _path(base_path, PROPERTIES_FILE_NAME)
@@ -98,7 +98,8 @@ class HoodieTableConfig:
         problem, missing_count = "", 0
         for attempt in range(_READ_ATTEMPTS):
             main = _read(storage, path)
-            # While a backup exists the file may be half-written: only its checksum, the last line, tells.
+            # While a backup exists, the file may be half-written; its checksum, the last line, shows whether it is
+            # whole.
             if isinstance(main, HoodieTableConfig) and _CHECKSUM in main.properties:
                 return main
             backup = _read(storage, backup_path)
@@ -106,7 +107,7 @@ class HoodieTableConfig:
                 if isinstance(found, HoodieTableConfig) and (_CHECKSUM in found.properties or backup is None):
                     return found
             if main is None and backup is None:
-                # Both can be missing in turn while a writer replaces the file, but not again and again.
+                # While a writer replaces the file, both can be missing in turn, but not many times.
                 missing_count += 1
                 if missing_count == 3:
                     break
@@ -128,7 +129,7 @@ class HoodieTableConfig:
     def inspect(
         cls, storage: HoodieStorage, base_path: str, name: str = PROPERTIES_FILE_NAME
     ) -> HoodieTableConfig | str | None:
-        """What one file of properties holds, without a look at the other one.
+        """Read one of the two properties files, without the other one.
 
         Args:
             storage: Where the table is.
@@ -136,7 +137,7 @@ class HoodieTableConfig:
             name: `PROPERTIES_FILE_NAME` or `PROPERTIES_BACKUP_FILE_NAME`.
 
         Returns:
-            The properties; a text that says what is wrong with the file; None when there is none.
+            The properties; a text that says what is wrong with the file; or None if there is no file.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -145,7 +146,7 @@ class HoodieTableConfig:
 
     @classmethod
     def create(cls, storage: HoodieStorage, base_path: str, properties: Mapping[str, str]) -> HoodieTableConfig:
-        """Make the properties file of a new table; of several processes that try, one succeeds.
+        """Create the properties file of a new table; if several processes try, one succeeds.
 
         Args:
             storage: Where the table will be.
@@ -162,12 +163,12 @@ class HoodieTableConfig:
         """
         config = cls(_with_checksum(properties))
         path = _path(base_path, PROPERTIES_FILE_NAME)
-        # The backup alone is a table whose properties a writer is just replacing.
+        # A backup alone is a table whose properties file is being replaced.
         if storage.exists(_path(base_path, PROPERTIES_BACKUP_FILE_NAME)) or not storage.create_if_absent(
             path, config.to_bytes()
         ):
             raise TableExistsException(
-                f"There is a Hudi table at {base_path} already ({path} exists): open it with "
+                f"There already is a Hudi table at {base_path} ({path} exists): open it with "
                 "HoodieTableMetaClient.load, or choose another path"
             )
         return config
@@ -176,15 +177,15 @@ class HoodieTableConfig:
     def update(
         cls, storage: HoodieStorage, base_path: str, updates: Mapping[str, str], removals: Iterable[str] = ()
     ) -> HoodieTableConfig:
-        """Change properties of a table, atomically; what an earlier writer left half-done is repaired first.
+        """Change properties of a table atomically; first repair what an earlier writer left half-done.
 
-        Two writers that update at once are not kept apart: the caller holds the table's lock, or is the only writer.
+        Concurrent updates are not guarded against: the caller must hold the table's lock or be the only writer.
 
         Args:
             storage: Where the table is.
             base_path: The table's folder.
             updates: Properties to set.
-            removals: Properties to remove; those that are not there are ignored.
+            removals: Properties to remove; missing ones are ignored.
 
         Returns:
             The properties as stored.
@@ -192,7 +193,7 @@ class HoodieTableConfig:
         Raises:
             TableNotFoundException: There is no table.
             InvalidTableException: The properties are damaged, or would hold no table name.
-            HoodieIOException: Storage failed; the old or the new properties are there.
+            HoodieIOException: Storage failed; either the old or the new properties are stored.
         """
         current = cls.load(storage, base_path)
         _recover(storage, base_path, current)
@@ -205,7 +206,7 @@ class HoodieTableConfig:
             try:
                 storage.replace(path, content)
             except HoodieIOException:
-                # The answer can be lost although the file was replaced.
+                # The response can be lost although the file was replaced.
                 if _read(storage, path) != changed:
                     raise
             logger.info("Changed properties of %s: %s", base_path, ", ".join(sorted({*updates, *removed})))
@@ -226,17 +227,17 @@ class HoodieTableConfig:
         """Refuse a table whose snapshot hoodie cannot read.
 
         Raises:
-            HoodieNotSupportedException: Names every property that stands against it, its value and the way out.
+            HoodieNotSupportedException: The message names every property that prevents it, its value and what to do.
         """
         self._check(to_write=False)
 
     def check_writable(self) -> None:
-        """Refuse a table that a write of hoodie would break: unknown properties count as such.
+        """Refuse a table that a write of hoodie would break; any unknown property counts as such.
 
-        A metadata table (`metadata_partitions`) is not judged here: the write client switches it off or refuses.
+        The metadata table (`metadata_partitions`) is not checked here: the write client switches it off or refuses.
 
         Raises:
-            HoodieNotSupportedException: Names every property that stands against it, its value and the way out.
+            HoodieNotSupportedException: The message names every property that prevents it, its value and what to do.
         """
         self._check(to_write=True)
 
@@ -422,7 +423,7 @@ def _checksum(properties: Mapping[str, str]) -> str:
 
 
 def _with_checksum(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with their checksum, last: a file that has it was written to its end."""
+    """The properties with their checksum at the end: a file that has it was written completely."""
     if not properties.get("hoodie.table.name"):
         raise InvalidTableException("The table's properties lack hoodie.table.name; every table has a name")
     kept = {key: value for key, value in properties.items() if key != _CHECKSUM}
@@ -430,7 +431,7 @@ def _with_checksum(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read(storage: HoodieStorage, path: str) -> HoodieTableConfig | str | None:
-    """The properties in a file; a text saying what is wrong with it; None when it does not exist."""
+    """The properties in a file; a text that says what is wrong with it; or None if it does not exist."""
     try:
         properties = parse_properties(storage.read(path))
     except FileNotFoundError:
@@ -445,13 +446,13 @@ def _read(storage: HoodieStorage, path: str) -> HoodieTableConfig | str | None:
     config = HoodieTableConfig(properties)
     version = properties.get("hoodie.table.version", "").strip()
     if _CHECKSUM not in properties and version.isdecimal() and int(version) >= _FIRST_VERSION_WITH_CHECKSUM:
-        # Without its last lines a file may still look whole, and lack the partition fields, say.
+        # Without its last lines a file may still look whole and yet lack, for example, the partition fields.
         return f"{_CHECKSUM} is missing, which every table of version {version} has: the file was cut short"
     return config
 
 
 def _recover(storage: HoodieStorage, base_path: str, current: HoodieTableConfig) -> None:
-    """Put back the properties file when only its backup is good, and delete the backup."""
+    """Restore the properties file if only its backup is good, and delete the backup."""
     path = _path(base_path, PROPERTIES_FILE_NAME)
     main = _read(storage, path)
     if main is None:

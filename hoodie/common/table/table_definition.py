@@ -1,4 +1,4 @@
-"""What a new table shall be, checked as a whole and turned into the properties that say so.
+"""The definition of a new table: checked as a whole, and turned into its properties.
 
 Hudi: org.apache.hudi.common.table.HoodieTableMetaClient.PropertyBuilder.
 """
@@ -45,9 +45,9 @@ __all__ = ["ORDERING_PAYLOAD", "OVERWRITE_PAYLOAD", "TableDefinition"]
 
 _KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
 ORDERING_PAYLOAD = DEFAULT_PAYLOAD
-"""Payload class of tables with an ordering field: the row with the larger ordering value stays."""
+"""The payload class of tables with an ordering field: the row with the larger ordering value stays."""
 OVERWRITE_PAYLOAD = OVERWRITE_WITH_LATEST_PAYLOAD
-"""Payload class of tables without one: the row that is written later stays."""
+"""The payload class of tables without an ordering field: the row that is written later stays."""
 
 _PAYLOAD_KEY = "hoodie.compaction.payload.class"
 _SUPPORTED_TABLE_VERSION = 6
@@ -94,7 +94,7 @@ _EXTRA_KEYS = frozenset(
     }
 )
 _MERGE_KEYS = frozenset({*PAYLOAD_KEYS, *MODE_KEYS, *STRATEGY_KEYS, *MERGER_KEYS})
-"""Properties that say how records merge: a table stores the payload class that they mean."""
+"""Properties that say how records merge; a table stores only the payload class that they stand for."""
 _TIMESTAMP_KEYS = frozenset(all_keys([HoodieTimestampKeyGeneratorConfig]))
 _TYPED_PARTITIONS = "hoodie.datasource.write.partitionpath.field"
 _META_FIELDS = "hoodie.populate.meta.fields"
@@ -102,7 +102,7 @@ _META_FIELDS = "hoodie.populate.meta.fields"
 
 @attrs.frozen(kw_only=True)
 class TableDefinition:
-    """The arguments of `HoodieTableMetaClient.init_table`, see there."""
+    """The arguments of `HoodieTableMetaClient.init_table`; see there."""
 
     table_name: str
     table_type: str = HoodieTableType.COPY_ON_WRITE
@@ -120,14 +120,14 @@ class TableDefinition:
         """The content of ``hoodie.properties``, without the checksum.
 
         Raises:
-            HoodieConfigException: Arguments are wrong or contradict each other; the message has all of them.
-            HoodieNotSupportedException: They are right, but hoodie cannot write such a table.
+            HoodieConfigException: Arguments are wrong or contradict each other; the message names all of them.
+            HoodieNotSupportedException: The arguments are valid, but hoodie cannot write such a table.
         """
         return _PropertiesBuilder(self).build()
 
 
 class _PropertiesBuilder:
-    """One definition on its way to properties; gathers what is wrong instead of stopping at the first."""
+    """Builds the properties of one definition; collects all problems instead of stopping at the first."""
 
     def __init__(self, definition: TableDefinition) -> None:
         self._definition = definition
@@ -152,7 +152,7 @@ class _PropertiesBuilder:
         if len(orderings) > 1 and definition.table_version == _SUPPORTED_TABLE_VERSION:
             self._problems.append(
                 f"ordering_fields has {len(orderings)} fields ({', '.join(orderings)}), table version 6 stores one: "
-                "put what orders records into one column"
+                "put the values that order records into one column"
             )
         key_generator = self._key_generator(record_keys, partitions)
         self._check_timestamps(key_generator)
@@ -187,7 +187,7 @@ class _PropertiesBuilder:
             result["hoodie.table.partition.fields"] = ",".join(partitions)
         if partitions and key_generator == _KEY_GENERATORS["CUSTOM"]:
             types = self._partition_types or ("SIMPLE",) * len(partitions)
-            # Version 6 has no place for the types. Hudi's writers take what they are not told from here.
+            # Version 6 has no place for the types. Hudi's writers read those that they are not given from here.
             result[_TYPED_PARTITIONS] = ",".join(f"{name}:{kind}" for name, kind in zip(partitions, types, strict=True))
         if orderings:
             result["hoodie.table.precombine.field"] = orderings[0]
@@ -220,7 +220,7 @@ class _PropertiesBuilder:
 
     def _field_names(self, argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
         if not isinstance(value, str | Iterable):
-            # None says that there are none, as an empty list does.
+            # None means no fields, as an empty list does.
             value = () if value is None else [value]
         names = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
         if names == [""]:
@@ -232,13 +232,13 @@ class _PropertiesBuilder:
                     "control character or outer space"
                 )
             elif name in META_COLUMN_SET:
-                self._problems.append(f"{argument} has {name!r}, a column that Hudi adds: name one of your own")
+                self._problems.append(f"{argument} has {name!r}, a column that Hudi adds: name a column of your own")
         for name in sorted({name for name in names if names.count(name) > 1}):
             self._problems.append(f"{argument} names {name!r} twice")
         return tuple(str(name) for name in names)
 
     def _partition_names(self, fields: tuple[str, ...]) -> tuple[str, ...]:
-        """The fields without the types of CustomKeyGenerator, ``region:SIMPLE``, which are kept aside."""
+        """The fields without the types of CustomKeyGenerator (``region:SIMPLE``), which are kept separately."""
         parts = [field.partition(":") for field in fields]
         if any(separator for _, separator, _ in parts):
             self._partition_types = tuple(kind.strip().upper() for _, _, kind in parts)
@@ -286,7 +286,7 @@ class _PropertiesBuilder:
         return chosen
 
     def _inferred_key_generator(self, record_keys: tuple[str, ...], partitions: tuple[str, ...]) -> str:
-        """As Hudi infers it, but for one record key with several partition fields: see docs/decisions."""
+        """Infer the class as Hudi does, except for one record key with several partition fields: see docs/decisions."""
         if self._partition_types:
             return _KEY_GENERATORS["CUSTOM"]
         if not partitions:
@@ -296,15 +296,15 @@ class _PropertiesBuilder:
         return _KEY_GENERATORS["COMPLEX"]
 
     def _named_key_generator(self, given: str | type) -> str | None:
-        """The class without its package, of a class name (with or without package and Avro) or a type's name.
+        """The class without its package, from a class name (with or without package and Avro) or the name of a type.
 
-        A class of the user keeps its module.
+        A user's class keeps its module.
         """
         name = f"{given.__module__}.{given.__qualname__}" if isinstance(given, type) else str(given)
         if isinstance(given, type) and "." in given.__qualname__:
             self._problems.append(
-                f"key_generator {given.__qualname__} stands inside of a function or class, where tasks cannot find it: "
-                "move it to the top of a module"
+                f"key_generator {given.__qualname__} is defined inside a function or class, where tasks cannot find "
+                "it: move it to the top of a module"
             )
             return None
         simple_name = name.removeprefix(_KEY_GENERATOR_PACKAGE).replace("AvroKeyGenerator", "KeyGenerator")
@@ -314,7 +314,7 @@ class _PropertiesBuilder:
         for type_name, class_name in _REFUSED_KEY_GENERATORS.items():
             if simple_name in (type_name, class_name):
                 self._not_supported.append(
-                    f"key_generator {name} is not supported, whose keys differ between the ways in which Hudi writes: "
+                    f"key_generator {name} is not supported, because Hudi writes its keys in several ways: "
                     f"use one of {', '.join(_KEY_GENERATORS.values())}; delete finds keys in any of them"
                 )
                 return None
@@ -335,7 +335,7 @@ class _PropertiesBuilder:
             )
 
     def _timestamp_properties(self, key_generator: str) -> dict[str, str]:
-        """The properties of times as the table stores them, with the zones and the unit that count by default."""
+        """The properties of timestamp key generators as the table stores them, with the default zones and unit."""
         stored = HoodieTimestampKeyGeneratorConfig.stored_properties(self._definition.properties)
         if not self._makes_times(key_generator):
             return stored
@@ -357,12 +357,12 @@ class _PropertiesBuilder:
             self._problems.extend([*config.problems(), *config.zone_problems()])
         elif given and key_generator in _KEY_GENERATORS.values():
             way_out = (
-                "say by partition_fields which field is a time (ts:TIMESTAMP)"
+                "name in partition_fields which field is a time (ts:TIMESTAMP)"
                 if key_generator == _KEY_GENERATORS["CUSTOM"]
                 else "leave them out, or use TimestampBasedKeyGenerator or CustomKeyGenerator"
             )
             self._problems.append(
-                f"{', '.join(sorted(given))} are for times, and {key_generator} makes none: {way_out}"
+                f"{', '.join(sorted(given))} apply to times, and {key_generator} reads none: {way_out}"
             )
 
     def _payload(self, orderings: tuple[str, ...]) -> str:
@@ -389,15 +389,15 @@ class _PropertiesBuilder:
         return payload
 
     def _with_argument(self, merging: MergeProperties, argument: str | type[HoodieRecordMerger]) -> MergeProperties:
-        """What the properties say, and what the argument ``payload_class`` says."""
+        """Combine the properties with the argument ``payload_class``."""
         if isinstance(argument, str):
             payload = canonical_payload_class(argument)
         elif is_merger_class(argument):
             payload = merger_payload_class(merger_class_name(argument))
         else:
             self._problems.append(
-                f"payload_class {argument!r} is no record merger: give the name of a payload class, or a subclass of "
-                "hoodie.HoodieRecordMerger that stands at the top of its module"
+                f"payload_class {argument!r} is not a record merger: give the name of a payload class, or a subclass "
+                "of hoodie.HoodieRecordMerger that is defined at the top of its module"
             )
             return merging
         if merging.payload_class not in (None, payload):
@@ -414,7 +414,7 @@ class _PropertiesBuilder:
                 continue
             argument = _PROPERTY_KEYS_OF_ARGUMENTS.get(key)
             if argument is not None:
-                self._problems.append(f"property {key} is said by the argument {argument}: give that one only")
+                self._problems.append(f"the argument {argument} sets property {key}: give only the argument")
             elif key in _TIMESTAMP_KEYS:
                 continue
             elif key not in _EXTRA_KEYS and key not in _MERGE_KEYS:

@@ -1,8 +1,8 @@
-"""Which properties of a table hoodie can work with, and which it must not touch.
+"""The properties of a table that hoodie can work with, and those that it must not touch.
 
-A property that says how the table's data is laid out or merged, and that hoodie does not implement, would be broken by
-a write that ignores it. `problems` names each one, its value and the way out. A property that nobody here knows is
-such a one until the opposite is known.
+If hoodie does not implement a property that says how the table's data is laid out or merged, its writes would break the
+table. `problems` names each such property, its value and what to do. Properties that this module does not know are
+treated the same way.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ KEY_GENERATORS = frozenset(
     for kind in ("Simple", "Complex", "Nonpartitioned", "TimestampBased", "Custom")
     for name in (f"{kind}KeyGenerator", f"{kind}AvroKeyGenerator")
 )
-"""The key generators that hoodie has. A class of another package is one of the user: it is judged when it is loaded."""
+"""The key generators that hoodie has. A class of another package is a user's class; it is checked when it is loaded."""
 _KEY_GENERATOR_TYPES = ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM")
 
 HARMLESS_PROPERTIES = frozenset(
     {
-        # what hoodie reads and implements
+        # read and implemented by hoodie
         "hoodie.table.name",
         "hoodie.database.name",
         "hoodie.table.checksum",
@@ -52,20 +52,20 @@ HARMLESS_PROPERTIES = frozenset(
         "hoodie.datasource.write.partitionpath.urlencode",
         *DELETE_FIELD_KEYS,
         *DELETE_MARKER_KEYS,
-        # the metadata table is switched off, or refused, by the write client
+        # the write client switches the metadata table off, or refuses
         "hoodie.table.metadata.partitions",
         "hoodie.table.metadata.partitions.inflight",
         "hoodie.table.secondary.indexes.metadata",
         "hoodie.table.index.defs.path",
-        # only of log files, which a copy-on-write table does not have
+        # concern only log files, which a copy-on-write table does not have
         "hoodie.table.log.file.format",
         "hoodie.table.rt.file.format",
-        # without effect as long as their main property is refused
+        # have no effect as long as their main property is refused
         "hoodie.bootstrap.index.enable",
         "hoodie.bootstrap.index.class",
         "hoodie.bootstrap.index.type",
         "hoodie.table.cdc.supplemental.logging.mode",
-        # of later table versions; version 6 has fixed places, and no meaning for them
+        # belong to later table versions; version 6 has fixed places, and gives them no meaning
         "hoodie.table.initial.version",
         "hoodie.timeline.path",
         "hoodie.timeline.history.path",
@@ -73,10 +73,10 @@ HARMLESS_PROPERTIES = frozenset(
         "hoodie.table.partition_extractor_class",
     }
 )
-"""Properties that any value may have as far as this module is concerned."""
+"""Properties that may have any value as far as this module is concerned."""
 
 HARMLESS_PREFIXES = (
-    # of the timestamp key generators, which read them
+    # the timestamp key generators read these
     "hoodie.keygen.timebased.",
     "hoodie.deltastreamer.keygen.timebased.",
     "hoodie.keygen.datetime.parser.",
@@ -86,14 +86,14 @@ HARMLESS_PREFIXES = (
 
 @attrs.frozen
 class _Rule:
-    """What values of one property hoodie can work with.
+    """The values of one property that hoodie can work with.
 
     Attributes:
         key: The property.
-        accepts: Tells whether hoodie supports a value, given all properties of the table.
-        way_out: What would do, for the message.
-        default: The value when the property is absent; None: absence is fine.
-        needed_to_read: Whether another value stops reading as well.
+        accepts: Whether hoodie supports a value, given all properties of the table.
+        way_out: What to do instead, for the message.
+        default: The value if the property is absent; None: absence is accepted.
+        needed_to_read: Whether an unsupported value prevents reading too.
     """
 
     key: str
@@ -119,7 +119,7 @@ def _is_known_payload(value: str, _: Mapping[str, str]) -> bool:
 
 
 def _agrees_with_payload(value: str, properties: Mapping[str, str]) -> bool:
-    """Whether a merge mode or strategy is the one of the payload class, or of some class when none is stored."""
+    """Whether a merge mode or strategy is that of the payload class, or of any class if none is stored."""
     meant = STRATEGIES.get(value.strip().lower(), value.strip().upper())
     payload = MergeProperties.of(properties).payload_class
     if payload is None:
@@ -191,11 +191,11 @@ _RULED = frozenset(rule.key for rule in _RULES)
 
 
 def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
-    """What stands against reading or writing a table, one text for each property; empty when nothing does.
+    """The reasons not to read or write a table, one text for each property; empty if there are none.
 
     Args:
         properties: All properties of the table.
-        to_write: Whether it is to be written, and not only read.
+        to_write: Whether the table is written, and not only read.
 
     Returns:
         Texts such as ``hoodie.table.cdc.enabled=true (write to this table with Hudi ...)``.
@@ -208,11 +208,11 @@ def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
         if not rule.accepts(value, properties):
             found.append(f"{rule.key}={value} ({rule.way_out})")
             if rule.key == "hoodie.table.version":
-                # Every other property means what it means in that version.
+                # In another version any other property may have another meaning.
                 return found
     if to_write:
         found += [
-            f"{key}={value} (hoodie does not know this property, and a write could break what it stands for: "
+            f"{key}={value} (hoodie does not know this property, and a write could break the feature behind it: "
             "write to this table with Hudi, or remove the property if nothing needs it)"
             for key, value in properties.items()
             if _is_unknown(key)

@@ -1,4 +1,4 @@
-"""The folder in which a table is to be made: whether it is free, and taking back a table that nobody used yet."""
+"""The folder of a new table: check that it is free, and remove a new table that nobody has used yet."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ logger = logging.getLogger(__name__)
 
 ALLOW_OTHER_FILES_KEY = "hoodie.table.create.allow.other.files"
 _LOCK_FILES = (".locks", "single_writer.lock")
-"""Folder and beginning of the names of files that the operating system locks for processes; nothing is in them."""
+"""The folder and name prefix of files that the operating system locks for processes; the files are empty."""
 _SAMPLED_FILES = 1000
-"""What object stores list by one request."""
+"""The number of files that object stores list in one request."""
 _SHOWN_FILES = 3
 
 
 def other_files_in(storage: HoodieStorage, base_path: str) -> str | None:
-    """What stands in a folder besides a table of Hudi: files of another format, or of anybody.
+    """What a folder holds besides a Hudi table: files of another format, or other files.
 
-    Short listings decide, of at most so many files each. Names directly below the folder that begin with ``.`` or ``_``
-    are passed over, as Hudi and Spark do, but for Delta's log. They may be so many, as in the checkpoint of a stream,
-    that a listing has no others: then the names directly below the folder are looked at.
+    Short listings decide, each of a limited number of files. Names directly below the folder that begin with ``.`` or
+    ``_`` are skipped, as Hudi and Spark do, except Delta's log. If these fill the whole listing, as in the checkpoint
+    of a stream, the names directly below the folder are listed instead.
 
     Args:
         storage: Where the folder is.
         base_path: The folder; it need not exist.
 
     Returns:
-        Words for a message, as "a Delta table (_delta_log)"; None where nothing is.
+        A phrase for a message, such as "a Delta table (_delta_log)"; None if there are no such files.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -57,7 +57,7 @@ def other_files_in(storage: HoodieStorage, base_path: str) -> str | None:
 
 
 def _first_others(storage: HoodieStorage, base_path: str) -> list[str]:
-    """As many files as are shown, and one more, of those directly below a folder that are not passed over."""
+    """The first files directly below a folder that are not skipped: one more than a message shows."""
     shown: list[str] = []
     for child in storage.list_directory(base_path):
         if child.name == "_delta_log" or not child.name.startswith((".", "_")):
@@ -68,10 +68,10 @@ def _first_others(storage: HoodieStorage, base_path: str) -> list[str]:
 
 
 def refuse_other_files(storage: HoodieStorage, base_path: str) -> None:
-    """Refuse to make a table where other files are.
+    """Refuse to create a table in a folder with other files.
 
     Raises:
-        HoodieConfigException: There are some; it says which.
+        HoodieConfigException: There are other files; the message names some.
         HoodieIOException: Storage failed.
     """
     found = other_files_in(storage, base_path)
@@ -85,13 +85,13 @@ def refuse_other_files(storage: HoodieStorage, base_path: str) -> None:
 
 @attrs.frozen
 class NewTable:
-    """A table that was made just now, to be taken back if nothing comes of it.
+    """A table that was just created, to be removed again if its first write fails early.
 
     Attributes:
-        storage: The table's.
+        storage: The table's storage.
         base_path: The table's folder.
-        content: Of its properties file.
-        folder_is_new: Whether the folder itself was made with it.
+        content: The content of its properties file.
+        folder_is_new: Whether the folder itself was created with the table.
     """
 
     storage: HoodieStorage
@@ -101,7 +101,7 @@ class NewTable:
 
     @classmethod
     def of(cls, storage: HoodieStorage, base_path: str, *, folder_is_new: bool) -> NewTable:
-        """The table that this process has made just now.
+        """Describe the table that this process has just created.
 
         Raises:
             FileNotFoundError: Somebody has deleted it already.
@@ -110,18 +110,18 @@ class NewTable:
         return cls(storage, base_path, storage.read(_properties_path(base_path)), folder_is_new)
 
     def take_back(self) -> bool:
-        """Delete the table, if nobody has begun to use it: then it is as if it had not been made.
+        """Delete the table if nobody has begun to use it, so that nothing is left of it.
 
-        The properties go first. Whoever completes a write reads them right before, so a write of another writer that
-        could still be completed has its instant in the listing that follows; the properties are put back then. Only
-        the properties, files that serve as locks and empty folders are deleted, so that a table which another writer
-        makes at that moment keeps its files.
+        The properties are deleted first. Every writer reads them right before it completes a write. So any write that
+        could still be completed has its instant in the listing that follows; in that case the properties are put back.
+        Only the properties, lock files and empty folders are deleted, so that a table which another writer creates at
+        that moment keeps its files.
 
         Returns:
-            False where something of others is there: the table stays.
+            False if others have files there; then the table stays.
 
         Raises:
-            FileNotFoundError: Somebody else has deleted it meanwhile.
+            FileNotFoundError: Somebody else has deleted the table meanwhile.
             HoodieIOException: Storage failed; the table stays, or only empty folders of it are left.
         """
         meta_path = join(self.base_path, METAFOLDER_NAME)
@@ -132,7 +132,8 @@ class NewTable:
             self.storage.delete_file(properties_path)
             is_used = bool(self._files(meta_path))
         except BaseException:
-            # Who knows whether somebody uses it: its rows must not stand in a table without properties.
+            # It is unknown whether somebody uses the table, and its rows must not be left in a table without
+            # properties.
             self.storage.create_if_absent(properties_path, self.content)
             raise
         if is_used:
@@ -146,7 +147,7 @@ class NewTable:
         self.storage.delete_empty_directory(meta_path)
         if self.folder_is_new:
             self.storage.delete_empty_directory(self.base_path)
-        logger.info("took the new table %s back: its first write never began", self.base_path)
+        logger.info("removed the new table %s: its first write never began", self.base_path)
         return True
 
     def _files(self, meta_path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""One table as its users see it: its properties, its timeline, its files; and how a table is created.
+"""A table as users see it: its properties, its timeline and its files; also creates tables.
 
 Hudi: org.apache.hudi.common.table.HoodieTableMetaClient.
 """
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class HoodieTableMetaClient:
-    """What a user asks a table, but its rows. Made by `init_table` or `load`; lives on the driver.
+    """Gives access to everything about a table except its rows. Made by `init_table` or `load`; lives on the driver.
 
     Attributes:
         snapshot: The table at the moment of the load or the last reload.
@@ -68,36 +68,36 @@ class HoodieTableMetaClient:
     ) -> HoodieTableMetaClient:
         """Create a table: the folder ``.hoodie`` with its properties and everything that Hudi puts there.
 
-        The folder becomes a table when ``hoodie.properties`` is there, which is created last and by one writer only;
-        what an earlier, failed try left behind is no hindrance.
+        The folder becomes a table when ``hoodie.properties`` is there; this file is created last, and by one writer
+        only. Leftovers of an earlier, failed attempt do no harm.
 
         Args:
             base_path: The table's folder; it need not exist.
             table_name: Letters, digits, ``_``, ``-``, ``.`` and inner spaces.
             table_type: COPY_ON_WRITE; MERGE_ON_READ is not supported yet.
-            record_key_fields: The column or columns that identify a record; one name, a list, or names with commas
-                between them. Nested fields by dotted path.
-            partition_fields: The columns whose values are the folders of the data, none for a single folder. Types
-                behind them, ``region:SIMPLE,ts:TIMESTAMP``, make a table of CustomKeyGenerator.
-            ordering_fields: At most one column; of two records of one key the one with the larger value stays. It
-                decides the payload class that is stored: DefaultHoodieRecordPayload with one, else
+            record_key_fields: The column or columns that identify a record: one name, a list, or names separated by
+                commas. Nested fields are dotted paths.
+            partition_fields: The columns whose values name the folders of the data; empty for a single folder. Types
+                after the names, ``region:SIMPLE,ts:TIMESTAMP``, create a table with CustomKeyGenerator.
+            ordering_fields: At most one column; of two records with the same key, the one with the larger value stays.
+                It decides the payload class that is stored: DefaultHoodieRecordPayload with an ordering field, else
                 OverwriteWithLatestAvroPayload (the later write stays).
-            key_generator: A class name, with or without package and "Avro", or a class of yours
+            key_generator: A class name, with or without package and "Avro", or your own class
                 (`hoodie.keygen.user_key_generator`). None infers it as Hudi does: no partition field
                 NonpartitionedKeyGenerator, one record key and one partition field SimpleKeyGenerator, else
                 ComplexKeyGenerator; but one record key field with several partition fields is CustomKeyGenerator,
                 because releases of Hudi disagree about the keys of ComplexKeyGenerator with one field (``id:7`` or
                 ``7``), and some refuse to write such a table.
-            payload_class: How records of one key merge: a payload class of Hudi, with or without its package, or a
-                class of yours (a `HoodieRecordMerger`). None as ``ordering_fields`` says.
+            payload_class: How records with the same key merge: a payload class of Hudi, with or without its package, or
+                your own class (a `HoodieRecordMerger`). None: ``ordering_fields`` decides.
             hive_style_partitioning: Folders ``region=asia`` instead of ``asia``.
             schema: The columns, as an Arrow schema or as Avro JSON; None leaves them to the first write.
             table_version: 6.
             properties: More table properties, such as ``hoodie.database.name``,
                 ``hoodie.datasource.write.partitionpath.urlencode``, ``hoodie.compaction.payload.class``, or
-                ``hoodie.keygen.timebased.*`` for folders made of times.
-            allow_other_files: Make the table though the folder is that of a Delta or Iceberg table, or holds other
-                files. They are not touched; those in folders of its partitions may be taken for the table's.
+                ``hoodie.keygen.timebased.*`` for folders named by times.
+            allow_other_files: Create the table even if the folder is that of a Delta or Iceberg table, or holds other
+                files. These files are not touched; readers may take those in partition folders for the table's.
             storage_options: Options and credentials for the storage of ``base_path``, or a function that returns
                 them.
 
@@ -105,11 +105,12 @@ class HoodieTableMetaClient:
             The new table, loaded.
 
         Raises:
-            HoodieConfigException: Arguments are wrong or contradict each other; all of them are named. Or the folder
-                holds files of another format or of somebody else (names that begin with ``.`` or ``_`` aside).
-            HoodieNotSupportedException: hoodie cannot write such a table, or not on such a storage.
+            HoodieConfigException: Arguments are wrong or contradict each other; the message names all of them. Or the
+                folder holds files of another format or files that no table wrote (except names that begin with ``.`` or
+                ``_``).
+            HoodieNotSupportedException: hoodie cannot write such a table, or cannot write on such a storage.
             TableExistsException: The folder is a table already.
-            InvalidTableException: It is one whose properties are lost.
+            InvalidTableException: The folder is a table whose properties are lost.
             HoodieIOException: Storage failed.
         """
         check_properties(properties)
@@ -136,7 +137,7 @@ class HoodieTableMetaClient:
             try:
                 refuse_other_files(storage, path)
             except HoodieConfigException:
-                # They may be those of a writer that has made the table just now.
+                # They may belong to a writer that created the table just now.
                 _refuse_existing(storage, path)
                 raise
         meta_path = storage_path.join(path, METAFOLDER_NAME)
@@ -163,15 +164,15 @@ class HoodieTableMetaClient:
         """Open a table.
 
         Args:
-            base_path: The table's folder; or, as old guides write it, with globs behind it (``/data/trips/*/*``).
+            base_path: The table's folder, also with trailing globs as in old guides (``/data/trips/*/*``).
             storage_options: Options and credentials for its storage, or a function that returns them.
-            retry: How often calls of an object store are made again.
+            retry: How failed calls of an object store are repeated.
 
         Raises:
             TableNotFoundException: There is no table.
             InvalidTableException: Its properties are damaged or lost.
-            HoodieNotSupportedException: Its version is not supported. (Other features are judged by who reads or
-                writes: `HoodieTableConfig.check_readable` and `check_writable`.)
+            HoodieNotSupportedException: Its version is not supported. (Readers and writers check other features:
+                `HoodieTableConfig.check_readable` and `check_writable`.)
             HoodieIOException: Storage failed.
         """
         return cls(TableSnapshot.load(base_path, storage_options, retry=retry))
@@ -183,27 +184,27 @@ class HoodieTableMetaClient:
 
     @property
     def storage(self) -> HoodieStorage:
-        """The storage that holds it."""
+        """The storage that holds the table."""
         return self.snapshot.storage
 
     @property
     def storage_options(self) -> StorageOptions | None:
-        """Options and credentials that the storage was opened with."""
+        """The options and credentials that the storage was opened with."""
         return self.snapshot.storage_options
 
     @property
     def table_config(self) -> HoodieTableConfig:
-        """The table's properties, as they were at the load or the last reload."""
+        """The table's properties, as of the load or the last reload."""
         return self.snapshot.table_config
 
     @property
     def active_timeline(self) -> HoodieActiveTimeline:
-        """Instants that were not archived, of all actions and states, as they were at the load or the last reload."""
+        """The instants that are not archived, of all actions and states, as of the load or the last reload."""
         return self.snapshot.active_timeline
 
     @property
     def archived_timeline(self) -> HoodieArchivedTimeline:
-        """The instants that left the active timeline; read when first asked for, and again after a reload.
+        """The archived instants; read on first use, and again after a reload.
 
         Raises:
             HoodieCorruptedDataException: A file of the archive is damaged.
@@ -221,11 +222,11 @@ class HoodieTableMetaClient:
         return self.snapshot.marker_path(instant_time)
 
     def heartbeat_path(self, instant_time: str) -> str:
-        """The file that an instant's writer touches while it is alive."""
+        """The file that an instant's writer touches as long as it is alive."""
         return self.snapshot.heartbeat_path(instant_time)
 
     def reload_active_timeline(self) -> HoodieActiveTimeline:
-        """List the active timeline again, and return it; the archived one is read anew when it is asked for.
+        """List the active timeline again and return it; the archived timeline is read again on its next use.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -234,7 +235,7 @@ class HoodieTableMetaClient:
         return self.active_timeline
 
     def reload_table_config(self) -> HoodieTableConfig:
-        """Read the table's properties again, and return them, whatever they have become.
+        """Read the table's properties again and return them, whether or not they are supported.
 
         Raises:
             InvalidTableException: They are damaged.
@@ -244,36 +245,36 @@ class HoodieTableMetaClient:
         return self.table_config
 
     def view(self) -> HoodieTableFileSystemView:
-        """A new view of the table's files by `active_timeline`; partitions are listed when first asked for."""
+        """A new view of the table's files by `active_timeline`; partitions are listed on first use."""
         return self.snapshot.view()
 
     def load_schema(self) -> pa.Schema:
         """The user's columns, without Hudi's meta columns.
 
-        Read from the newest completed commit that tells them, else from a base file, else from what `init_table` was
-        given.
+        The schema is read from the newest completed commit that has one, else from a base file, else from the argument
+        of `init_table`.
 
         Raises:
-            HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
-            HoodieSchemaException: Nothing tells the schema, or what was found is not one.
+            HoodieCorruptedDataException: Commit metadata, or the base file that was read, is damaged.
+            HoodieSchemaException: There is no schema, or it is not a valid one.
             HoodieIOException: Storage failed.
         """
         return self.snapshot.load_schema()
 
     def load_avro_schema(self) -> str | None:
-        """The same as `load_schema` in Avro JSON, as it is stored; None when nothing tells it.
+        """The schema of `load_schema` as stored Avro JSON; None if there is no schema.
 
-        Storage is asked once for each timeline that was loaded.
+        It is read from storage once for each loaded timeline.
 
         Raises:
-            HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
-            HoodieSchemaException: What was found is not a schema.
+            HoodieCorruptedDataException: Commit metadata, or the base file that was read, is damaged.
+            HoodieSchemaException: The schema is not a valid one.
             HoodieIOException: Storage failed.
         """
         return self.snapshot.load_avro_schema()
 
     def history(self) -> SummaryTable[InstantSummary]:
-        """The instants of the active timeline, oldest first, with what completed writes came to.
+        """The instants of the active timeline, oldest first, with the results of completed writes.
 
         Raises:
             HoodieCorruptedDataException: Commit metadata is damaged.
@@ -293,7 +294,7 @@ class HoodieTableMetaClient:
         return SummaryTable(FileSummary, _summarise_files(self._loaded_view()))
 
     def partitions(self) -> SummaryTable[PartitionSummary]:
-        """The partitions, sorted, with what their newest slices come to.
+        """The partitions, sorted, with totals of their newest slices.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -361,6 +362,6 @@ def _summarise_files(view: HoodieTableFileSystemView) -> list[FileSummary]:
 def _refuse_existing(storage: HoodieStorage, base_path: str) -> None:
     if is_table(storage, base_path):
         raise TableExistsException(
-            f"There is a Hudi table at {base_path} already: open it with HoodieTableMetaClient.load, or choose another "
+            f"There already is a Hudi table at {base_path}: open it with HoodieTableMetaClient.load, or choose another "
             "path"
         )

@@ -1,4 +1,4 @@
-"""Which partitions a table has and which files they hold: the interface, and the answer from the file system.
+"""The partitions of a table and their files: the interface, and the implementation that lists the file system.
 
 Hudi: org.apache.hudi.metadata.{HoodieTableMetadata, FileSystemBackedTableMetadata}.
 """
@@ -33,11 +33,11 @@ _OutputT = TypeVar("_OutputT")
 
 
 class HoodieTableMetadata(ABC):
-    """Partitions and files of a table, whatever their instants: the file-system view tells what is committed."""
+    """Lists partitions and files of a table, committed or not; the file-system view knows what is committed."""
 
     @abstractmethod
     def list_partitions(self) -> list[str]:
-        """The partition paths, sorted; ``[""]`` for a table without partitions that was written to, [] before.
+        """The partition paths, sorted; for a table without partitions ``[""]``, or [] if it was never written to.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -45,9 +45,9 @@ class HoodieTableMetadata(ABC):
 
     @abstractmethod
     def list_files(self, partition_path: str) -> list[FileStatus]:
-        """Base and log files of a partition, sorted by name; [] for a partition that does not exist.
+        """The base and log files of a partition, sorted by name; [] for a partition that does not exist.
 
-        Checksums, markers of success, partition metadata, folders and other people's files are left out.
+        Checksum files, success markers, partition metadata, folders and files of others are left out.
 
         Raises:
             HoodieIOException: The partition path would leave the table, or storage failed.
@@ -64,11 +64,11 @@ class HoodieTableMetadata(ABC):
 
 @attrs.frozen
 class FileSystemBackedTableMetadata(HoodieTableMetadata):
-    """The answers as the file system gives them; nothing is cached.
+    """Lists the file system; nothing is cached.
 
-    A partition is a folder with a file of partition metadata. The search begins at the base path, and does not go
-    below a partition (other than the base path) nor into ``.hoodie``. Folders are asked side by side. Memory: the
-    partition paths, and the entries of a bounded number of folders.
+    A partition is a folder with a partition metadata file. The search begins at the base path. It does not go below a
+    partition (other than the base path) nor into ``.hoodie``. Folders are listed concurrently. Memory: the partition
+    paths, and the entries of a bounded number of folders.
 
     Attributes:
         storage: The table's storage.
@@ -109,9 +109,9 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
         return dict(zip(partition_paths, map_concurrently(self.list_files, partition_paths), strict=True))
 
     def _sub_folders(self, folder: str) -> list[str] | None:
-        """The folders within a folder, None when it is a partition.
+        """The folders in a folder; None if it is a partition.
 
-        The metadata file is asked for by name first: listing a partition costs as much as it has files.
+        The metadata file is looked up by name first, because the cost of listing a partition grows with its files.
         """
         if self.storage.exists(storage_path.join(folder, PARTITION_METAFILE_NAMES[0])):
             return None
@@ -122,7 +122,7 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
 
 
 def map_concurrently(function: Callable[[_InputT], _OutputT], items: Iterable[_InputT]) -> Iterator[_OutputT]:
-    """The results of a function that waits for storage, in the order of the items; the first error is raised."""
+    """Call a function that waits for storage on each item; yields the results in order, raises the first error."""
     remaining = iter(items)
     first = list(islice(remaining, 2))
     if len(first) < 2:

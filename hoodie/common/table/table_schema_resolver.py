@@ -1,7 +1,7 @@
-"""The schema of a table: from its newest commit that says so, else from a base file, else from its properties.
+"""The schema of a table: from its newest commit with a schema, else from a base file, else from its properties.
 
-Hudi: org.apache.hudi.common.table.TableSchemaResolver. Differs: a base file goes before the schema that the table was
-created with, which no later write changes.
+Hudi: org.apache.hudi.common.table.TableSchemaResolver. Differs: a base file takes precedence over the schema that the
+table was created with, because later writes do not update that schema.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _OPERATIONS_WITHOUT_SCHEMA = frozenset(
         WriteOperationType.LOG_COMPACT,
     }
 )
-"""Operations that only rewrite rows: the schema in their commit may be an older one."""
+"""Operations that only rewrite rows; the schema in their commit may be an older one."""
 
 
 @attrs.frozen
 class TableSchemaResolver:
-    """Finds the schema of a table as of a timeline.
+    """Finds the schema of a table at the state of a timeline.
 
     Attributes:
         storage: The table's storage.
         base_path: The table's folder.
         timeline: The active timeline.
-        view: Asked for a base file where the timeline names none.
+        view: Finds a base file if no commit of the timeline has a schema.
         table_config: The table's properties, with the schema that it was created with.
-        commits: Completed commits whose metadata was read on the way, for whoever needs it too.
+        commits: Completed commits whose metadata was read in the search, for other users of it.
     """
 
     storage: HoodieStorage
@@ -58,11 +58,11 @@ class TableSchemaResolver:
     commits: dict[HoodieInstant, HoodieCommitMetadata] = attrs.field(factory=dict)
 
     def load_avro_schema(self) -> str | None:
-        """The user's columns as Avro JSON; None when neither commits, nor base files, nor properties tell.
+        """The user's columns as Avro JSON; None if neither commits nor base files nor properties have a schema.
 
         Raises:
-            HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
-            HoodieSchemaException: The schema that was found is not one.
+            HoodieCorruptedDataException: Commit metadata, or the base file that was read, is damaged.
+            HoodieSchemaException: The schema is not a valid one.
             HoodieIOException: Storage failed.
         """
         schema = self._schema_of_commits()
@@ -91,10 +91,10 @@ class TableSchemaResolver:
                 with self.storage.open_input_file(path) as source:
                     return pq.read_metadata(source)
             except FileNotFoundError:
-                continue  # Cleaned since.
+                continue  # Cleaned in the meantime.
             except pa.ArrowInvalid as error:
                 raise HoodieCorruptedDataException(
-                    f"Cannot read the schema of the table {self.base_path}: the base file {path} is not a whole "
+                    f"Cannot read the schema of the table {self.base_path}: the base file {path} is not a complete "
                     f"Parquet file ({error})"
                 ) from error
         return None
@@ -109,7 +109,7 @@ class TableSchemaResolver:
                 yield base_file.path
 
     def _schema_of_footer(self, footer: pq.FileMetaData) -> str:
-        """The Avro schema that Hudi and hoodie store in a base file, else one made of its columns."""
+        """The Avro schema that Hudi and hoodie store in a base file, else one made from the file's columns."""
         metadata = footer.metadata or {}
         for key in _AVRO_FOOTER_KEYS:
             if key in metadata:

@@ -1,6 +1,6 @@
-"""One table at one moment: its properties, its timeline, its files, its schema.
+"""A table at one moment: its properties, its timeline, its files, its schema.
 
-Hudi: org.apache.hudi.common.table.HoodieTableMetaClient. Differs: a value; whoever must see newer state asks for it.
+Hudi: org.apache.hudi.common.table.HoodieTableMetaClient. Differs: immutable; to see newer state, load a new snapshot.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _NEWEST_FILES = 2
 
 @attrs.frozen(slots=False, repr=False, eq=False)
 class TableSnapshot:
-    """A table as it was when it was loaded; a value that nobody changes. Lives on the driver.
+    """A table as it was when it was loaded; an immutable value. Lives on the driver.
 
-    What is asked of storage on demand (the archive, the schema, listings of a view) is read once for each snapshot.
+    Data that is read on demand (the archive, the schema, listings of a view) is read once for each snapshot.
 
     Attributes:
         base_path: The table's folder, normalised.
         storage: The storage that holds it.
         storage_options: Options and credentials that the storage was opened with.
         table_config: The table's properties.
-        active_timeline: Instants that were not archived, of all actions and states.
+        active_timeline: The instants that are not archived, of all actions and states.
     """
 
     base_path: str
@@ -60,7 +60,7 @@ class TableSnapshot:
     storage_options: StorageOptions | None
     table_config: HoodieTableConfig
     active_timeline: HoodieActiveTimeline
-    # No cached_property: until Python 3.12 its lock is that of all instances, and these read the storage.
+    # Not cached_property: until Python 3.12 all instances share its lock, and these properties read storage.
     _archived: list[HoodieArchivedTimeline] = attrs.field(init=False, factory=list)
     _schema_read: list[tuple[str | None, Mapping[HoodieInstant, HoodieCommitMetadata]]] = attrs.field(
         init=False, factory=list
@@ -70,7 +70,7 @@ class TableSnapshot:
     def load(
         cls, base_path: str, storage_options: StorageOptions | None = None, *, retry: RetryPolicy | None = None
     ) -> TableSnapshot:
-        """Look at a table; see `HoodieTableMetaClient.load`."""
+        """Load a table; see `HoodieTableMetaClient.load`."""
         path = storage_path.normalise_path(base_path)
         storage = open_storage(path, storage_options, retry)
         try:
@@ -99,7 +99,7 @@ class TableSnapshot:
         return attrs.evolve(self, active_timeline=timeline)
 
     def with_properties_reloaded(self) -> TableSnapshot:
-        """The same timeline with the table's properties as they are now.
+        """The same timeline, with the table's current properties.
 
         Raises:
             InvalidTableException: They are damaged.
@@ -117,12 +117,12 @@ class TableSnapshot:
         return storage_path.join(self.meta_path, TEMP_FOLDER_NAME, instant_time)
 
     def heartbeat_path(self, instant_time: str) -> str:
-        """The file that an instant's writer touches while it is alive."""
+        """The file that an instant's writer touches as long as it is alive."""
         return storage_path.join(self.meta_path, _HEARTBEAT_FOLDER_NAME, instant_time)
 
     @property
     def archived_timeline(self) -> HoodieArchivedTimeline:
-        """The instants that left the active timeline; read when first asked for.
+        """The archived instants; read on first use.
 
         Raises:
             HoodieCorruptedDataException: A file of the archive is damaged.
@@ -135,11 +135,11 @@ class TableSnapshot:
 
     @property
     def table_metadata(self) -> HoodieTableMetadata:
-        """What lists the table's partitions and files, whatever their instants; nothing is kept of a listing."""
+        """The listing of the table's partitions and files, regardless of instants; nothing is cached."""
         return FileSystemBackedTableMetadata(self.storage, self.base_path)
 
     def view(self) -> HoodieTableFileSystemView:
-        """A new view of the table's files by `active_timeline`; partitions are listed when first asked for."""
+        """A new view of the table's files by `active_timeline`; partitions are listed on first use."""
         return HoodieTableFileSystemView(self.table_metadata, self.active_timeline)
 
     def load_schema(self) -> pa.Schema:
@@ -153,11 +153,11 @@ class TableSnapshot:
         return to_arrow(avro_schema)
 
     def load_avro_schema(self) -> str | None:
-        """The same as `load_schema` in Avro JSON, as it is stored; None when nothing tells it.
+        """The schema of `load_schema` as stored Avro JSON; None if there is no schema.
 
         Raises:
-            HoodieCorruptedDataException: Commit metadata, or the base file that was asked, is damaged.
-            HoodieSchemaException: What was found is not a schema.
+            HoodieCorruptedDataException: Commit metadata, or the base file that was read, is damaged.
+            HoodieSchemaException: The schema is not a valid one.
             HoodieIOException: Storage failed.
         """
         if not self._schema_read:
@@ -170,7 +170,7 @@ class TableSnapshot:
 
     @property
     def commits_at_hand(self) -> Mapping[HoodieInstant, HoodieCommitMetadata]:
-        """Completed commits that `load_avro_schema` has read; mostly the newest one, none before it was called."""
+        """Completed commits that `load_avro_schema` has read, usually only the newest; empty before its first call."""
         return self._schema_read[0][1] if self._schema_read else {}
 
     def __repr__(self) -> str:
@@ -178,7 +178,7 @@ class TableSnapshot:
 
 
 def is_table(storage: HoodieStorage, base_path: str) -> bool:
-    """Whether the properties are there; their backup alone is a table whose properties are just being replaced."""
+    """Whether the properties file exists; its backup alone is a table whose properties file is being replaced."""
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
     return any(
         storage.exists(storage_path.join(meta_path, name))
@@ -187,7 +187,7 @@ def is_table(storage: HoodieStorage, base_path: str) -> bool:
 
 
 def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
-    """Not take a folder with commits for one without a table: a new one there would show, and double, their rows."""
+    """Refuse a folder with commits but no properties: a new table there would show their rows, and double them."""
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
     layout = timeline_layout(1)
     found = (layout.parse_file_name(file.name) for file in storage.list_directory(meta_path) if not file.is_directory)
@@ -195,11 +195,11 @@ def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
     has_commits = any(instant is not None and instant.is_completed for instant in found) or any(
         not file.is_directory for file in storage.list_directory(of_version_8)
     )
-    # Another writer may have made the table, and committed to it, since the properties were looked for.
+    # Another writer may have created the table, and committed to it, since the properties were looked for.
     if has_commits and not is_table(storage, base_path):
         raise InvalidTableException(
-            f"{meta_path} has a timeline with completed instants, and {PROPERTIES_FILE_NAME} is not there: it was "
-            "lost. Put it back, or make it again with hoodie.table.repair.rebuild_table_properties; to make a new "
+            f"{meta_path} has a timeline with completed instants, but {PROPERTIES_FILE_NAME} is missing: it was "
+            "lost. Put it back, or rebuild it with hoodie.table.repair.rebuild_table_properties; to create a new "
             "table choose another path, or delete the whole folder first"
         )
 
@@ -211,7 +211,7 @@ def _without_globs(path: str) -> str:
 
 
 def _check_version(table_config: HoodieTableConfig) -> None:
-    """Refuse a table whose timeline cannot be listed; what else it may need is judged by who reads or writes it."""
+    """Refuse a table whose timeline cannot be listed; readers and writers check its other features themselves."""
     keys = ("hoodie.table.name", "hoodie.table.version", "hoodie.timeline.layout.version")
     known = {key: table_config.properties[key] for key in keys if key in table_config.properties}
     HoodieTableConfig(known).check_readable()
@@ -232,9 +232,9 @@ def _load_active_timeline(
 
 
 class _NewestArchivedTime:
-    """The greatest instant time of the archive; its files are read again only when their listing has changed.
+    """The greatest instant time in the archive; its files are read again only if their listing has changed.
 
-    The newest files tell it: what is archived later has later instants active then, or is later itself.
+    The newest files suffice: whatever is archived later either is later itself, or left later instants active.
     """
 
     def __init__(self, storage: HoodieStorage, meta_path: str, archive_folder: str) -> None:

@@ -1,4 +1,4 @@
-"""Answers to what people ask a table, as rows that print as an aligned text table, or as HTML in a notebook."""
+"""Summaries of a table as rows, which print as an aligned text table, or as HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class InstantSummary:
         instant_time: When it was requested.
         action: commit, clean, rollback, ...
         state: REQUESTED, INFLIGHT or COMPLETED.
-        operation: UPSERT, INSERT, ...; None where the instant is not completed or no write.
-        files_written: Data files; None likewise, as the rest.
+        operation: UPSERT, INSERT, ...; None if the instant is not completed or not a write.
+        files_written: Data files; None in the same cases, as are the attributes below.
         rows_inserted: New rows.
         rows_updated: Replaced rows.
-        rows_deleted: Rows that went away.
-        bytes_written: Bytes of the data files.
+        rows_deleted: Deleted rows.
+        bytes_written: The size of the data files.
     """
 
     instant_time: str
@@ -55,8 +55,8 @@ class FileSummary:
         file_id: The file group.
         instant_time: The instant of the slice.
         file_name: Its base file; None for a slice of log files only.
-        size_bytes: Length of the base file and the log files.
-        log_file_count: Log files on top of the base file.
+        size_bytes: The size of the base file and the log files.
+        log_file_count: The number of log files on top of the base file.
     """
 
     partition_path: str
@@ -73,9 +73,9 @@ class PartitionSummary:
 
     Attributes:
         partition_path: Its path, "" in a table without partitions.
-        file_group_count: File groups with a committed slice.
-        size_bytes: Length of the newest slices.
-        newest_instant_time: The newest instant among them; None in a partition without committed files.
+        file_group_count: The number of file groups with a committed slice.
+        size_bytes: The size of the newest slices.
+        newest_instant_time: The newest instant among them; None if the partition has no committed files.
     """
 
     partition_path: str
@@ -85,7 +85,7 @@ class PartitionSummary:
 
 
 class SummaryTable(Sequence[_RowT], Generic[_RowT]):
-    """Rows of one class, a sequence. Printing shows at most the first 60; the rows are all there.
+    """Rows of one class, as a sequence. Printing shows at most the first 60; the sequence holds all.
 
     ::
 
@@ -95,7 +95,7 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
     """
 
     def __init__(self, row_class: type[_RowT], rows: Iterable[_RowT]) -> None:
-        """A table of rows.
+        """Build a table of rows.
 
         Args:
             row_class: An attrs class; its attributes are the columns.
@@ -111,7 +111,7 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
         return self._column_names
 
     def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table: columns of string and int64, whatever the rows hold, even none."""
+        """All rows as an Arrow table with string and int64 columns, whatever the rows hold, even if there are none."""
         hints = get_type_hints(self._row_class)
         schema = pa.schema([_field(name, hints[name]) for name in self._column_names])
         columns = [[getattr(row, name) for row in self._rows] for name in self._column_names]
@@ -120,7 +120,7 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
         )
 
     def to_pandas(self) -> Any:
-        """All rows as a pandas DataFrame; numbers are of pandas' ``Int64``, which keeps them whole beside missing ones.
+        """All rows as a pandas DataFrame; numbers have pandas' ``Int64`` type, which stays integer with missing values.
 
         Raises:
             HoodieException: pandas is not installed.
@@ -164,6 +164,6 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
 
 
 def _field(name: str, hint: Any) -> pa.Field:
-    """The column of an attribute: a text or a whole number, or perhaps None."""
+    """The column of an attribute: string or int64, nullable."""
     kinds = get_args(hint) or (hint,)
     return pa.field(name, pa.int64() if int in kinds else pa.string(), nullable=type(None) in kinds)

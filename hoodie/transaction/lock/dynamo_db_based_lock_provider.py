@@ -1,4 +1,4 @@
-"""A lock in a table of Amazon's DynamoDB.
+"""A lock in an Amazon DynamoDB table.
 
 Hudi: org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider.
 """
@@ -36,11 +36,11 @@ _CREDENTIALS = {
 
 
 class DynamoDBBasedLockProvider(LeaseLockProvider):
-    """One item of a table of DynamoDB, as Amazon's lock client for Java lays it out, which Hudi uses.
+    """Holds the lock as one item of a DynamoDB table, in the format of Amazon's Java lock client, which Hudi uses.
 
-    Clocks are not compared: who waits sees whether the item's version number stays the same for as long as the lease
-    that the item tells. So a lock of a dead writer is taken one lease after somebody first looked at it. Credentials
-    are boto3's, or ``hoodie.aws.access.key`` and the like.
+    Clocks are not compared. A waiting writer checks whether the item's version number stays the same for as long as the
+    lease in the item. So the lock of a dead writer is taken one lease after another writer first saw it. Credentials
+    come from boto3, or from ``hoodie.aws.access.key`` and the like.
 
     Hudi: org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider.
     """
@@ -65,7 +65,7 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
     @property
     def name(self) -> str:
         """See `LockProvider.name`."""
-        return f"the lock {self._partition_key} of DynamoDB's table {self._table}"
+        return f"the lock {self._partition_key} in the DynamoDB table {self._table}"
 
     @property
     def lease_ms(self) -> int:
@@ -112,7 +112,7 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
             )
 
         if not self._conditionally("Giving back", delete):
-            logger.warning("%s was taken by another writer before it was given back", self.name)
+            logger.warning("%s was taken by another writer before it was released", self.name)
 
     def read_ownership(self) -> bool:
         """See `LeaseLockProvider.read_ownership`."""
@@ -129,7 +129,7 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
 
     def way_out(self) -> str:
         """See `LockProvider.way_out`."""
-        return "A lock of a dead writer is broken when it was not renewed for the time of its lease."
+        return "The lock of a dead writer is broken if it was not renewed for the time of its lease."
 
     def close(self) -> None:
         """See `LockProvider.close`."""
@@ -168,7 +168,7 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
             ),
         )
         if not done:
-            # boto3 repeats calls whose answer was lost: then the condition met what the first one wrote.
+            # boto3 repeats calls without a response: then the condition meets the item that the first call wrote.
             found = self._read()
             done = found is not None and _text(found, _VERSION) == version
         if done:
@@ -176,7 +176,7 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
         return done
 
     def _conditionally(self, action: str, call: Callable[[], Any]) -> bool:
-        """Whether the condition of a call held."""
+        """Make a conditional call; whether its condition held."""
         try:
             call()
         except botocore.exceptions.ClientError as error:
@@ -195,8 +195,8 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
 
     def _failure(self, action: str, error: Exception) -> HoodieLockException:
         return HoodieLockException(
-            f"{action} {self.name} failed: {error}. Check the credentials, hoodie.write.lock.dynamodb.region and what "
-            "they are allowed to do"
+            f"{action} {self.name} failed: {error}. Check the credentials and their permissions, and "
+            "hoodie.write.lock.dynamodb.region"
         )
 
     def _make_table(self) -> None:
@@ -233,7 +233,7 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
                 **capacity,
             )
         except self._client.exceptions.ResourceInUseException:
-            logger.debug("another writer makes DynamoDB's table %s", self._table)
+            logger.debug("another writer creates the DynamoDB table %s", self._table)
 
 
 def _text(item: dict[str, dict[str, str]], name: str) -> str:

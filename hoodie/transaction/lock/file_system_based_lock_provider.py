@@ -1,4 +1,4 @@
-"""A lock that is a file: who makes it holds the lock.
+"""A lock that is a file: the writer that creates the file holds the lock.
 
 Hudi: org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider.
 """
@@ -30,16 +30,16 @@ _MAX_BREAKERS = 100
 
 
 class FileSystemBasedLockProvider(LeaseLockProvider):
-    """The file ``lock`` in a folder of a file system: made if absent, deleted to give it back.
+    """Holds the lock as the file ``lock`` in a folder of a file system: created if absent, deleted to release it.
 
-    The file tells who holds the lock. What a process of hoodie on this machine left that has ended is taken at once;
-    Java's locks do not say so. The file's age is its lease: with ``hoodie.write.lock.filesystem.expire`` a lock of that
-    age counts as left by a dead writer, and a live one of hoodie touches it three times in that span. Several
-    writers that find such a lock at once must not delete each other's new one: the first to make a file that
-    is named after the old lock deletes that, and only if it is unchanged.
+    The file says who holds the lock. A lock whose hoodie process on this machine has ended is taken at once; locks of
+    Java writers do not name their process. The file's age is its lease: with ``hoodie.write.lock.filesystem.expire`` a
+    lock of that age counts as left behind by a dead writer; a live hoodie writer touches its file three times in that
+    span. Several writers that find an expired lock at once must not delete each other's new one: the first to create a
+    file that is named after the expired lock deletes that lock, and only if it is unchanged.
 
-    Works beside Hudi's class of this name, given the same folder and span. That one never touches its lock, and deletes
-    whatever has its name when it is done: that is why the content is read back before an instant is completed.
+    It works together with Hudi's class of this name, given the same folder and span. Hudi never touches its lock, and
+    deletes any file of that name when it is done; therefore the content is read back before an instant is completed.
 
     Hudi: org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider. Differs: owner, renewal, fencing.
     """
@@ -51,9 +51,9 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
         folder = storage_path.normalise_path(folder)
         if storage_path.scheme(folder) not in _SCHEMES:
             raise HoodieConfigException(
-                f"hoodie.write.lock.provider = FileSystemBasedLockProvider with its lock in {folder}: a store of "
-                "objects does not tell the age of a lock safely. Give StorageBasedLockProvider, or a folder of a file "
-                "system that all writers share as hoodie.write.lock.filesystem.path"
+                f"hoodie.write.lock.provider = FileSystemBasedLockProvider with its lock in {folder}: the age of a "
+                "lock is not reliable on an object store. Give StorageBasedLockProvider, or set "
+                "hoodie.write.lock.filesystem.path to a folder of a file system that all writers share"
             )
         self._storage = open_storage(folder)
         self._path = storage_path.join(folder, _FILE_NAME)
@@ -84,7 +84,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
 
     def renew_once(self) -> bool:
         """See `LeaseLockProvider.renew_once`."""
-        # Touching does no harm to a lock that another writer made in this moment; writing the content again would.
+        # Touching does no harm to a lock that another writer has just created; writing the content again would.
         return self.read_ownership() and self._storage.touch(self._path)
 
     def release_once(self) -> None:
@@ -116,12 +116,12 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
         """See `LockProvider.way_out`."""
         if self.lease_ms:
             return (
-                f"A lock of a dead writer is broken after {self.lease_ms // 60_000} minutes "
+                f"The lock of a dead writer is broken after {self.lease_ms // 60_000} minutes "
                 "(hoodie.write.lock.filesystem.expire)."
             )
         return (
-            f"When that writer is dead, delete {self._path}; hoodie.write.lock.filesystem.expire has that done after "
-            "so many minutes. A lock of a process of hoodie on this machine that has ended is taken at once."
+            f"If that writer is dead, delete {self._path}; with hoodie.write.lock.filesystem.expire hoodie does that "
+            "after that many minutes. The lock of a hoodie process on this machine that has ended is taken at once."
         )
 
     def _read(self, path: str) -> bytes | None:
@@ -131,7 +131,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
             return None
 
     def _is_left(self, status: FileStatus | None, content: bytes | None) -> bool:
-        """Whether whoever made a file is dead: its lease is over, or its process is known to have ended."""
+        """Whether the creator of the file is dead: its lease is over, or its process is known to have ended."""
         if status is None or content is None:
             return False
         is_old = bool(self.lease_ms) and is_older(self._storage, status, self.lease_ms)
@@ -161,14 +161,14 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
             self._delete_old_claims()
 
     def _delete_old_claims(self) -> None:
-        """Delete what writers left that died while they broke a lock; a claim is of no use once its lock is gone."""
+        """Delete claims of writers that died while they broke a lock; a claim is useless once its lock is gone."""
         for status in self._storage.list_directory(storage_path.parent(self._path)):
             is_claim = status.name.startswith(_FILE_NAME + _BREAK_INFIX)
             if is_claim and self._is_left(status, self._read(status.path)):
                 self._storage.delete_file(status.path)
 
     def _claim_breaking(self, stem: str) -> str | None:
-        """The right to delete one old lock; that of a writer that died over it is passed on."""
+        """Claim the right to delete one expired lock; the claim of a writer that died while deleting is taken over."""
         for number in range(_MAX_BREAKERS):
             path = f"{stem}-{number}"
             if self._storage.create_if_absent(path, json.dumps(self.describe_self()).encode()):
@@ -179,7 +179,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
 
 
 def _details(content: bytes) -> dict[str, Any]:
-    """What a lock of hoodie says; nothing of another program's."""
+    """What a lock of hoodie says; empty for a lock of another program."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):

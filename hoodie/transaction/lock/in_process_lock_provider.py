@@ -1,4 +1,4 @@
-"""A lock among the writers of one process.
+"""A lock between the writers of one process.
 
 Hudi: org.apache.hudi.client.transaction.lock.InProcessLockProvider.
 """
@@ -20,7 +20,7 @@ _owners: dict[str, tuple[str, str]] = {}
 
 
 class InProcessLockProvider(LockProvider):
-    """Keeps the threads of this process apart; writers in other processes are not seen.
+    """Keeps the threads of this process apart; it does not see writers in other processes.
 
     Hudi: org.apache.hudi.client.transaction.lock.InProcessLockProvider. Differs: not reentrant.
     """

@@ -1,4 +1,4 @@
-"""Takes the lock of a table, with patience, and gives it back.
+"""Takes the lock of a table, with retries, and releases it.
 
 Hudi: org.apache.hudi.client.transaction.lock.LockManager.
 """
@@ -16,7 +16,7 @@ __all__ = ["LockManager", "lock_provider_class"]
 logger = logging.getLogger(__name__)
 
 _KEY = "hoodie.write.lock.provider"
-# The module of each provider, which is loaded when somebody asks for it: boto3 alone takes a quarter of a second.
+# The module of each provider, imported on first use: boto3 alone takes a quarter of a second.
 _PROVIDERS = {
     "FileSystemBasedLockProvider": "file_system_based_lock_provider",
     "StorageBasedLockProvider": "storage_based_lock_provider",
@@ -34,19 +34,19 @@ _OF_HUDI = "org.apache.hudi."
 
 
 def lock_provider_class(name: str | None) -> type[LockProvider]:
-    """The class of a lock provider.
+    """Find the class of a lock provider.
 
     Args:
-        name: One of ours, Hudi's full name of it, or ``package.module.Class`` of a user; None is refused.
+        name: hoodie's name, Hudi's full class name, or ``package.module.Class`` of a user; None is refused.
 
     Raises:
-        HoodieConfigException: There is no such class, or it is no `LockProvider`.
+        HoodieConfigException: There is no such class, or it is not a `LockProvider`.
     """
     choices = ", ".join(_PROVIDERS)
     if name is None:
         raise HoodieConfigException(
-            f"hoodie.write.concurrency.mode = OPTIMISTIC_CONCURRENCY_CONTROL needs a lock: give {_KEY}, the same to "
-            f"all writers of the table. There are {choices}; or name a LockProvider of your own as package.module.Class"
+            f"hoodie.write.concurrency.mode = OPTIMISTIC_CONCURRENCY_CONTROL needs a lock: give {_KEY}, the same for "
+            f"all writers of the table. Choose one of {choices}; or name your own LockProvider as package.module.Class"
         )
     simple_name = name.rpartition(".")[2]
     if simple_name == name or name.startswith(_OF_HUDI):
@@ -58,18 +58,18 @@ def lock_provider_class(name: str | None) -> type[LockProvider]:
     found = load_class(name, _KEY)
     if not issubclass(found, LockProvider):
         raise HoodieConfigException(
-            f"{_KEY} = {name} is no lock provider: derive it from hoodie.transaction.lock.lock_provider.LockProvider"
+            f"{_KEY} = {name} is not a lock provider: derive it from hoodie.transaction.lock.lock_provider.LockProvider"
         )
     return found  # type: ignore[no-any-return]
 
 
 class LockManager:
-    """The lock of one table for one client. The provider is made when the lock is first asked for.
+    """The lock of one table for one client. The provider is created when the lock is first taken.
 
     Args:
-        configuration: Which table, and the properties.
+        configuration: The table and the properties.
 
-    Hudi: org.apache.hudi.client.transaction.lock.LockManager. Differs: giving a lock back does not close the provider.
+    Hudi: org.apache.hudi.client.transaction.lock.LockManager. Differs: releasing a lock does not close the provider.
     """
 
     def __init__(self, configuration: LockConfiguration) -> None:
@@ -87,7 +87,7 @@ class LockManager:
         """Take the lock; waits as ``hoodie.write.lock.wait_time_ms`` and ``hoodie.write.lock.client.*`` say.
 
         Args:
-            is_patient: Whether to wait at all; else the lock is looked at once.
+            is_patient: Whether to wait at all; otherwise the lock is tried once.
 
         Raises:
             HoodieLockException: Others held it all the time, or its service failed each time.
@@ -107,12 +107,12 @@ class LockManager:
         )
 
     def _try(self, is_patient: bool) -> tuple[bool, HoodieException | None]:
-        """Whether the lock is held now, and how its service failed at last."""
+        """Whether the lock is held now, and the last failure of its service."""
         options, clock = self._configuration.options, self._configuration.clock
         failure: HoodieException | None = None
         for attempt in range(options.client_num_retries + 1 if is_patient else 1):
             if attempt:
-                # A provider of somebody's own may not tell of its waits.
+                # A user's own provider may not report that it waits.
                 self._configuration.waiting.tell(self.provider.owner_information, self.provider.way_out)
                 clock.sleep_ms(options.client_wait_time_ms_between_retry)
             try:
@@ -127,10 +127,10 @@ class LockManager:
         return False, failure
 
     def check_held(self) -> None:
-        """Make sure that the lock was not lost.
+        """Check that the lock was not lost.
 
         Raises:
-            HoodieLockException: It was: its lease ended, or somebody removed it.
+            HoodieLockException: The lock was lost: its lease ended, or somebody removed it.
         """
         if not self.provider.is_held():
             raise HoodieLockException(
@@ -140,22 +140,22 @@ class LockManager:
             )
 
     def is_held(self) -> bool:
-        """Whether the lock was not lost until now; False also where its service does not tell."""
+        """Whether the lock is still held; False also if its service does not answer."""
         try:
             return self.provider.is_held()
-        except Exception as error:  # The commit is completed: no provider, of users' own perhaps, makes it look failed.
-            logger.warning("whether %s is held could not be found out: %s", self.provider.name, error)
+        except Exception as error:  # The commit is completed; no error of a provider may make it look failed.
+            logger.warning("could not check whether %s is held: %s", self.provider.name, error)
             return False
 
     def unlock(self) -> None:
-        """Give the lock back; a failure is logged, for the lock expires and what was done under it stands."""
+        """Release the lock. A failure is only logged: the lock expires, and what was done under it stands."""
         try:
             self.provider.unlock()
         except Exception as error:  # As in is_held.
-            logger.warning("giving back %s failed, it expires by itself: %s", self.provider.name, error)
+            logger.warning("releasing %s failed, it expires by itself: %s", self.provider.name, error)
 
     def close(self) -> None:
-        """Give the lock back, close connections; a failure is logged, as by `unlock`."""
+        """Release the lock and close connections; a failure is only logged, as in `unlock`."""
         provider, self._provider = self._provider, None
         if provider is not None:
             try:

@@ -1,4 +1,4 @@
-"""What keeps writers of one table apart: the interface, and what providers with a lease share.
+"""Locks that keep the writers of a table apart: the interface, and the base of providers with a lease.
 
 Hudi: org.apache.hudi.common.lock.LockProvider.
 """
@@ -27,16 +27,16 @@ logger = logging.getLogger(__name__)
 
 @attrs.frozen
 class LockConfiguration:
-    """What a provider is told.
+    """The configuration of a lock provider.
 
     Attributes:
         base_path: The table's folder, normalised.
-        table_name: The table's name; "" where it is not known.
+        table_name: The table's name; "" if it is not known.
         storage: The table's storage.
-        options: Typed properties of locks.
-        properties: All properties as they were given, for a provider of the user's own.
-        clock: The time.
-        waiting: To be told again and again while another one's lock is waited for; see `LockProvider.tell_of_waiting`.
+        options: The typed lock properties.
+        properties: All properties as they were given, for a user's own provider.
+        clock: The clock.
+        waiting: Called again and again during a wait for another holder; see `LockProvider.tell_of_waiting`.
 
     Hudi: org.apache.hudi.common.config.LockConfiguration.
     """
@@ -51,16 +51,16 @@ class LockConfiguration:
 
 
 class LockProvider(ABC):
-    """The lock of one table, as one writer sees it; of a thread at a time, and not reentrant.
+    """The lock of one table, as one writer sees it; used by one thread at a time, and not reentrant.
 
-    At most one of all providers that name the same lock holds it: in this process, in others, on other machines. What
-    cannot be ruled out is that a holder is suspended for longer than its lease and wakes up after another one took
-    the lock. So `is_held` is asked right before the step that the lock guards.
+    Of all providers that name the same lock, at most one holds it: in this process, in others, on other machines. One
+    case cannot be ruled out: a holder is suspended for longer than its lease, and wakes up after another writer took
+    the lock. Therefore `is_held` is called right before the step that the lock guards.
 
-    A provider of your own has this constructor, and is named by ``hoodie.write.lock.provider``.
+    Your own provider must have this constructor; ``hoodie.write.lock.provider`` names it.
 
     Args:
-        configuration: Which table, and the properties.
+        configuration: The table and the properties.
 
     Hudi: org.apache.hudi.common.lock.LockProvider.
     """
@@ -69,15 +69,15 @@ class LockProvider(ABC):
         self.configuration = configuration
 
     def _needs(self, module: object, package: str, *, extra: str) -> None:
-        """Refuse to go on without a package that is an extra.
+        """Raise if an optional package is missing.
 
         Args:
-            module: What it was imported as; None where it is absent.
-            package: Its name.
-            extra: Of hoodie, which installs it.
+            module: The imported module; None if it is missing.
+            package: The package's name.
+            extra: The extra of hoodie that installs it.
 
         Raises:
-            HoodieConfigException: It is absent.
+            HoodieConfigException: The package is missing.
         """
         if module is None:
             raise HoodieConfigException(
@@ -89,18 +89,18 @@ class LockProvider(ABC):
         """Take the lock, waiting for its holder.
 
         Args:
-            timeout_ms: How long to wait; with 0 the lock is looked at once.
+            timeout_ms: How long to wait; with 0 the lock is tried once.
 
         Returns:
-            True when it is held now; False when another one held it all the time.
+            True if it is held now; False if another one held it all the time.
 
         Raises:
-            HoodieException: The service failed, so that it is not known; nothing is held.
+            HoodieException: The service failed; nothing is held.
         """
 
     @abstractmethod
     def unlock(self) -> None:
-        """Give the lock back; nothing when it is not held, or was lost: the lock of another is never released.
+        """Release the lock. Does nothing if it is not held or was lost: a lock of another writer is never released.
 
         Raises:
             HoodieException: The service failed; the lock may be held until it expires.
@@ -108,10 +108,10 @@ class LockProvider(ABC):
 
     @abstractmethod
     def is_held(self) -> bool:
-        """Whether the lock is held still, as the service says now, and will be for the next moments.
+        """Whether the lock is still held, as its service says now, and will be for the next moments.
 
         Raises:
-            HoodieException: The service failed, so that it is not known.
+            HoodieException: The service failed, so the answer is not known.
         """
 
     def owner_information(self) -> str:
@@ -120,34 +120,34 @@ class LockProvider(ABC):
 
     @property
     def name(self) -> str:
-        """Which lock: its class and place."""
+        """The name of the lock for messages: its class and place."""
         return f"{type(self).__name__} of {self.configuration.base_path}"
 
     def way_out(self) -> str:
-        """What a user may do about a lock that is not given back; a sentence."""
+        """What a user can do about a lock that is not released; a sentence."""
         return "Find out whether that writer is alive."
 
     def tell_of_waiting(self) -> None:
-        """To be called again and again, with pauses of seconds at most, while `try_lock` waits for another holder.
+        """Report a wait: `try_lock` must call this at least every few seconds while it waits for another holder.
 
         Raises:
-            HoodieLockException: The wait is called off.
+            HoodieLockException: The wait was cancelled.
         """
         self.configuration.waiting.tell(self.owner_information, self.way_out)
 
     def close(self) -> None:
-        """Give the lock back and close connections; nothing is raised."""
+        """Release the lock and close connections; never raises."""
         try:
             self.unlock()
         except HoodieException as error:
-            logger.warning("giving back %s failed: %s", self.name, error)
+            logger.warning("releasing %s failed: %s", self.name, error)
 
 
 class LeaseLockProvider(LockProvider):
-    """A lock that its holder must renew: one that died loses it after a while.
+    """A lock that its holder must renew; a dead holder loses it after a while.
 
-    Subclasses look at the lock once (`acquire_once`), renew, release and read it back. Here is the waiting, the thread
-    that renews, and the holder's own idea of when its lease ends, which is never later than that of others.
+    Subclasses try the lock once (`acquire_once`), renew, release and read it back. This class waits, runs the thread
+    that renews, and keeps its own end of the lease, which is never later than the end that others see.
     """
 
     _MARGIN_DIVISOR = 10
@@ -164,31 +164,31 @@ class LeaseLockProvider(LockProvider):
     @property
     @abstractmethod
     def lease_ms(self) -> int:
-        """How long the lock is held without being renewed, in milliseconds; 0 for ever."""
+        """How long the lock is held without renewal, in milliseconds; 0 for ever."""
 
     @property
     @abstractmethod
     def renew_interval_ms(self) -> int:
-        """Time between two renewals, in milliseconds."""
+        """The time between two renewals, in milliseconds."""
 
     @abstractmethod
     def acquire_once(self) -> bool:
-        """Look at the lock and take it if nobody holds it, or who held it let its lease end."""
+        """Try the lock once; take it if nobody holds it, or if its holder let the lease end."""
 
     @abstractmethod
     def renew_once(self) -> bool:
-        """Begin the lease again, if the lock is this provider's still; False when it is another's or gone."""
+        """Start the lease again if this provider still has the lock; False if another one has it or it is gone."""
 
     @abstractmethod
     def release_once(self) -> None:
-        """Give the lock back if it is this provider's still."""
+        """Release the lock if this provider still has it."""
 
     @abstractmethod
     def read_ownership(self) -> bool:
-        """Read back whether the lock is this provider's."""
+        """Read back whether this provider has the lock."""
 
     def describe_self(self) -> dict[str, str]:
-        """Who this is, for those who wait."""
+        """The description of this writer, for those who wait."""
         return {"owner": self.owner, **describe_process(), "thread": threading.current_thread().name}
 
     def try_lock(self, timeout_ms: int) -> bool:
@@ -206,7 +206,7 @@ class LeaseLockProvider(LockProvider):
             if left_ms <= 0:
                 return False
             self.tell_of_waiting()
-            # A part of the pause is left to chance: writers that wait together would come back together.
+            # Part of the pause is random; otherwise writers that wait together would come back together.
             self.clock.sleep_ms(min(random.uniform(pause_ms / 2, pause_ms), left_ms))
             pause_ms = min(pause_ms * 2, options.max_wait_time_ms_between_retry)
 
@@ -225,16 +225,16 @@ class LeaseLockProvider(LockProvider):
             return self._holds and not self._is_ending() and self.read_ownership() and not self._is_ending()
 
     def renew(self) -> bool:
-        """Begin the lease again; what the thread does all the time.
+        """Start the lease again; a thread calls this regularly.
 
         Returns:
-            False when the lock is lost; it stays lost.
+            False if the lock is lost; it stays lost.
         """
         with self._mutex:
             if not self._holds:
                 return False
             if self._is_over():
-                # Somebody else may have taken it at any moment: nothing of it is touched any more.
+                # Another writer may take the lock at any moment, so nothing of it is touched any more.
                 self._holds = False
                 return False
             began = self.clock.monotonic_ms()
@@ -260,7 +260,7 @@ class LeaseLockProvider(LockProvider):
                     logger.warning("%s was lost while it was held", self.name)
                     return
             except HoodieException as error:
-                # The lease goes on until its end; the next turn tries again.
+                # The lease stays valid until its end; the next call tries again.
                 logger.warning("renewing %s failed: %s", self.name, error)
 
     def _stop_renewing(self) -> None:
@@ -272,7 +272,7 @@ class LeaseLockProvider(LockProvider):
         return self._valid_until_ms is not None and self.clock.monotonic_ms() >= self._valid_until_ms
 
     def _is_ending(self) -> bool:
-        """Whether too little is left of the lease to do something under it."""
+        """Whether too little of the lease is left to do something under it."""
         if self._valid_until_ms is None:
             return False
         margin_ms = min(self.lease_ms // self._MARGIN_DIVISOR, 5000)

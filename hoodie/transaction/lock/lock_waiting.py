@@ -1,4 +1,4 @@
-"""What somebody who waits for a lock is told, and how the wait ends early."""
+"""Report waits for a lock, and end them early."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ __all__ = ["LockClock", "LockWaiting"]
 logger = logging.getLogger(__name__)
 
 FIRST_LINE_MS = 5_000
-"""A wait that is over before says nothing; the next line comes after twice the time, and so on."""
+"""A shorter wait logs nothing; the second line follows after twice this time, the third after four times, and so on."""
 LONGEST_INTERVAL_MS = 600_000
 
 
 class LockClock:
-    """The time as locks see it; tests have their own."""
+    """The clock that locks use; tests replace it."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, to compare with what others wrote."""
+        """Milliseconds since the epoch, to compare with times that others wrote."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment, for spans of time: never set back."""
+        """Milliseconds since an arbitrary moment, to measure durations; never set back."""
         return time.monotonic_ns() // 1_000_000
 
     def sleep_ms(self, duration_ms: float) -> None:
-        """Let time pass."""
+        """Sleep."""
         time.sleep(duration_ms / 1000)
 
 
 class LockWaiting:
-    """The waits of one client: a log line at growing intervals, and a step of its progress.
+    """The waits of one client: log lines at growing intervals, and a step of its progress.
 
     Args:
-        metrics: Of the client; None where nobody follows.
-        clock: The time.
+        metrics: The client's metrics; None if nobody follows them.
+        clock: The clock.
     """
 
     def __init__(self, metrics: HoodieMetrics | None = None, clock: LockClock | None = None) -> None:
@@ -52,10 +52,10 @@ class LockWaiting:
 
     @contextmanager
     def wait(self, name: str) -> Iterator[None]:
-        """Around one wait, whatever it consists of; `tell` is called inside of it.
+        """A context around one wait; `tell` is called inside it.
 
         Args:
-            name: What is waited for, for the log.
+            name: The name of the lock, for the log.
         """
         with ExitStack() as stack:
             self._local.wait = _Wait(name, self._clock.monotonic_ms(), stack)
@@ -65,18 +65,18 @@ class LockWaiting:
                 self._local.wait = None
 
     def tell(self, owner_information: Callable[[], str], way_out: Callable[[], str]) -> None:
-        """Say who is waited for, when it is time to; to be called again and again.
+        """Report whom the wait is for, if a log line is due; call this again and again.
 
         Args:
-            owner_information: Who holds the lock; asked only when a line is due.
-            way_out: What may be done about it, a sentence; likewise.
+            owner_information: Returns who holds the lock; called only if a line is due.
+            way_out: Returns what the user can do, as a sentence; called only if a line is due.
 
         Raises:
-            HoodieLockException: The wait is called off.
+            HoodieLockException: The wait was cancelled.
         """
         wait: _Wait | None = getattr(self._local, "wait", None)
         if self._is_called_off:
-            raise HoodieLockException("waiting for the lock was called off: the client is being closed")
+            raise HoodieLockException("the wait for the lock was cancelled: the client is being closed")
         if wait is None:
             return
         waited_ms = self._clock.monotonic_ms() - wait.began_ms
@@ -94,7 +94,7 @@ class LockWaiting:
                 self._metrics.tell_again(wait.step, f"held by {owner}")
 
     def call_off(self) -> None:
-        """Let every wait end by an error, now and later."""
+        """End every wait with an error, now and later."""
         self._is_called_off = True
 
 
@@ -102,9 +102,9 @@ class _Wait:
     """One wait.
 
     Args:
-        name: What is waited for.
-        began_ms: When it began, on the monotonic clock.
-        stack: Ends its step with it.
+        name: The name of the lock.
+        began_ms: The start of the wait, on the monotonic clock.
+        stack: Ends the progress step together with the wait.
     """
 
     def __init__(self, name: str, began_ms: int, stack: ExitStack) -> None:

@@ -1,4 +1,4 @@
-"""What keeps processes apart that all take themselves for the only writer of a table."""
+"""A lock between processes that are each configured as the only writer of a table."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ SEVERAL_WRITERS = (
     "hoodie.write.concurrency.mode=OPTIMISTIC_CONCURRENCY_CONTROL and the same hoodie.write.lock.provider for all of "
     "them"
 )
-"""What messages say to those whose table has more than one writer."""
+"""The advice of messages for tables with more than one writer."""
 _PATH = (METAFOLDER_NAME, ".locks", "single_writer.lock")
 _QUEUE_SUFFIX = ".queue"
 _FIRST_PAUSE_MS = 5
 _LONGEST_PAUSE_MS = 100
 _warned: set[str] = set()
-"""Files that cannot be locked, of which that was said."""
+"""Lock files that cannot be locked, and for which a warning was logged."""
 
 
 class SingleWriterLock:
-    """One client's share in the lock that its process holds on a table of a file system.
+    """One client's share in the lock that its process holds on a table on a file system.
 
-    It is taken when the first reason to have it comes and given back when the last one goes: the instants that the
-    client has open, and what it is doing just now. Clients and threads of one process do not keep each other out. The
-    kernel ends the lock with the process; a forked child does not have it. A client that is forgotten gives it back.
+    The client takes the lock for its first reason to hold it and releases it with the last one: the open instants of
+    the client, and its current call. Clients and threads of one process do not exclude each other. The kernel releases
+    the lock when the process ends; a forked child does not hold it. A garbage-collected client releases it.
 
-    Whoever waits holds a second lock, the queue, which is asked for first: a process that writes without a pause waits
-    behind it.
+    A waiting process holds a second lock, the queue, which every process asks for first: so a process that writes
+    without a pause has to wait behind it.
 
     Args:
-        config: Of the client.
-        waiting: What those who wait are told.
-        clock: The time.
+        config: The client's configuration.
+        waiting: Reports waits.
+        clock: The clock.
     """
 
     def __init__(self, config: HoodieWriteConfig, waiting: LockWaiting, clock: LockClock) -> None:
@@ -68,18 +68,18 @@ class SingleWriterLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether processes are kept apart by this lock now; False where there are no locks."""
+        """Whether this lock keeps processes apart now; False where there are no locks."""
         return self._lock is not None and self._lock.is_held
 
     def keep(self, reason: object, is_patient: bool = True) -> None:
-        """Have the lock until the reason is dropped; one reason counts once.
+        """Hold the lock until the reason is dropped; adding the same reason again has no effect.
 
         Args:
             reason: Such as an instant time.
-            is_patient: Whether another process is waited for.
+            is_patient: Whether to wait for another process.
 
         Raises:
-            HoodieLockException: Another process had it all the time.
+            HoodieLockException: Another process held it all the time.
         """
         with self._mutex:
             if self.is_held or not self._is_on:
@@ -91,18 +91,18 @@ class SingleWriterLock:
             if found is not None and not self.is_held:
                 self._lock, found = found, None
         if found is not None:
-            # Another thread of this client was faster.
+            # Another thread of this client has taken it in the meantime.
             found.give_back()
 
     def drop(self, reason: object) -> None:
-        """End a reason; the last one gives the lock back. Nothing happens when it was none."""
+        """Remove a reason; the last one releases the lock. An unknown reason has no effect."""
         with self._mutex:
             self._reasons.discard(reason)
             if not self._reasons:
                 self.close()
 
     def close(self) -> None:
-        """Give the lock back, whatever it was held for."""
+        """Release the lock, regardless of reasons."""
         with self._mutex:
             self._reasons.clear()
             lock, self._lock = self._lock, None
@@ -111,7 +111,7 @@ class SingleWriterLock:
 
     def _take(self, is_patient: bool) -> ProcessLock | None:
         if not os.path.isdir(storage_path.parent(storage_path.parent(self._path))):
-            # There is no table yet; whoever makes one begins to write after that.
+            # There is no table yet; a writer that creates it begins to write after that.
             return None
         try:
             found = self._look()
@@ -121,20 +121,20 @@ class SingleWriterLock:
             if error.errno != errno.ENOENT and self._path not in _warned:
                 _warned.add(self._path)
                 logger.warning(
-                    "%s cannot be locked (%s): writers in other processes are not kept out of %s. Let one write at a "
+                    "%s cannot be locked (%s): writers in other processes are not kept out of %s. Run one writer at a "
                     "time. %s", self._path, error.strerror or error, self._base_path, SEVERAL_WRITERS,
                 )  # fmt: skip
             return None
         if found is None:
             waited = f"for {self._wait_ms / 1000:.0f} s (hoodie.write.lock.wait_time_ms)" if is_patient else "no longer"
             raise HoodieLockException(
-                f"{self._base_path} is being written by {self._holder()}, and was waited for {waited}. Nothing was "
+                f"{self._base_path} is being written by {self._holder()}; this writer waited {waited}. Nothing was "
                 f"changed. {self._way_out()}"
             )
         return found
 
     def _look(self) -> ProcessLock | None:
-        """Take the lock if nobody has it, and nobody waits for it."""
+        """Take the lock if no process has it and none waits for it."""
         queue = try_process_lock(self._path + _QUEUE_SUFFIX)
         if queue is None:
             return None
@@ -175,7 +175,7 @@ class SingleWriterLock:
 
     def _way_out(self) -> str:
         return (
-            "Let that process finish; the lock ends when its write is committed, rolled back or given up by "
-            f"client.close(), and with the process at the latest. {SEVERAL_WRITERS}. "
-            "hoodie.write.lock.single.writer.enable=false does without this lock"
+            "Let that process finish; it releases the lock when its write is committed, rolled back or given up by "
+            f"client.close(), or at the latest when it ends. {SEVERAL_WRITERS}. "
+            "hoodie.write.lock.single.writer.enable=false turns this lock off"
         )

@@ -1,4 +1,4 @@
-"""A lock in a file of the table that is replaced only if nobody else has replaced it meanwhile.
+"""A lock in a file of the table, which is replaced only if no other writer has replaced it meanwhile.
 
 Hudi: org.apache.hudi.client.transaction.lock.StorageBasedLockProvider.
 """
@@ -21,17 +21,17 @@ logger = logging.getLogger(__name__)
 
 _PATH = (METAFOLDER_NAME, ".locks", "table_lock.json")
 _DRIFT_MS = 500
-"""How far the clocks of two writers may be apart."""
+"""The allowed difference between the clocks of two writers."""
 
 
 @attrs.frozen
 class StorageLockData:
-    """What the file says.
+    """The content of the lock file.
 
     Attributes:
-        expired: Whether it was given back.
-        valid_until: When the lease ends, in milliseconds since the epoch.
-        owner: Who holds it.
+        expired: Whether the lock was released.
+        valid_until: The end of the lease, in milliseconds since the epoch.
+        owner: The holder.
 
     Hudi: org.apache.hudi.client.transaction.lock.StorageLockData.
     """
@@ -41,37 +41,37 @@ class StorageLockData:
     owner: str
 
     def to_json(self) -> bytes:
-        """As Hudi writes it."""
+        """Format the content as Hudi does."""
         value = {"expired": self.expired, "validUntil": self.valid_until, "owner": self.owner}
         return json.dumps(value, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, content: bytes, path: str) -> StorageLockData:
-        """Read it; more fields than these are passed over.
+        """Parse the content; other fields are ignored.
 
         Raises:
-            HoodieCorruptedDataException: It is not such a file.
+            HoodieCorruptedDataException: The file is not a lock file.
         """
         try:
             value = json.loads(content)
             found = cls(value["expired"], value["validUntil"], value["owner"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise HoodieCorruptedDataException(
-                f"the lock {path} cannot be read ({error}); when no writer is alive, delete it"
+                f"the lock {path} cannot be read ({error}); if no writer is alive, delete it"
             ) from error
         if not isinstance(found.expired, bool) or type(found.valid_until) is not int:
-            raise HoodieCorruptedDataException(f"the lock {path} cannot be read; when no writer is alive, delete it")
+            raise HoodieCorruptedDataException(f"the lock {path} cannot be read; if no writer is alive, delete it")
         return found
 
 
 class StorageBasedLockProvider(LeaseLockProvider):
-    """The file ``.hoodie/.locks/table_lock.json``, taken, renewed and given back by conditional puts.
+    """Holds the lock as the file ``.hoodie/.locks/table_lock.json``; takes, renews and releases it by conditional puts.
 
-    Needs no service beside the store. On S3, Google Cloud Storage and Azure it works beside Hudi 1.1 and later, on
-    local files among writers of hoodie. The clocks of the writers may be half a second apart.
+    It needs no service besides the store. On S3, Google Cloud Storage and Azure it works together with Hudi 1.1 and
+    later, on local files among hoodie writers. The clocks of the writers may differ by half a second.
 
-    Hudi: org.apache.hudi.client.transaction.lock.StorageBasedLockProvider. Differs: also for local files; no audit
-    files; a lease that is over is not begun again.
+    Hudi: org.apache.hudi.client.transaction.lock.StorageBasedLockProvider. Differs: also works on local files; no audit
+    files; an expired lease is never renewed.
     """
 
     def __init__(self, configuration: LockConfiguration) -> None:
@@ -112,7 +112,7 @@ class StorageBasedLockProvider(LeaseLockProvider):
     def release_once(self) -> None:
         """See `LeaseLockProvider.release_once`."""
         if not self._put(True, self._version):
-            logger.warning("%s was taken by another writer before it was given back", self.name)
+            logger.warning("%s was taken by another writer before it was released", self.name)
 
     def read_ownership(self) -> bool:
         """See `LeaseLockProvider.read_ownership`."""
@@ -132,7 +132,7 @@ class StorageBasedLockProvider(LeaseLockProvider):
 
     def way_out(self) -> str:
         """See `LockProvider.way_out`."""
-        return f"A lock of a dead writer is broken when its lease of {self.lease_ms // 1000} s is over."
+        return f"The lock of a dead writer is broken when its lease of {self.lease_ms // 1000} s is over."
 
     def _read(self) -> tuple[StorageLockData, str] | None:
         try:
@@ -142,7 +142,7 @@ class StorageBasedLockProvider(LeaseLockProvider):
         return StorageLockData.from_json(content, self._path), version
 
     def _put(self, expired: bool, version: str | None) -> bool:
-        # No two contents are the same, so that a lost answer can be found out.
+        # Every content is unique, so that a put without a response can be checked.
         valid_until = max(self.clock.wall_ms() + self.lease_ms, self._data.valid_until + 1)
         data = StorageLockData(expired, valid_until, self._owner_text())
         made = self._storage.replace_version(self._path, data.to_json(), version)

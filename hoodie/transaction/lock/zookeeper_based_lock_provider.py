@@ -34,10 +34,10 @@ _PREFIX = "_c_"
 
 
 class ZookeeperBasedLockProvider(LockProvider):
-    """A queue of nodes below ``<base path>/<lock key>``, as Curator's InterProcessMutex makes it, which Hudi uses.
+    """A queue of nodes below ``<base path>/<lock key>``, in the format of Curator's InterProcessMutex, which Hudi uses.
 
-    Each writer adds a node that ends with its session, and waits until it is the first. A writer that dies, or that
-    ZooKeeper does not hear of for ``hoodie.write.lock.zookeeper.session_timeout_ms``, loses its node.
+    Each writer adds a node that ends with its session, and waits until its node is the first. A writer loses its node
+    if it dies, or if ZooKeeper does not hear from it for ``hoodie.write.lock.zookeeper.session_timeout_ms``.
 
     Hudi: org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider.
     """
@@ -121,7 +121,7 @@ class ZookeeperBasedLockProvider(LockProvider):
 
     def way_out(self) -> str:
         """See `LockProvider.way_out`."""
-        return "ZooKeeper takes the lock from a dead writer when its session is over."
+        return "ZooKeeper releases the lock of a dead writer when its session ends."
 
     def close(self) -> None:
         """See `LockProvider.close`."""
@@ -155,7 +155,7 @@ class ZookeeperBasedLockProvider(LockProvider):
         who = f"process {os.getpid()} on {socket.gethostname()}, thread {threading.current_thread().name}".encode()
 
         def add() -> str:
-            # A node whose making was not answered is there nevertheless: it is known by its name.
+            # If the creation of the node had no response, the node may exist nevertheless; it is found by its name.
             for child in client.get_children(self._path):
                 if child.startswith(prefix):
                     return str(child)
@@ -182,7 +182,7 @@ class ZookeeperBasedLockProvider(LockProvider):
             self.tell_of_waiting()
 
     def _queue(self, client: Any) -> list[str]:
-        """The nodes of those who wait, the holder first; Curator's are sorted by what follows ``lock-``."""
+        """The nodes of the waiting writers, the holder first; as in Curator, what follows ``lock-`` sorts them."""
         nodes = [str(child) for child in client.get_children(self._path) if _NAME in child]
         return sorted(nodes, key=lambda node: node.rsplit(_NAME, 1)[-1])
 
@@ -192,7 +192,7 @@ class ZookeeperBasedLockProvider(LockProvider):
             try:
                 client.retry(client.delete, f"{self._path}/{node}")
             except kazoo.exceptions.NoNodeError:
-                logger.debug("%s was lost before it was given back", self.name)
+                logger.debug("%s was lost before it was released", self.name)
 
     @staticmethod
     def _errors() -> tuple[type[Exception], ...]:

@@ -434,9 +434,9 @@ def test_delete_where_a_filter_finds_rows(base_path: Path, client: MakeClient) -
 def test_partitions_do_not_nest(base_path: Path, client: MakeClient) -> None:
     with client() as c:
         c.upsert(rows(("a", "x/y", 1, 1.0)))
-        with pytest.raises(HoodieKeyException, match=r"'x/y'.* within partition 'x'.*urlencode"):
+        with pytest.raises(HoodieKeyException, match=r"'x/y'.* inside partition 'x'.*urlencode"):
             c.upsert(rows(("b", "x", 1, 1.0)))
-        with pytest.raises(HoodieKeyException, match="within partition 'x/y'"):
+        with pytest.raises(HoodieKeyException, match="inside partition 'x/y'"):
             c.bulk_insert(rows(("b", "x/y/z", 1, 1.0)))
         assert read(base_path) == [("a", "x/y", 1, 1.0)]
         c.upsert(rows(("b", "x/z", 1, 1.0)))

@@ -131,7 +131,7 @@ def test_a_merge_mode_makes_the_payload_class_that_it_means(tmp_path: Path) -> N
         ({"hoodie.compaction.payload.type": "MYSQL_DEBEZIUM_AVRO"}, "MySqlDebeziumAvroPayload': the table merges"),
         (
             {"hoodie.payload.delete.field": "Op", "hoodie.payload.delete.marker": "D"},
-            "OverwriteWithLatestAvroPayload does not look at it",
+            "OverwriteWithLatestAvroPayload ignores it",
         ),
         ({"hoodie.payload.delete.field": "Op"}, "delete.marker is missing"),
     ],
@@ -186,7 +186,7 @@ def test_a_marker_in_a_column_that_is_not_there_is_refused_from_the_first_write_
     assert hoodie.read_table(str(tmp_path / "t"), columns=["id"])["id"].to_pylist() == ["l"]
     new = str(tmp_path / "new")
     properties = {key.replace("_", "."): value for key, value in markers.items()}
-    with pytest.raises(MissingSchemaFieldException, match="no table is made .* = Opp is not a column"):
+    with pytest.raises(MissingSchemaFieldException, match="no table was created .* = Opp is not a column"):
         hoodie.write_table(rows({"id": "k"}), new, record_key_fields="id", ordering_fields="ord", properties=properties)
     assert not Path(new).exists()
 

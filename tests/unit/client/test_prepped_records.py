@@ -127,9 +127,9 @@ def test_records_that_are_not_where_they_say_fail_the_write(path: Path, client: 
 
 
 def test_input_that_says_too_little_or_a_changed_key_is_refused(path: Path, client: HoodieLocalWriteClient) -> None:
-    with pytest.raises(HoodieKeyException, match="do not say where they live.*Or use upsert"):
+    with pytest.raises(HoodieKeyException, match="do not carry their location.*Or use upsert"):
         client.upsert_prepped_records(rows(*STORED))
-    with pytest.raises(HoodieKeyException, match="do not say where they live"):
+    with pytest.raises(HoodieKeyException, match="do not carry their location"):
         client.upsert_prepped_records(pd.DataFrame({"id": ["a"], "region": ["x"], "ts": [1], "fare": [1.0]}))
     table = doubled(path)
     renamed = table.set_column(table.schema.get_field_index("id"), "id", pa.array(["a", "k"]))

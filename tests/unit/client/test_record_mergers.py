@@ -134,7 +134,7 @@ def test_a_row_that_cannot_be_combined_with_another_incoming_one_is_a_record_err
 
 def test_a_merger_that_gives_other_columns_fails_the_write(tmp_path: Path) -> None:
     base_path = create(tmp_path, WrongColumns)
-    with pytest.raises(HoodieSchemaException, match="WrongColumns.merge gave 1 rows of the columns id"):
+    with pytest.raises(HoodieSchemaException, match="WrongColumns.merge returned 1 rows of the columns id"):
         hoodie.write_table(rows(a=1.0), base_path, properties={MERGER: WrongColumns})
     assert read(base_path) == {"a": 1.0, "b": 2.0, "c": 3.0}
 
@@ -181,8 +181,8 @@ def test_a_merger_for_a_table_of_a_payload_class_is_refused(tmp_path: Path) -> N
     [
         ("nowhere.Merger", "nowhere.Merger cannot be imported"),
         (f"{__name__}.Absent", "cannot be imported"),
-        (f"{__name__}.NoMerger", "is no record merger"),
-        ("hoodie.HoodieRecordMerger", "is no record merger"),
+        (f"{__name__}.NoMerger", "is not a record merger"),
+        ("hoodie.HoodieRecordMerger", "is not a record merger"),
     ],
 )
 def test_a_name_that_is_no_merger_is_refused(name: str, message: str, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_name_that_is_no_merger_is_refused(name: str, message: str, tmp_path: 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("org.apache.hudi.HoodieSparkRecordMerger", "is a Java class, which cannot be called"),
+        ("org.apache.hudi.HoodieSparkRecordMerger", "is a Java class, and hoodie cannot call it"),
         ("a.B,c.D", "one class, not 2"),
         ("a b", "must be package.module.Class"),
     ],
@@ -220,5 +220,5 @@ def test_an_outcome_of_another_length_is_a_mistake_of_the_merger() -> None:
             return MergeOutcome.choose([True])
 
     batch = pa.record_batch({"a": [1, 2]})
-    with pytest.raises(HoodieException, match="Short.merge gave 1 codes for 2 pairs"):
+    with pytest.raises(HoodieException, match="Short.merge returned 1 codes for 2 pairs"):
         hoodie.merge.record_merger.merge_pairs(Short(), batch, batch, pa.array(["k", "l"]))

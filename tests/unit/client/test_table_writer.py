@@ -222,7 +222,7 @@ def test_an_on_progress_that_cannot_be_called_is_refused_before_a_table_is_made(
         (lambda: DATA.append_column("a b", pa.array([1, 2])), "Column 'a b' cannot be stored"),
         (lambda: DATA.append_column("TS", pa.array([1, 2])), "'ts' and 'TS'"),
         (lambda: [], "its columns are unknown"),
-        (lambda: 5, "are not taken"),
+        (lambda: 5, "which is not supported"),
     ],
     ids=[
         "table",
@@ -406,7 +406,7 @@ def test_a_new_table_that_another_writer_uses_meanwhile_stays(tmp_path: Path, mo
     monkeypatch.setattr(LocalStorage, "delete_file", beside_another_writer)
     with pytest.raises(HoodieKeyException) as raised:
         hoodie.write_table(BAD_ROWS, str(path), record_key_fields="k")
-    assert f"the table {path}, which this call made, stays" in raised.value.__notes__[0]
+    assert f"the table {path}, which this call created, stays" in raised.value.__notes__[0]
     pending = HoodieTableMetaClient.load(str(path)).active_timeline.filter_pending()
     assert [instant.requested_time for instant in pending] == [other]
 

@@ -87,10 +87,10 @@ FRAMES = {
     ),
     "series": (lambda: pd.Series([1]), "of type pandas.*Series, .*; give a pyarrow Table"),
     "chunks": (lambda: pa.chunked_array([[1]]), "ChunkedArray, whose Arrow stream has no columns"),
-    "numpy": (lambda: np.array([1]), "records, of type numpy.ndarray, are not taken"),
-    "dict": (lambda: {"id": ["a"]}, "records, of type dict, are not taken"),
-    "none": (lambda: None, "records, None, are not taken"),
-    "names": (lambda: [{"id": "a", 5: 1}], "the key 5 of a dict is no column name"),
+    "numpy": (lambda: np.array([1]), "records are of type numpy.ndarray, which is not supported"),
+    "dict": (lambda: {"id": ["a"]}, "records are of type dict, which is not supported"),
+    "none": (lambda: None, "records are None, which is not supported"),
+    "names": (lambda: [{"id": "a", 5: 1}], "the key 5 of a dict is not a column name"),
     "key": (lambda: [HoodieRecord("a", {"id": "a"})], "record 0 is a HoodieRecord whose key is 'a' of type str"),  # type: ignore[arg-type]
     "data": (
         lambda: [HoodieRecord(HoodieKey("a", "x"), [("id", "a")])],  # type: ignore[arg-type]

@@ -130,13 +130,13 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
             "hoodie.precommit.validators does not name SqlQueryEqualityPreCommitValidator",
         ),
         ({"hoodie.write.commit.callback.http.url": "http://h/x"}, "without hoodie.write.commit.callback.on = true"),
-        ({"hoodie.metrics.reporter.type": "CONSOLE"}, "hoodie.metrics.reporter.type without hoodie.metrics.on = true"),
+        ({"hoodie.metrics.reporter.type": "CONSOLE"}, "reporter.type has no effect without hoodie.metrics.on = true"),
         ({"hoodie.metrics.reporter.type": "CONSOLE", "hoodie.metrics.on": "false"}, None),
         ({"hoodie.write.lock.provider": "x.y.L", "hoodie.write.concurrency.mode": "SINGLE_WRITER"}, None),
         ({"hoodie.write.concurrency.unique.keys": "false"}, None),
         (
             {"hoodie.datasource.hive_sync.enable": "true", "hoodie.datasource.hive_sync.password": "hive"},
-            "hoodie.datasource.hive_sync.enable = 'true': no catalog (Hive, Glue, DataHub ...) hears of the write: run",
+            "hoodie.datasource.hive_sync.enable = 'true': no catalog (Hive, Glue, DataHub ...) is updated after a",
         ),
         ({"hoodie.datasource.meta.sync.enable": True}, "hoodie.datasource.meta.sync.enable = 'true': no catalog"),
         ({"hoodie.datasource.hive_sync.enable": "false"}, None),
@@ -144,13 +144,13 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
         ({"hoodie.metadata.enable": "true"}, "hoodie.metadata.enable = true: hoodie writes no metadata table"),
         ({"hoodie.metadata.enable": "false"}, None),
         ({"hoodie.metadata.index.column.stats.enable": "true"}, "column.stats.enable = 'true': no metadata table is"),
-        ({"parquet.max.file.size": 1}, "parquet.max.file.size is not looked at, as its name lacks the prefix: give "),
-        ({"parquet.max.file.sise": 1}, "its name lacks the prefix: give hoodie.parquet.max.file.size"),
-        ({"recordkey.field": "id"}, "lacks the prefix: give hoodie.datasource.write.recordkey.field"),
-        ({"table.name": "t"}, "table.name is not looked at, as its name lacks the prefix: give hoodie.table.name"),
-        ({"mergeSchema": "true"}, "mergeSchema is an option of other writers, and nothing comes of it: columns that"),
-        ({"MERGESCHEMA": "false"}, "nothing comes of it: columns that are new are always added"),
-        ({"compression": "zstd"}, "the codec of the table's files is hoodie.parquet.compression.codec"),
+        ({"parquet.max.file.size": 1}, "parquet.max.file.size has no effect, as its name lacks the prefix: use "),
+        ({"parquet.max.file.sise": 1}, "its name lacks the prefix: use hoodie.parquet.max.file.size"),
+        ({"recordkey.field": "id"}, "lacks the prefix: use hoodie.datasource.write.recordkey.field"),
+        ({"table.name": "t"}, "table.name has no effect, as its name lacks the prefix: use hoodie.table.name"),
+        ({"mergeSchema": "true"}, "mergeSchema is an option of other writers and has no effect here: new columns"),
+        ({"MERGESCHEMA": "false"}, "has no effect here: new columns are always added"),
+        ({"compression": "zstd"}, "hoodie.parquet.compression.codec sets the codec of the table's files"),
         ({"partitionOverwriteMode": "static"}, None),
         ({"path": "/x", "header": "true", "spark.sql.shuffle.partitions": 4, "fs.s3a.access.key": "k"}, None),
         ({"auto.offset.reset": "earliest", "bootstrap.servers": "a:1", "checkpointLocation": "/x"}, None),
@@ -184,7 +184,7 @@ def test_a_policy_that_several_writers_cannot_have_is_told(name: str, caplog: py
     config = HoodieWriteConfig.from_properties("/t", {**several, name: "EAGER"})
     assert config.write.failed_writes is FailedWritesPolicy.LAZY
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "failed.writes = EAGER is for one writer at a time" in line
+    assert "failed.writes = EAGER is for a single writer" in line
 
 
 def test_nothing_is_logged_when_nothing_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
@@ -423,12 +423,12 @@ def test_no_property_takes_the_place_of_the_tables_schema_in_a_commit(key: str) 
     assert HoodieWriteConfig.from_properties("/t", {key: "s"}).extra_metadata == {}
     (problem,) = problems_of({METADATA_PREFIX: key[:3], key: "s"})
     assert f"{key} = 's' begins with {METADATA_PREFIX} = '{key[:3]}'" in problem
-    assert f"'{key}' is the table's own: give {METADATA_PREFIX} a prefix that it does not begin with" in problem
+    assert f"'{key}' is reserved for the table: give {METADATA_PREFIX} a prefix that it does not begin with" in problem
 
 
 def test_secrets_do_not_go_to_the_commit() -> None:
     (problem,) = problems_of({METADATA_PREFIX: "hoodie.", "hoodie.datasource.hive_sync.password": "s3cr3t"})
-    assert "by its name it is a secret" in problem
+    assert "its name says it is a secret" in problem
     assert "s3cr3t" not in problem
 
 

@@ -68,13 +68,13 @@ def test_an_exception_is_told_with_the_record() -> None:
 
 def test_unusable_answers_are_refused() -> None:
     rows = pa.RecordBatch.from_pydict({"id": [1, None]})
-    with pytest.raises(HoodieKeyException, match="gave 1 values for 2 rows"):
+    with pytest.raises(HoodieKeyException, match="returned 1 values for 2 rows"):
         generator(TooFew, prefix="").record_keys(rows)
     upwards = generator(Columns, prefix="../")
     assert upwards.partition_paths(rows).to_pylist() == [None, None]
     text = upwards.explain_bad_rows(rows)
-    assert "gave no key from Columns.record_keys in 1 record" in text
-    assert "gave no path below the table's folder from Columns.partition_paths in 2 records" in text
+    assert "got no key from Columns.record_keys in 1 record" in text
+    assert "got no path below the table's folder from Columns.partition_paths in 2 records" in text
 
 
 class Numbers(Columns):
@@ -92,10 +92,10 @@ def test_only_importable_subclasses_are_loaded() -> None:
     assert isinstance(made, ByInitial)
     assert made.properties == {"a": "b"}
     for name, message in (
-        ("no.such.Module", "no such class to import here"),
-        (f"{__name__}.Missing", "no such class to import here"),
+        ("no.such.Module", "no such class can be imported here"),
+        (f"{__name__}.Missing", "no such class can be imported here"),
         ("collections.OrderedDict", "is not a subclass of"),
-        (f"{__name__}.NeedsMore", "it cannot be made"),
+        (f"{__name__}.NeedsMore", "creating it failed"),
         ("NoModule", "no such class"),
     ):
         with pytest.raises(HoodieConfigException, match=message):

@@ -1,4 +1,4 @@
-"""Find out by markers, before a file is written, that another live writer is rewriting the same file group.
+"""Detect by markers, before a file is written, that another live writer rewrites the same file group.
 
 Hudi: org.apache.hudi.table.marker.SimpleDirectMarkerBasedDetectionStrategy.
 """
@@ -22,18 +22,18 @@ def find_rival(
     file_id: str,
     heartbeat_tolerance_ms: int,
 ) -> str | None:
-    """The instant of another writer that announced a file of the same file group, and is alive.
+    """The instant of another live writer that announced a file of the same file group; None if there is none.
 
-    Nothing is certain: two that look at once see nothing of each other. The commit looks again, under the lock. Batched
-    markers of Hudi's timeline server are not looked at.
+    This is not certain: two writers that look at the same time miss each other. The commit checks again, under the
+    lock. Batched markers of Hudi's timeline server are ignored.
 
     Args:
         storage: The table's storage.
         meta_path: The table's ``.hoodie`` folder.
-        instant_time: The own instant.
-        partition_path: Of the file group.
-        file_id: Of the file group.
-        heartbeat_tolerance_ms: Age of a heartbeat above which its writer counts as dead.
+        instant_time: The caller's own instant.
+        partition_path: The file group's partition.
+        file_id: The file group's id.
+        heartbeat_tolerance_ms: The age of a heartbeat above which its writer counts as dead.
 
     Raises:
         HoodieIOException: Storage failed.

@@ -1,8 +1,8 @@
 """Markers: empty files that announce each data file before it is written.
 
-They let a rollback, and the step that removes the files of lost task attempts, find every file that an instant may
-have left, without listing the table. hoodie writes one marker a file (Hudi's type DIRECT), and reads those and the
-batched form of Hudi's timeline server (TIMELINE_SERVER_BASED).
+With markers, a rollback finds every file that an instant may have left, without listing the table. So does the step
+that removes the files of lost task attempts. hoodie writes one marker for each file (Hudi's type DIRECT), and reads
+those and the batched form of Hudi's timeline server (TIMELINE_SERVER_BASED).
 
 Hudi: org.apache.hudi.table.marker.{WriteMarkers, DirectWriteMarkers}, org.apache.hudi.common.util.MarkerUtils.
 """
@@ -31,12 +31,12 @@ __all__ = ["OPEN_SUFFIX", "TEMP_FOLDER_NAME", "Marker", "WriteMarkers"]
 logger = logging.getLogger(__name__)
 
 TEMP_FOLDER_NAME = ".temp"
-"""Folder below ``.hoodie`` that holds one folder of markers for each instant being written."""
+"""The folder below ``.hoodie`` with one folder of markers for each instant that is being written."""
 
 OPEN_SUFFIX = ".open"
-"""Of the file beside an instant's folder of markers that says that tasks may still write.
+"""The suffix of a file beside an instant's marker folder; while that file exists, tasks may write.
 
-Not inside of the folder: Hudi takes every file there for a marker.
+The file is not inside the folder, because Hudi takes every file there for a marker.
 """
 
 _TYPE_FILE_NAME = "MARKERS.type"
@@ -46,12 +46,12 @@ _MARKER_TYPES = ("DIRECT", "TIMELINE_SERVER_BASED")
 
 @attrs.frozen(order=True)
 class Marker:
-    """One announced data file.
+    """The announcement of one data file.
 
     Attributes:
-        partition_path: Its partition.
-        file_name: Its name.
-        io_type: CREATE for the first base file of a group, MERGE for a next one, APPEND for a log file.
+        partition_path: The file's partition.
+        file_name: The file's name.
+        io_type: CREATE for the first base file of a group, MERGE for a later one, APPEND for a log file.
     """
 
     partition_path: str
@@ -75,19 +75,19 @@ class WriteMarkers:
 
     @property
     def folder(self) -> str:
-        """Full path of the instant's folder of markers; it need not exist."""
+        """The full path of the instant's marker folder; it need not exist."""
         return storage_path.join(self.meta_path, TEMP_FOLDER_NAME, self.instant_time)
 
     @property
     def open_path(self) -> str:
-        """Full path of the file that says that tasks may still write."""
+        """The full path of the file that allows tasks to write."""
         return self.folder + OPEN_SUFFIX
 
     def open(self) -> bool:
-        """Let tasks write: they refuse to begin a file, and drop one that they finish, unless this was called.
+        """Allow tasks to write. Without it they refuse to begin a file, and drop a file that they finish.
 
         Returns:
-            False when they were allowed to already.
+            False if they were allowed already.
         """
         return self.storage.create_if_absent(self.open_path, self.instant_time.encode())
 
@@ -97,20 +97,20 @@ class WriteMarkers:
         return self.storage.exists(self.open_path)
 
     def close(self) -> None:
-        """Let tasks write no longer: what they announce from now on they delete themselves.
+        """Stop tasks from writing: they delete what they announce from now on.
 
-        To be called before the markers are listed: an attempt that lives on unseen has its marker in that list, or
+        Call this before the markers are listed. An attempt that is still running either has its marker in that list, or
         finds at its end that it came too late.
         """
         self.storage.delete_file(self.open_path)
 
     def create(self, partition_path: str, file_name: str, io_type: IOType) -> bool:
-        """Announce a data file. To be called before the file is created; again for the same file is no error.
+        """Announce a data file. Call this before the file is created; a second call for the same file is no error.
 
         Args:
-            partition_path: Partition of the data file.
-            file_name: Name of the data file.
-            io_type: What will be done.
+            partition_path: The data file's partition.
+            file_name: The data file's name.
+            io_type: How the file is written.
 
         Returns:
             True when this call created the marker.
@@ -121,7 +121,7 @@ class WriteMarkers:
         return self.storage.create_if_absent(self._path(partition_path, file_name, io_type), b"")
 
     def exists(self, partition_path: str, file_name: str, io_type: IOType) -> bool:
-        """Whether a data file is announced by a marker of its own (batched markers are not looked at).
+        """Whether a data file has a marker of its own (batched markers are ignored).
 
         Raises:
             HoodieIOException: The marker would leave the instant's folder, or storage failed.
@@ -129,7 +129,7 @@ class WriteMarkers:
         return self.storage.exists(self._path(partition_path, file_name, io_type))
 
     def delete(self, partition_path: str, file_name: str, io_type: IOType) -> bool:
-        """Take an announcement back; False when there was none.
+        """Delete a marker; False if there was none.
 
         Raises:
             HoodieIOException: The marker would leave the instant's folder, or storage failed.
@@ -137,19 +137,20 @@ class WriteMarkers:
         return self.storage.delete_file(self._path(partition_path, file_name, io_type))
 
     def delete_all(self) -> bool:
-        """Let tasks write no longer and delete the instant's folder of markers; False when there was none."""
+        """Stop tasks from writing and delete the instant's marker folder; False if there was none."""
         self.close()
         return self.storage.delete_directory(self.folder)
 
     def list_markers(self) -> list[Marker]:
-        """All data files that the instant may have created, sorted; of both forms of markers.
+        """All data files that the instant may have created, sorted, from both kinds of markers.
 
-        The names are those of data files of this table and, base files, of this instant: it is safe to delete them
-        when the instant is rolled back.
+        All names are data files of this table; base files among them belong to this instant. So it is safe to delete
+        them when the instant is rolled back.
 
         Raises:
-            HoodieCorruptedDataException: A batch of markers, or the file that tells their type, is damaged; or a marker
-                names something outside of the table, no data file, or a base file of another instant.
+            HoodieCorruptedDataException: A batch of markers, or the file that holds their type, is damaged; or a marker
+                names something outside of the table, something that is not a data file, or a base file of another
+                instant.
             HoodieIOException: Storage failed.
         """
         markers = set()
@@ -193,17 +194,17 @@ class WriteMarkers:
             if marker is not None:
                 markers.append(marker)
             elif name and line is rest:
-                # Cut short while it was written: nobody was told yet that this file is announced, so it does not exist.
+                # The line was cut short while it was written. Its writer had no answer yet, so the file does not exist.
                 logger.warning("Ignored the unfinished last line of %s", status.path)
             elif name:
                 raise HoodieCorruptedDataException(
-                    f"Cannot list the markers of instant {self.instant_time}: {status.path} has a line that is no "
+                    f"Cannot list the markers of instant {self.instant_time}: {status.path} has a line that is not a "
                     f"marker: {name[:200]!r}"
                 )
         return markers
 
     def _parse(self, relative_path: str, source_path: str) -> Marker | None:
-        """The marker at a path relative to the folder; None for a name that is no marker's."""
+        """The marker at a path relative to the folder; None if the name is not that of a marker."""
         partition_path, _, name = relative_path.rpartition("/")
         parsed = parse_marker_name(name)
         if parsed is None:
@@ -220,7 +221,7 @@ class WriteMarkers:
         io_type = IOType(parsed.io_type)
         if not is_data_file_name(parsed.file_name):
             raise HoodieCorruptedDataException(f"Marker {relative_path!r} in {source_path} does not name a data file")
-        # An APPEND marker of Hudi 0.14 names the base file of the slice: an older instant's.
+        # An APPEND marker of Hudi 0.14 names the slice's base file, which belongs to an older instant.
         if base_file is not None and io_type is not IOType.APPEND and base_file.instant_time != self.instant_time:
             raise HoodieCorruptedDataException(
                 f"Marker {relative_path!r} in {source_path} names a file of instant {base_file.instant_time}, not of "

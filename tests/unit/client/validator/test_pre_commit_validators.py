@@ -192,7 +192,7 @@ def test_write_table_takes_validators(tmp_path: Path) -> None:
         ("org.apache.hudi.client.validator.SqlQueryEqualityPreCommitValidator", "no Spark"),
         ("SqlQuerySingleResultPreCommitValidator", "no Spark"),
         ("org.example.Own", "cannot be imported"),
-        ("json.JSONDecoder", "no subclass"),
+        ("json.JSONDecoder", "not a subclass"),
         ("hoodie.HoodiePreCommitValidator", "does not define validate"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_damaged_parquet_form_is_named(storage: HoodieStorage, tmp_path: Path)
     write_parquet_form(tmp_path / "asia", {"commitTime": INSTANT, "partitionDepth": "1"})
     path = tmp_path / "asia" / f"{FILE_NAME}.parquet"
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(HoodieCorruptedDataException, match="not a whole Parquet file"):
+    with pytest.raises(HoodieCorruptedDataException, match="not a complete Parquet file"):
         read_partition_metadata(storage, str(tmp_path), "asia")
 
 

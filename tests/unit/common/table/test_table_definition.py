@@ -157,10 +157,10 @@ def test_key_fields_inside_of_structs_are_found_in_the_schema() -> None:
         ({"partition_fields": "a:SIMPLE,b"}, "'b': give each field the type SIMPLE or TIMESTAMP"),
         ({"partition_fields": "a:SIMPLE", "key_generator": "SIMPLE"}, "SimpleKeyGenerator does not take"),
         ({"partition_fields": "a:TIMESTAMP"}, "timestamp.type is given neither.*output.dateformat is missing"),
-        ({"partition_fields": "a", "properties": TIMES}, "are for times, and SimpleKeyGenerator makes none"),
+        ({"partition_fields": "a", "properties": TIMES}, "apply to times, and SimpleKeyGenerator reads none"),
         (
             {"partition_fields": "a", "key_generator": "CUSTOM", "properties": TIMES},
-            "say by partition_fields which field is a time",
+            "name in partition_fields which field is a time",
         ),
         (
             {"key_generator": "TIMESTAMP", "partition_fields": "a,b", "properties": TIMES},
@@ -181,7 +181,7 @@ def test_key_fields_inside_of_structs_are_found_in_the_schema() -> None:
         ({"key_generator": "SIMPLE"}, "one record key field and one partition field, not 1 and 0.*NonpartitionedKey"),
         ({"key_generator": "COMPLEX"}, "partition_fields is empty: .*NonpartitionedKeyGenerator"),
         ({"key_generator": "NON_PARTITION", "partition_fields": "a"}, "takes no partition fields"),
-        ({"properties": {"hoodie.table.name": "x"}}, "is said by the argument table_name"),
+        ({"properties": {"hoodie.table.name": "x"}}, "the argument table_name sets property hoodie.table.name"),
         ({"properties": {"hoodie.databse.name": "x"}}, "did you mean hoodie.database.name"),
         ({"properties": {"hoodie.record.merge.mod": "x"}}, "did you mean hoodie.record.merge.mode"),
         ({"properties": {"hoodie.record.merge.mode": "LATEST"}}, "LATEST: must be COMMIT_TIME_ORDERING, EVENT_TIME_O"),
@@ -193,7 +193,7 @@ def test_key_fields_inside_of_structs_are_found_in_the_schema() -> None:
         ({"properties": {"hoodie.payload.delete.field": "op"}}, "hoodie.payload.delete.marker is missing"),
         (
             {"properties": {"hoodie.payload.delete.field": "op", "hoodie.payload.delete.marker": "D"}},
-            "OverwriteWithLatestAvroPayload does not look at it",
+            "OverwriteWithLatestAvroPayload ignores it",
         ),
         ({"properties": {"hoodie.database.name": 7}}, "value 7: give a string"),
         ({"properties": {PAYLOAD: "DefaultHoodieRecordPayload"}}, "ordering_fields is empty"),
@@ -313,8 +313,8 @@ def test_a_payload_class_is_given_by_any_of_its_names_or_is_a_merger(given: str 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"payload_class": HoodieRecordMerger}, "is no record merger"),
-        ({"payload_class": int}, "is no record merger"),
+        ({"payload_class": HoodieRecordMerger}, "is not a record merger"),
+        ({"payload_class": int}, "is not a record merger"),
         (
             {"payload_class": "AWSDmsAvroPayload", "properties": {PAYLOAD: "PartialUpdateAvroPayload"}},
             "AWSDmsAvroPayload and hoodie.compaction.payload.class .*PartialUpdateAvroPayload differ",

@@ -104,7 +104,7 @@ def test_a_table_that_another_writer_makes_meanwhile_is_named_as_such(
         return sample(storage, path, limit)
 
     monkeypatch.setattr(LocalStorage, "sample_files", after_another_writer)
-    with pytest.raises(TableExistsException, match="There is a Hudi table at"):
+    with pytest.raises(TableExistsException, match="There already is a Hudi table at"):
         init(tmp_path / "t")
     assert hoodie.read_table(str(tmp_path / "t")).num_rows == 2
 

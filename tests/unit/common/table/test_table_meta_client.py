@@ -142,7 +142,7 @@ def test_a_table_in_memory_is_created_and_opened() -> None:
 def test_a_folder_that_is_a_table_is_not_created_again(tmp_path: Path) -> None:
     init(tmp_path)
     before = (tmp_path / ".hoodie/hoodie.properties").read_bytes()
-    with pytest.raises(TableExistsException, match=rf"{tmp_path} already.*HoodieTableMetaClient\.load"):
+    with pytest.raises(TableExistsException, match=rf"is a Hudi table at {tmp_path}.*HoodieTableMetaClient\.load"):
         init(tmp_path, table_name="other")
     (tmp_path / ".hoodie/hoodie.properties").rename(tmp_path / ".hoodie/hoodie.properties.backup")
     with pytest.raises(TableExistsException):

@@ -71,7 +71,7 @@ def test_rings_without_nodes_or_file_groups_are_refused() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"nodes": [{}]}', b'{"nodes": [{"value": 1, "tag": "NEW"}]}'])
 def test_damaged_metadata_is_refused_by_its_path(content: bytes) -> None:
-    with pytest.raises(HoodieCorruptedDataException, match=r"/t/x\.hashing_meta is no metadata of consistent hashing"):
+    with pytest.raises(HoodieCorruptedDataException, match=r"/t/x\.hashing_meta is not metadata of consistent hashing"):
         HoodieConsistentHashingMetadata.from_json(content, "/t/x.hashing_meta")
 
 
