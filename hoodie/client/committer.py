@@ -20,6 +20,7 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -45,7 +46,7 @@ from hoodie.transaction.conflict_resolver import ConflictResolver
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.transaction.transaction_manager import TransactionManager
-from hoodie.transaction.write_start import WriteStart, completed_write_times
+from hoodie.transaction.write_start import WriteStart
 
 __all__ = ["Committer"]
 
@@ -344,17 +345,17 @@ class Committer:
         undone &= known.completed if known is not None else frozenset()
         if undone:
             raise HoodieWriteConflictException(
-                f"{', '.join(sorted(undone))} of {snapshot.base_path}, which {instant_time} is built on, is being "
+                f"{', '.join(in_order(undone))} of {snapshot.base_path}, which {instant_time} is built on, is being "
                 f"rolled back by another writer; nothing of {instant_time} was committed. Write again: that is safe",
                 instant_time=instant_time,
-                other_instants=sorted(undone),
+                other_instants=in_order(undone),
                 is_retry_safe=True,
             )
         return snapshot
 
     def _check_layout(self, snapshot: TableSnapshot, instant_time: str) -> None:
         """Refuse files beside those that another writer committed meanwhile by a contradicting index."""
-        others = completed_write_times(snapshot.active_timeline) - self._start_of(instant_time).completed
+        others = in_order(snapshot.active_timeline.completed_writes().times - self._start_of(instant_time).completed)
         if not others:
             return
         keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
@@ -362,11 +363,11 @@ class Committer:
             check_layout(self._index, snapshot, keys)
         except HoodieIndexException as error:
             raise HoodieWriteConflictException(
-                f"{', '.join(sorted(others)[:SHOWN_ERRORS])} was committed to {snapshot.base_path} while "
+                f"{', '.join(others[:SHOWN_ERRORS])} was committed to {snapshot.base_path} while "
                 f"{instant_time} was being written, with an index that contradicts this writer's; nothing of "
                 f"{instant_time} was committed: {error}",
                 instant_time=instant_time,
-                other_instants=sorted(others),
+                other_instants=others,
             ) from error
 
     def conflict_of_missing_file(self, instant_time: str, error: BaseException) -> HoodieWriteConflictException | None:
@@ -383,7 +384,7 @@ class Committer:
         if start is None or not self._config.write.has_several_writers or MISSING_BASE_FILE not in str(error):
             return None
         try:
-            others = sorted(completed_write_times(load_table(self._config).active_timeline) - start.completed)
+            others = in_order(load_table(self._config).active_timeline.completed_writes().times - start.completed)
         except HoodieException as failure:
             logger.warning("whether others committed beside %s could not be found out: %s", instant_time, failure)
             return None
@@ -426,16 +427,12 @@ class Committer:
 
     def _writes_of_others(self, timeline: HoodieActiveTimeline, instant_time: str) -> list[str]:
         """Completed instants that are newer than this one, came since its write began, or were rolled back since."""
-        completed = completed_write_times(timeline) - {instant_time}
-        others = {time for time in completed if time > instant_time}
+        others = set(timeline.completed_writes().after(instant_time).times)
         known = self._written_to.get(instant_time)
         if known is not None:
-            others |= completed - known.completed
-            # What is older than all that is there was archived (savepointed ones stay); others that are gone were
-            # rolled back.
-            oldest = min(completed - timeline.savepoint_times, default="")
-            others |= {time for time in known.completed - completed if time >= oldest}
-        return sorted(others)
+            others |= timeline.completed_writes().times - known.completed - {instant_time}
+            others.update(timeline.undone_since(known.completed, held={*timeline.savepoint_times, instant_time}))
+        return in_order(others)
 
     def _reconcile_with_markers(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> int:
         """Delete files of task attempts that lost; make sure that every file that counts was announced.

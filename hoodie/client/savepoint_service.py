@@ -10,7 +10,7 @@ import logging
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.common.table.timeline.instant_time import is_before
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieRestoreException, HoodieSavepointException
 from hoodie.metrics.metrics import HoodieMetrics
@@ -68,7 +68,7 @@ class SavepointService:
             snapshot = snapshot.refreshed()
             refuse_pending_restore(snapshot, error=HoodieRestoreException)
             if instant_time is None:
-                newest = snapshot.active_timeline.commits_timeline().filter_completed_instants().last_instant
+                newest = snapshot.active_timeline.completed_writes().last_instant
                 if newest is None:
                     raise HoodieSavepointException(
                         f"{snapshot.base_path} cannot be savepointed: it has no completed commit"
@@ -159,10 +159,9 @@ def _is_beginning(snapshot: TableSnapshot, instant_time: str) -> bool:
     """
     timeline = snapshot.active_timeline
     left = timeline.filter(lambda i: (i.action, i.requested_time) != (Action.SAVEPOINT, instant_time))
-    before, after = VisibleInstants.of(timeline).start, VisibleInstants.of(left).start
-    if before is None or after is None or after >= before:
+    before, after = timeline.visible_instants.start, left.visible_instants.start
+    if before is None or after is None or not is_before(after, before):
         return False
-    if (timeline.newest_archived_time() or "") <= after:
+    if not timeline.is_archived_past(after):
         return False
-    archived = snapshot.archived_timeline.commits_timeline().filter_completed_instants()
-    return any(instant.requested_time < before for instant in archived.after(after))
+    return not snapshot.archived_timeline.completed_after(after).before(before).is_empty

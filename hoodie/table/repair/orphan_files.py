@@ -23,7 +23,6 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
-from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIOException
 from hoodie.storage import storage_path
@@ -232,8 +231,8 @@ class _Explanation:
         snapshot = snapshot.refreshed()
         self._timeline = snapshot.active_timeline
         self._archive = snapshot.archived_timeline
-        self._visible = VisibleInstants.of(self._timeline)
-        self._owned |= {instant.requested_time for instant in self._timeline.filter_pending()}
+        self._visible = self._timeline.visible_instants
+        self._owned |= self._timeline.filter_pending().times
         self._owned |= being_rolled_back(self._timeline)
         self._active_writes, self._archived_writes = _by_time(self._timeline), _by_time(self._archive)
         self._named: dict[str, frozenset[str] | None] = {}

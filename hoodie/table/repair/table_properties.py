@@ -300,7 +300,7 @@ class _Rebuilding:
             raise HoodieNotSupportedException(
                 f"{self._base_path} has delta commits, so it is a merge-on-read table: repair it with Hudi"
             )
-        if not len(timeline.commits_timeline().filter_completed_instants()):
+        if not len(timeline.completed_writes()):
             raise InvalidTableException(
                 f"nothing was committed to {self._base_path}: make it anew by HoodieTableMetaClient.init_table"
             )

@@ -19,6 +19,7 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import (
     format_instant_time,
+    is_after,
     is_instant_time,
     next_instant_time,
 )
@@ -153,6 +154,15 @@ class HoodieActiveTimeline(HoodieTimeline):
             read_archived=self.read_archived,
             clock=self.clock,
         )
+
+    def is_archived_past(self, instant_time: str) -> bool:
+        """Whether an instant that was requested after another one is in the archive.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        archived = self.newest_archived_time()
+        return archived is not None and is_after(archived, instant_time)
 
     # --- making instants ------------------------------------------------------------------------------------------
 

@@ -21,7 +21,15 @@ from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMark
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
-from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
+from hoodie.common.table.timeline.instant_time import (
+    format_instant_time,
+    is_before,
+    is_instant_time,
+    newest,
+    oldest,
+    parse_instant_time,
+)
+from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieSavepointException
@@ -106,7 +114,7 @@ class HoodieTimelineArchiver:
             HoodieCorruptedDataException: It is damaged.
             HoodieIOException: Storage failed; call again.
         """
-        instant = self._timeline.commits_timeline().filter_completed_instants().find(instant_time)
+        instant = self._timeline.completed_writes().find(instant_time)
         if instant is None:
             return
         if instant.action is Action.REPLACE_COMMIT and self._has_replaced_files(instant):
@@ -137,7 +145,7 @@ class HoodieTimelineArchiver:
     def _kept(self) -> _Kept:
         """Minimum and maximum, raised to what the cleaner looks at."""
         archival, timeline = self._config.archival, self._timeline
-        completed = timeline.commits_timeline().filter_completed_instants()
+        completed = timeline.completed_writes()
         last = completed.last_instant
         now = timeline.clock()
         if last is not None and is_instant_time(last.requested_time):
@@ -164,16 +172,16 @@ class HoodieTimelineArchiver:
         return _Kept(needed, maximum + needed - minimum)
 
     def _commits_to_archive(self, kept: _Kept) -> list[HoodieInstant]:
-        completed = self._timeline.commits_timeline().filter_completed_instants().instants
-        if len(completed) <= kept.maximum:
+        writes = self._timeline.completed_writes()
+        if len(writes) <= kept.maximum:
             return []
-        savepoints = self._timeline.savepoint_times
-        bound = self._bound(completed)
+        completed, savepoints = writes.instants, self._timeline.savepoint_times
+        bound = self._bound(writes)
         due: list[HoodieInstant] = []
         # Readers take the first commit without a savepoint for the beginning: the newest of these stays.
         unsaved = [instant for instant in completed if instant.requested_time not in savepoints]
         for instant in completed[: len(completed) - kept.minimum]:
-            if (bound is not None and instant.requested_time >= bound) or instant is unsaved[-1]:
+            if (bound is not None and not is_before(instant.requested_time, bound)) or instant is unsaved[-1]:
                 break
             if instant.requested_time in savepoints:
                 if not self._config.archival.beyond_savepoint:
@@ -189,7 +197,7 @@ class HoodieTimelineArchiver:
             due.append(instant)
         return due
 
-    def _bound(self, completed: Iterable[HoodieInstant]) -> str | None:
+    def _bound(self, writes: HoodieTimeline) -> str | None:
         """The time of the first instant that must stay; None when none must."""
         bounds: list[str] = []
         if not self._config.archival.beyond_savepoint:
@@ -198,12 +206,13 @@ class HoodieTimelineArchiver:
         if pending.first_instant is not None:
             first = pending.first_instant.requested_time
             # A commit before it, by which a pending instant's files are told from those of archived ones.
-            bounds.append(max((i.requested_time for i in completed if i.requested_time < first), default=first))
+            before = writes.before(first).last_instant
+            bounds.append(first if before is None else before.requested_time)
         if self._config.archival.block_on_latest_clean:
             last = read_last_clean(self._timeline)
             if last is not None and last.earliest_commit_to_retain:
                 bounds.append(last.earliest_commit_to_retain)
-        return min(bounds, default=None)
+        return oldest(bounds)
 
     def _has_replaced_files(self, instant: HoodieInstant) -> bool:
         """Whether a file is left of those that a replace commit hides: without it they would be seen again."""
@@ -266,19 +275,17 @@ class HoodieTimelineArchiver:
         listed. Who does that looks at the archive once it can be seen, and this looks once the archive can be seen.
         """
         before, now = self._timeline, self._snapshot.refreshed().active_timeline
-        going = {instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS}
-        completed = {i.requested_time for i in now.commits_timeline().filter_completed_instants()}
-        known = {i.requested_time for i in before.filter_actions(Action.RESTORE)}
-        restores = [i.requested_time for i in now.filter_actions(Action.RESTORE) if i.requested_time not in known]
+        going = frozenset(instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS)
+        restores = now.filter_actions(Action.RESTORE).times - before.filter_actions(Action.RESTORE).times
         gone = before.savepoint_times - now.savepoint_times - going
         made = now.savepoint_times - before.savepoint_times & going
-        left = completed - going - now.savepoint_times - being_rolled_back(now)
+        following = now.completed_after(newest(going) or "").times - now.savepoint_times - being_rolled_back(now)
         reason = None
         if restores:
-            reason = f"restore {restores[0]} began meanwhile"
+            reason = f"restore {oldest(restores)} began meanwhile"
         elif gone or made:
-            reason = f"savepoint {min(gone | made)} was taken away or made meanwhile"
-        elif going and not any(time > max(going) for time in left):
+            reason = f"savepoint {oldest(gone | made)} was taken away or made meanwhile"
+        elif going and not following:
             reason = "the commits after it were rolled back meanwhile"
         if reason is not None:
             raise HoodieCommitException(

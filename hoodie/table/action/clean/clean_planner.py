@@ -28,9 +28,8 @@ from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.timeline.instant_time import format_instant_time
+from hoodie.common.table.timeline.instant_time import format_instant_time, in_order, is_after, is_before, oldest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
-from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
@@ -74,24 +73,23 @@ def earliest_instant_to_retain(
         The instant; None when nothing may be cleaned yet, and by the policy that counts versions.
     """
     writes = timeline.commits_timeline()
-    completed = writes.filter_completed_instants().instants
+    completed = writes.filter_completed_instants()
     pending = writes.filter_pending().first_instant
     if clean.policy is CleaningPolicy.KEEP_LATEST_COMMITS:
         if len(completed) <= clean.commits_retained:
             return None
-        found = completed[len(completed) - clean.commits_retained]
+        found = completed.instants[len(completed) - clean.commits_retained]
     elif clean.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS:
         start = format_instant_time(now - timedelta(hours=clean.hours_retained), timezone)
-        since = [instant for instant in completed if instant.requested_time >= start]
-        if not since:
+        since = completed.after_or_on(start).first_instant
+        if since is None:
             return None
-        found = since[0]
+        found = since
     else:
         return None
-    if pending is None or found.requested_time <= pending.requested_time:
+    if pending is None or not is_after(found.requested_time, pending.requested_time):
         return found
-    earlier = [instant for instant in completed if instant.requested_time < pending.requested_time]
-    return earlier[-1] if earlier else None
+    return completed.before(pending.requested_time).last_instant
 
 
 def retention_now(snapshot: TableSnapshot, clean: HoodieCleanConfig) -> datetime:
@@ -183,7 +181,7 @@ class CleanPlanner:
     @property
     def commits_since_last_clean(self) -> int:
         """Completed writes after those that the last clean knew."""
-        completed = self._timeline.commits_timeline().filter_completed_instants()
+        completed = self._timeline.completed_writes()
         if self.last_clean is not None:
             completed = completed.after(self.last_clean.last_completed_commit_timestamp)
         return len(completed)
@@ -208,8 +206,8 @@ class CleanPlanner:
         assert self.earliest is not None
         end = self.earliest.requested_time
         found: set[str] = set()
-        for instant in self._timeline.commits_timeline().filter_completed_instants().before(end):
-            if instant.requested_time >= start:
+        for instant in self._timeline.completed_writes().before(end):
+            if not is_before(instant.requested_time, start):
                 found.update(
                     stat.partition_path for stat in self._read(instant).write_stats if stat.prev_commit != NULL_COMMIT
                 )
@@ -275,12 +273,12 @@ class CleanPlanner:
         """The rules, with all that holds files at present."""
         pending = self._timeline.commits_timeline().filter_pending()
         # What is about to be undone gives way to the version before it, as what may never be completed does.
-        unsure = {instant.requested_time for instant in pending} | being_rolled_back(self._timeline)
+        unsure = pending.times | being_rolled_back(self._timeline)
         return FileRetention(
-            instants=VisibleInstants.of(self._timeline),
+            instants=self._timeline.visible_instants,
             earliest=None if self.earliest is None else self.earliest.requested_time,
             versions=self._clean.file_versions_retained,
-            earliest_pending=min(unsure, default=None),
+            earliest_pending=oldest(unsure),
             replaced=self._replaced(),
             held=self.savepointed_files().union(_clustered_files(self._timeline, pending)),
             compactions=dict(_compacted_groups(self._timeline, pending)),
@@ -292,7 +290,7 @@ class CleanPlanner:
         One that is not completed, or whose completed file was lost, holds what its commit reads.
         """
         names: set[str] = set()
-        commits = self._timeline.commits_timeline().filter_completed_instants()
+        commits = self._timeline.completed_writes()
         for pending in self._timeline.filter_actions(Action.SAVEPOINT).filter_pending():
             time = pending.requested_time
             logger.warning(
@@ -325,8 +323,8 @@ class CleanPlanner:
         start = last.earliest_commit_to_retain
         if not start or held - set(self.savepoints) or writes.first_instant is None:
             return None
-        start = max(start, last_planned or "")
-        return None if start < writes.first_instant.requested_time else start
+        start = in_order([start, last_planned or ""])[-1]
+        return None if is_before(start, writes.first_instant.requested_time) else start
 
     def _replaced(self) -> dict[HoodieFileGroupId, str]:
         replaced: dict[HoodieFileGroupId, str] = {}

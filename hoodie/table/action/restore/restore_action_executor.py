@@ -21,6 +21,7 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.planned_instant import check_planned_instant
@@ -79,12 +80,12 @@ class HoodieRestorePlan:
             (info["commitTime"], check_planned_instant(info["commitTime"], info["action"], path))
             for info in value["instantsToRollback"]
         )
-        if not timeline.commits_timeline().filter_completed_instants().contains(restored_to):
+        if not timeline.completed_writes().contains(restored_to):
             raise HoodieCorruptedDataException(
                 f"the plan {path} restores to {restored_to!r}, which is no completed commit of the table: all files "
                 "that are newer would be deleted, and nothing was"
             )
-        if any(instant_time <= restored_to for instant_time, _ in instants):
+        if any(not is_after(instant_time, restored_to) for instant_time, _ in instants):
             raise HoodieCorruptedDataException(
                 f"the plan {path} restores to {restored_to}, and undoes what is not newer; nothing was deleted"
             )
@@ -132,8 +133,8 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         """
         self._check_possible(self._restored_to)
         timeline = self.snapshot.active_timeline
-        undone = [i for i in timeline.after(self._restored_to) if i.action in _UNDONE_ACTIONS]
-        undone.sort(key=lambda i: (i.is_pending and is_clustering(timeline, i), i.requested_time), reverse=True)
+        undone = [i for i in timeline.after(self._restored_to).reversed() if i.action in _UNDONE_ACTIONS]
+        undone.sort(key=lambda i: i.is_pending and is_clustering(timeline, i), reverse=True)
         return HoodieRestorePlan(self._restored_to, tuple((i.requested_time, i.action) for i in undone))
 
     def publish(self, plan: HoodieRestorePlan, check: Callable[[], None]) -> str:
@@ -208,7 +209,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         """Refuse to restore to what cannot be had any more, or is about to go."""
         timeline = self.snapshot.active_timeline
         where = f"{self.snapshot.base_path} cannot be restored to {instant_time}"
-        commits = timeline.commits_timeline().filter_completed_instants()
+        commits = timeline.completed_writes()
         if not commits.contains(instant_time):
             there = [commit.requested_time for commit in commits]
             raise HoodieRestoreException(
@@ -228,7 +229,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
 
     def _refuse_new_cleans(self, before: TableSnapshot) -> None:
         """A clean looks for a pending restore once it is planned; one that did so too early is seen here."""
-        known = {clean.requested_time for clean in before.active_timeline.filter_actions(Action.CLEAN)}
+        known = before.active_timeline.filter_actions(Action.CLEAN).times
         for clean in self.snapshot.active_timeline.filter_actions(Action.CLEAN):
             if clean.requested_time not in known:
                 raise HoodieRestoreException(
@@ -270,7 +271,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
                 f"{where}: its version of {len(missing)} file groups was cleaned, such as {missing[0]}. Restore to a "
                 "later commit; a savepoint keeps files for this"
             )
-        archived = self.snapshot.archived_timeline.commits_timeline().filter_completed_instants()
+        archived = self.snapshot.archived_timeline.completed_writes()
         if archived.contains(instant_time):
             raise HoodieRestoreException(
                 f"{where}: it is being archived, and without it nothing would tell readers which files count. Restore "
@@ -292,7 +293,9 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         for partition_path, statuses in metadata.list_files_of(metadata.list_partitions()).items():
             for status in statuses:
                 name = parse_base_file_name(status.name)
-                if name is not None and instant_time < name.instant_time < restore_time:
+                if name is None or not is_after(name.instant_time, instant_time):
+                    continue
+                if is_before(name.instant_time, restore_time):
                     found[name.instant_time][partition_path].append(status.path)
         return found
 
@@ -316,10 +319,9 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         next one that goes back to its files must find it.
         """
         timeline = self.snapshot.active_timeline
-        for instant in timeline.filter_actions(Action.ROLLBACK).after(restored_to):
-            if instant.requested_time < restore_time:
-                timeline.revert_completed_to_inflight(instant.requested_time, instant.action)
-                timeline.delete_pending(instant.requested_time, instant.action)
+        for instant in timeline.filter_actions(Action.ROLLBACK).after(restored_to).before(restore_time):
+            timeline.revert_completed_to_inflight(instant.requested_time, instant.action)
+            timeline.delete_pending(instant.requested_time, instant.action)
 
 
 def _info(instant_time: str, action: Action) -> dict[str, str]:

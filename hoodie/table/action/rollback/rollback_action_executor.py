@@ -29,7 +29,7 @@ from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.common.table.timeline.instant_time import in_order, newest
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
@@ -313,7 +313,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         timeline = self.snapshot.active_timeline
         time_ = instant.requested_time
         where = f"{instant.action} {time_} of {self.snapshot.base_path} cannot be rolled back"
-        later = [i.requested_time for i in timeline.commits_timeline() if i.requested_time > time_]
+        later = [i.requested_time for i in timeline.commits_timeline().after(time_)]
         if later:
             raise HoodieRollbackException(
                 f"{where}: later ones exist ({', '.join(later)}); roll those back first, newest first"
@@ -341,7 +341,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
                 if not versions if version is None else version not in versions:
                     missing.append(group)
                 elif versions:
-                    wanted[group] = max(versions) if version is None else version
+                    wanted[group] = in_order(versions)[-1] if version is None else version
         if missing:
             raise HoodieRollbackException(
                 f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0][1]}"
@@ -363,10 +363,10 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             base = parse_base_file_name(name)
             if base is not None:
                 going[path, base.file_id][base.instant_time] = clean_time
-        visible = VisibleInstants.of(timeline)
+        visible = timeline.visible_instants
         if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
             raise HoodieRollbackException(f"{where}: it is savepointed")
-        for other in timeline.commits_timeline().filter_completed_instants():
+        for other in timeline.completed_writes():
             stats = timeline.read_commit_metadata(other).write_stats
             if any(stat.prev_commit == time_ for stat in stats):
                 raise HoodieRollbackException(f"{where}: {other.requested_time} is built on it")
@@ -382,18 +382,18 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
                 raise HoodieRollbackException(
                     f"{where}: {file_id} of partition '{path}', which it changed, was cleaned"
                 )
-            newest = max(filter(visible.is_committed, others), default="")
-            if newest in going[path, file_id]:
+            last = newest(time for time in others if visible.is_committed(time))
+            if last in going[path, file_id]:
                 raise HoodieRollbackException(
                     f"{where}: what was there before of {file_id} of partition '{path}' is being cleaned: "
-                    f"{way_out_of_clean(timeline, going[path, file_id][newest])}"
+                    f"{way_out_of_clean(timeline, going[path, file_id][last])}"
                 )
 
     def _refuse_the_last_one(self, instant: HoodieInstant, where: str) -> None:
         """Files of archived commits are told by an active commit that is younger: one must be left."""
         timeline = self.snapshot.active_timeline
-        completed = timeline.commits_timeline().filter_completed_instants().before(instant.requested_time)
-        archived = self.snapshot.archived_timeline.commits_timeline().filter_completed_instants()
+        completed = timeline.completed_writes().before(instant.requested_time)
+        archived = self.snapshot.archived_timeline.completed_writes()
         # What is in the archive is active only until its archiver goes on.
         left = [commit.requested_time for commit in completed if not archived.contains(commit.requested_time)]
         if any(time not in timeline.savepoint_times for time in left):

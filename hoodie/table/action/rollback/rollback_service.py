@@ -13,7 +13,7 @@ from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.timeline.instant_time import is_instant_time
+from hoodie.common.table.timeline.instant_time import in_order, is_before, is_instant_time
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import HoodieHeartbeatException, HoodieIOException, HoodieRollbackException
@@ -200,7 +200,7 @@ class RollbackService:
             HoodieHeartbeatException: Its writer is alive.
         """
         for instant in snapshot.active_timeline.filter_pending():
-            if instant.action in INGESTION_ACTIONS and (before is None or instant.requested_time < before):
+            if instant.action in INGESTION_ACTIONS and (before is None or is_before(instant.requested_time, before)):
                 self._check_heartbeat(snapshot, instant)
 
     def _check_heartbeat(self, snapshot: TableSnapshot, instant: HoodieInstant) -> None:
@@ -229,7 +229,7 @@ class RollbackService:
         snapshot = snapshot.refreshed()
         pending = {instant.requested_time for instant in snapshot.active_timeline.filter_pending()}
         _delete_markers(snapshot, set(marked) - pending)
-        for instant_time in sorted(set(beating) - pending):
+        for instant_time in in_order(set(beating) - pending):
             # A heartbeat begins before its instant can be seen.
             if is_heartbeat_expired(snapshot, instant_time, self._config.write):
                 snapshot.storage.delete_file(snapshot.heartbeat_path(instant_time))
@@ -293,7 +293,7 @@ class RollbackService:
         """
         _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed(), of_completed=instant.requested_time)
         found = snapshot.active_timeline.find(instant.requested_time, instant.action)
-        archived = snapshot.archived_timeline.commits_timeline().filter_completed_instants()
+        archived = snapshot.archived_timeline.completed_writes()
         if (found is None or found.is_completed) and archived.contains(instant.requested_time):
             # Archived since, or by half.
             return False
@@ -421,7 +421,7 @@ def _instants_with_heartbeat(snapshot: TableSnapshot) -> list[str]:
 
 
 def _delete_markers(snapshot: TableSnapshot, instant_times: Iterable[str]) -> None:
-    for instant_time in sorted(instant_times):
+    for instant_time in in_order(instant_times):
         try:
             WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).delete_all()
         except HoodieIOException as error:
@@ -435,7 +435,7 @@ def _check_nothing_follows(snapshot: TableSnapshot, instant: HoodieInstant) -> N
 
     One with a heartbeat is of several writers at once, who did not clear each other's.
     """
-    completed = snapshot.active_timeline.commits_timeline().filter_completed_instants()
+    completed = snapshot.active_timeline.completed_writes()
     later = completed.after(instant.requested_time).first_instant
     if later is not None and not snapshot.storage.exists(snapshot.heartbeat_path(instant.requested_time)):
         raise _perhaps_lost(snapshot, instant, f"{later.requested_time} and others after it are completed")

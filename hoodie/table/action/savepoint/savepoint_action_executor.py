@@ -118,7 +118,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
                 clean is pending.
         """
         instant_time, timeline = self._instant_time, self.snapshot.active_timeline
-        commits = timeline.commits_timeline().filter_completed_instants()
+        commits = timeline.completed_writes()
         if not commits.contains(instant_time):
             newest = commits.last_instant
             raise self._refusal(
