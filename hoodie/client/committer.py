@@ -179,8 +179,7 @@ class Committer:
             with self._metrics.step("check the table again"):
                 snapshot = self._check_again(snapshot, operation, metadata)
             with self._metrics.step("complete the instant"):
-                content = snapshot.active_timeline.layout.encode_commit_metadata(metadata)
-                is_complete = complete_instant(snapshot, instant_time, action, content, transaction.check_held)
+                is_complete = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held)
                 was_held = transaction.is_held()
         if not is_complete:
             raise HoodieCommitException(

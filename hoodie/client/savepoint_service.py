@@ -16,9 +16,9 @@ from hoodie.exception import HoodieRestoreException, HoodieSavepointException
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.restore.restore_action_executor import (
-    HoodieRestorePlan,
     RestoreActionExecutor,
     pending_restore,
+    read_restore_plan,
 )
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.savepoint.savepoint_action_executor import (
@@ -130,7 +130,7 @@ class SavepointService:
         self, snapshot: TableSnapshot, transaction: Transaction, restore_time: str, instant_time: str
     ) -> tuple[str, ...]:
         """Go on with a restore that another process began."""
-        plan = HoodieRestorePlan.read(snapshot.active_timeline, restore_time)
+        plan = read_restore_plan(snapshot.active_timeline, restore_time)
         if plan.restored_to != instant_time:
             raise HoodieRestoreException(
                 f"a restore of {snapshot.base_path} to {plan.restored_to} was begun ({restore_time}) "

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.avro.clean_metadata import HoodieCleanerPlan
-from hoodie.avro.timeline_metadata import decode
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice
@@ -208,9 +207,7 @@ def _retains(timeline: HoodieActiveTimeline, clean_time: str, instant_time: str)
     """Whether a clean keeps what readers need who know of no write from an instant on."""
     requested = HoodieInstant(clean_time, Action.CLEAN, State.REQUESTED)
     try:
-        plan: HoodieCleanerPlan = decode(
-            timeline.read_details(requested), HoodieCleanerPlan, timeline.path_of(requested)
-        )
+        plan = timeline.read_as(requested, HoodieCleanerPlan)
     except HoodieException as error:
         logger.info("what a clean retains is not known: %s", error)
         return False

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
+from hoodie.avro.timeline_metadata import HoodieRollbackPlan
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_stat import NULL_COMMIT
@@ -46,12 +46,11 @@ def pending_rollback_plan(timeline: HoodieActiveTimeline, rollback: HoodieInstan
         HoodieCorruptedDataException: The plan is damaged; it is named.
         HoodieIOException: Storage failed, or the rollback has ended since.
     """
-    requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
+    requested = rollback.in_state(State.REQUESTED)
     content = timeline.read_details(requested)
     if not content and rollback.is_requested:
         return None
-    plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, timeline.path_of(requested))
-    return plan
+    return timeline.layout.decode(content, HoodieRollbackPlan, timeline.path_of(requested))
 
 
 def being_rolled_back(timeline: HoodieActiveTimeline) -> set[str]:

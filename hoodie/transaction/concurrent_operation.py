@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from hoodie.avro.timeline_metadata import decode_record
+from hoodie.avro.compaction_plan import HoodieCompactionPlan
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import clustered_file_groups, is_clustering
@@ -85,8 +85,5 @@ class ConcurrentOperation:
 
 
 def _compacted_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> frozenset[FileGroupKey]:
-    requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
-    plan = decode_record(timeline.read_details(requested), "HoodieCompactionPlan", timeline.path_of(requested))
-    return frozenset(
-        (str(operation["partitionPath"] or ""), str(operation["fileId"])) for operation in plan["operations"] or ()
-    )
+    plan = timeline.read_as(instant.in_state(State.REQUESTED), HoodieCompactionPlan)
+    return frozenset((operation.partition_path, operation.file_id) for operation in plan.operations)

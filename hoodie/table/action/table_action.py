@@ -206,7 +206,11 @@ def carry_out(
 
 
 def complete_instant(
-    snapshot: TableSnapshot, instant_time: str, action: Action, content: bytes, check: Callable[[], None] = no_check
+    snapshot: TableSnapshot,
+    instant_time: str,
+    action: Action,
+    content: attrs.AttrsInstance,
+    check: Callable[[], None] = no_check,
 ) -> bool:
     """Complete an instant of any action: the only place where one becomes complete.
 
@@ -214,7 +218,7 @@ def complete_instant(
         snapshot: The table.
         instant_time: The instant, inflight.
         action: Its action.
-        content: What the completed file holds.
+        content: The metadata of what was done.
         check: Called right before the file is made; what it raises leaves the instant as it is.
 
     Returns:
@@ -235,7 +239,7 @@ def has_no_plan(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
         instant: A pending clean or rollback.
     """
     timeline = snapshot.active_timeline
-    requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
+    requested = instant.in_state(State.REQUESTED)
     return snapshot.storage.exists(timeline.path_of(requested)) and not timeline.read_details(requested)
 
 

@@ -94,6 +94,10 @@ class HoodieInstant:
         """Whether the action is requested or inflight."""
         return self.state is not State.COMPLETED
 
+    def in_state(self, state: State) -> HoodieInstant:
+        """This instant in another state; completed states of later layouts need a completion time besides."""
+        return HoodieInstant(self.requested_time, self.action, state)
+
     @property
     def sort_key(self) -> tuple[str, Action, State]:
         """The order on a timeline: by time, a commit before the savepoint of the same time."""

@@ -19,7 +19,6 @@ from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_nam
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import (
     format_instant_time,
@@ -82,6 +81,7 @@ class HoodieTimelineArchiver:
         self._archive = ArchiveFiles(
             snapshot.storage,
             join(snapshot.meta_path, snapshot.table_config.archive_folder),
+            self._timeline.layout,
             config.archival,
             check,
         )
@@ -305,7 +305,8 @@ class HoodieTimelineArchiver:
     def _encode(self, state: HoodieInstant, status: FileStatus) -> bytes:
         content = self._timeline.read_details(state)
         moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
-        return encode_archived_entry(state, content, format_instant_time(moment, self._timeline.timezone), status.path)
+        transition_time = format_instant_time(moment, self._timeline.timezone)
+        return self._timeline.layout.encode_archived(state, content, transition_time, status.path)
 
     def _delete_markers(self, instant_times: set[str]) -> None:
         storage, meta_path = self._snapshot.storage, self._snapshot.meta_path

@@ -17,7 +17,6 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanMetadata,
     HoodieCleanPartitionMetadata,
 )
-from hoodie.avro.timeline_metadata import decode, encode
 from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.model.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -123,7 +122,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
 
     def publish(self, plan: HoodieCleanerPlan, check: Callable[[], None]) -> str:
         """See `TableAction.publish`."""
-        instant_time = self.snapshot.active_timeline.create_new_instant_time(self.kind, encode(plan))
+        instant_time = self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
         logger.info(
             "planned clean %s of %s: %d files of %d partitions, readable from %s on",
             instant_time,
@@ -158,7 +157,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         requested = HoodieInstant(instant_time, self.kind, State.REQUESTED)
         self._content = timeline.read_details(requested)
         source = timeline.path_of(requested)
-        plan: HoodieCleanerPlan = decode(self._content, HoodieCleanerPlan, source)
+        plan = timeline.layout.decode(self._content, HoodieCleanerPlan, source)
         self._files_of(plan, source)
         for partition_path in plan.partitions_to_be_deleted:
             resolve_inside(self.snapshot.base_path, partition_path, f"the plan {source}")
@@ -189,7 +188,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         gone = self._delete_partitions(plan.partitions_to_be_deleted)
         metadata = _metadata_of(instant_time, plan, files, failed, gone, started)
         try:
-            is_ours = complete_instant(self.snapshot, instant_time, self.kind, encode(metadata))
+            is_ours = complete_instant(self.snapshot, instant_time, self.kind, metadata)
         except HoodieCommitException:
             # Somebody else completed it, and archived it since.
             is_ours = False

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.table.action.clean.CleanPlanner, org.apache.hudi.common.ut
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,8 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanFileInfo,
     HoodieCleanMetadata,
 )
-from hoodie.avro.timeline_metadata import decode, decode_record
+from hoodie.avro.compaction_plan import HoodieCompactionPlan
+from hoodie.avro.savepoint_metadata import HoodieSavepointMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT
@@ -121,11 +122,10 @@ def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | Non
     if instant is None:
         return None
     try:
-        source = timeline.path_of(instant)
-        metadata: HoodieCleanMetadata = decode(timeline.read_details(instant), HoodieCleanMetadata, source)
+        metadata = timeline.read_as(instant, HoodieCleanMetadata)
         for partition_path in metadata.failed_partitions:
             # They are looked at again.
-            resolve_inside(timeline.meta_path, partition_path, source)
+            resolve_inside(timeline.meta_path, partition_path, timeline.path_of(instant))
         return metadata
     except HoodieCorruptedDataException as error:
         logger.warning("%s: going on as if there had been no clean before", error)
@@ -301,10 +301,8 @@ class CleanPlanner:
             if commits.contains(time):
                 names.update(*files_at(self._snapshot, time).values())
         for instant in self._timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants():
-            content = self._timeline.read_details(instant)
-            record = decode_record(content, "HoodieSavepointMetadata", self._timeline.path_of(instant))
-            for partition in record["partitionMetadata"].values():
-                names.update(partition["savepointDataFile"])
+            for partition in self._timeline.read_as(instant, HoodieSavepointMetadata).partition_metadata.values():
+                names.update(partition.savepoint_data_file)
         return frozenset(names)
 
     def _start_of_changes(self, last_planned: str | None) -> str | None:
@@ -388,10 +386,5 @@ def _compacted_groups(
     timeline: HoodieActiveTimeline, pending: HoodieTimeline
 ) -> Iterable[tuple[HoodieFileGroupId, str]]:
     for instant in pending.filter_actions(*_COMPACTIONS):
-        requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
-        plan: Mapping[str, Any] = decode_record(
-            timeline.read_details(requested), "HoodieCompactionPlan", timeline.path_of(requested)
-        )
-        for operation in plan["operations"] or ():
-            group = HoodieFileGroupId(operation["partitionPath"] or "", operation["fileId"])
-            yield group, operation["baseInstantTime"]
+        for operation in timeline.read_as(instant.in_state(State.REQUESTED), HoodieCompactionPlan).operations:
+            yield HoodieFileGroupId(operation.partition_path, operation.file_id), operation.base_instant_time

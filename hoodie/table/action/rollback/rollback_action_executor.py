@@ -19,8 +19,6 @@ from hoodie.avro.timeline_metadata import (
     HoodieRollbackPartitionMetadata,
     HoodieRollbackPlan,
     HoodieRollbackRequest,
-    decode,
-    encode,
 )
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
@@ -94,7 +92,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
 
     def publish(self, plan: HoodieRollbackPlan, check: Callable[[], None]) -> str:
         """See `TableAction.publish`."""
-        return self.snapshot.active_timeline.create_new_instant_time(self.kind, encode(plan))
+        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
 
     def refuse_rivals(self, plan: HoodieRollbackPlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop where a clean deletes what the table would go back to, or the instant was completed meanwhile."""
@@ -151,7 +149,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         metadata = self._delete_files(instant_time, plan, started)
         timeline.delete_pending(info.commit_time, action)
         self._delete_late_files(markers)
-        complete_instant(self.snapshot, instant_time, self.kind, encode(metadata))
+        complete_instant(self.snapshot, instant_time, self.kind, metadata)
         markers.delete_all()
         self._storage.delete_file(self.snapshot.heartbeat_path(info.commit_time))
         logger.info(
@@ -205,8 +203,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         """The plan, with paths as storage takes them; all that it names is the table's."""
         requested = HoodieInstant(instant_time, Action.ROLLBACK, State.REQUESTED)
         timeline = self.snapshot.active_timeline
-        content, source = timeline.read_details(requested), timeline.path_of(requested)
-        plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, source)
+        plan, source = timeline.read_as(requested, HoodieRollbackPlan), timeline.path_of(requested)
         if plan.instant_to_rollback is None:
             raise HoodieCorruptedDataException(f"the plan {source} names no instant")
         check_planned_instant(plan.instant_to_rollback.commit_time, plan.instant_to_rollback.action, source)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from hoodie.avro.timeline_metadata import HoodieRollbackMetadata, decode
+from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -374,10 +374,7 @@ class RollbackService:
 
 def rolled_back_by(snapshot: TableSnapshot, rollback: HoodieInstant) -> tuple[str, ...]:
     """The instant times that a completed rollback undid."""
-    timeline = snapshot.active_timeline
-    content = timeline.read_details(rollback)
-    metadata: HoodieRollbackMetadata = decode(content, HoodieRollbackMetadata, timeline.path_of(rollback))
-    return metadata.commits_rollback
+    return snapshot.active_timeline.read_as(rollback, HoodieRollbackMetadata).commits_rollback
 
 
 def _left_ms(snapshot: TableSnapshot, instant: HoodieInstant) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from hoodie.avro.timeline_metadata import decode_record, encode_record
+from hoodie.avro.savepoint_metadata import HoodieSavepointMetadata, HoodieSavepointPartitionMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -24,8 +24,6 @@ from hoodie.table.table_state import files_at, missing_at
 __all__ = ["HoodieSavepoint", "SavepointActionExecutor", "delete_savepoint", "savepoints"]
 
 logger = logging.getLogger(__name__)
-
-_RECORD = "HoodieSavepointMetadata"
 
 
 @attrs.frozen
@@ -53,21 +51,11 @@ class HoodieSavepoint:
         """How many files it keeps."""
         return sum(map(len, self.files.values()))
 
-    def encode(self) -> bytes:
-        """The content of its completed file."""
-        partitions = {
-            path: {"partitionPath": path, "savepointDataFile": list(names)} for path, names in self.files.items()
-        }
-        return encode_record(
-            _RECORD,
-            {
-                "savepointedBy": self.user,
-                "savepointedAt": self.created_ms,
-                "comments": self.comment,
-                "partitionMetadata": partitions,
-                "version": 1,
-            },
-        )
+    @property
+    def metadata(self) -> HoodieSavepointMetadata:
+        """What its completed file holds."""
+        partitions = {path: HoodieSavepointPartitionMetadata(path, names) for path, names in self.files.items()}
+        return HoodieSavepointMetadata(self.user, self.created_ms, self.comment, partitions)
 
     @classmethod
     def read(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> HoodieSavepoint:
@@ -76,9 +64,9 @@ class HoodieSavepoint:
         Raises:
             HoodieCorruptedDataException: Its file is damaged.
         """
-        value = decode_record(timeline.read_details(instant), _RECORD, timeline.path_of(instant))
-        files = {path: tuple(kept["savepointDataFile"]) for path, kept in value["partitionMetadata"].items()}
-        return cls(instant.requested_time, value["savepointedBy"], value["comments"], value["savepointedAt"], files)
+        read = timeline.read_as(instant, HoodieSavepointMetadata)
+        files = {path: kept.savepoint_data_file for path, kept in read.partition_metadata.items()}
+        return cls(instant.requested_time, read.savepointed_by, read.comments, read.savepointed_at, files)
 
 
 def savepoints(timeline: HoodieActiveTimeline) -> list[HoodieSavepoint]:
@@ -152,7 +140,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
         except HoodieException:
             timeline.delete_pending(instant_time, self.kind)
             raise
-        if not complete_instant(self.snapshot, instant_time, self.kind, plan.encode()):
+        if not complete_instant(self.snapshot, instant_time, self.kind, plan.metadata):
             raise self._refusal("somebody else has done so just now")
         return instant_time
 
