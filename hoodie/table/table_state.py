@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from hoodie.avro.timeline_metadata import HoodieRollbackPlan
-from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -16,7 +15,6 @@ from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimelin
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.exception import HoodieCommitException, HoodieException
-from hoodie.storage.storage_path import join
 
 __all__ = [
     "being_rolled_back",
@@ -142,7 +140,7 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
     last = last_versions(snapshot, unchanged, instant_time)
     missing = []
     for partition_path, groups in sorted(wanted.items()):
-        versions[partition_path] = _versions_in(snapshot, partition_path)
+        versions[partition_path] = snapshot.table_metadata.list_versions(partition_path)
         for file_id, given in sorted(groups.items()):
             there = versions[partition_path].get(file_id, set())
             version = given or last.get((partition_path, file_id))
@@ -212,12 +210,3 @@ def _writes_after(snapshot: TableSnapshot, instant_time: str) -> Iterator[Hoodie
                 yield archived.read_commit_metadata(instant)
     for instant in later:
         yield active.read_commit_metadata(instant)
-
-
-def _versions_in(snapshot: TableSnapshot, partition_path: str) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for status in snapshot.storage.list_directory(join(snapshot.base_path, partition_path)):
-        name = parse_base_file_name(status.name)
-        if name is not None:
-            found[name.file_id].add(name.instant_time)
-    return found

@@ -20,7 +20,7 @@ from hoodie.common.table.table_config import (
     PROPERTIES_FILE_NAME,
     HoodieTableConfig,
 )
-from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata, HoodieTableMetadata
+from hoodie.common.table.table_metadata import HoodieTableMetadata, table_metadata_of
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
@@ -140,7 +140,7 @@ class TableSnapshot:
     @property
     def table_metadata(self) -> HoodieTableMetadata:
         """What lists the table's partitions and files, whatever their instants; nothing is kept of a listing."""
-        return FileSystemBackedTableMetadata(self.storage, self.base_path)
+        return table_metadata_of(self.storage, self.base_path)
 
     def view(self) -> HoodieTableFileSystemView:
         """A new view of the table's files by `active_timeline`; partitions are listed when first asked for."""

@@ -30,7 +30,7 @@ from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
-from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags, list_base_files
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 from hoodie.table.table_state import being_rolled_back
 
 __all__ = ["OrphanFile", "OrphanFiles", "OrphanReason", "find_orphan_files", "remove_orphan_files"]
@@ -205,7 +205,7 @@ def _look(snapshot: TableSnapshot) -> tuple[OrphanFile, ...]:
     """The orphans; again when instants were archived or rolled back while they were read."""
     for attempt in range(1, _MOST_LOOKS + 1):
         # Files first: what is written after that is not seen, and what was written before has its instant listed.
-        listed = list_base_files(snapshot.storage, snapshot.base_path)
+        listed = snapshot.table_metadata.list_stored_base_files()
         try:
             explanation = _Explanation(snapshot)
             return tuple(

@@ -26,7 +26,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.storage import storage_path
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags, list_base_files
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 
 __all__ = ["MetafileProblem", "PartitionMetafileRepair", "PartitionMetafileRepairs", "repair_partition_metadata"]
 
@@ -123,7 +123,7 @@ def repair_partition_metadata(
 
 
 def _look(snapshot: TableSnapshot) -> list[PartitionMetafileRepair]:
-    listed = list_base_files(snapshot.storage, snapshot.base_path)
+    listed = snapshot.table_metadata.list_stored_base_files()
     timeline = snapshot.refreshed().active_timeline
     is_committed = timeline.visible_instants.is_committed
     is_quiet = not len(timeline.commits_timeline().filter_pending())

@@ -404,12 +404,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
     def _versions(self, partition_path: str, file_id: str) -> set[str]:
         """Instant times of the base files of a file group, committed or not; each partition is listed once."""
         if partition_path not in self._listed:
-            versions: dict[str, set[str]] = defaultdict(set)
-            for status in self._storage.list_directory(join(self.snapshot.base_path, partition_path)):
-                name = parse_base_file_name(status.name)
-                if name is not None:
-                    versions[name.file_id].add(name.instant_time)
-            self._listed[partition_path] = versions
+            self._listed[partition_path] = self.snapshot.table_metadata.list_versions(partition_path)
         return self._listed[partition_path].get(file_id, set())
 
 

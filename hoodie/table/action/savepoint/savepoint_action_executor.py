@@ -16,7 +16,6 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieException, HoodieSavepointException
-from hoodie.storage.storage_path import join
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned
 from hoodie.table.action.table_action import AnnouncedAction, complete_instant
 from hoodie.table.table_state import files_at, missing_at
@@ -156,8 +155,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
         if snapshot.archived_timeline.commits_timeline().contains(instant_time):
             raise self._refusal("it is being archived. Savepoint a later commit")
         for partition_path, names in plan.files.items():
-            folder = join(snapshot.base_path, partition_path)
-            listed = {status.name for status in snapshot.storage.list_directory(folder)}
+            listed = {status.name for status in snapshot.table_metadata.list_files(partition_path)}
             gone = [name for name in names if name not in listed or (partition_path, name) in going]
             if gone:
                 raise self._refusal(
