@@ -1,4 +1,4 @@
-"""Complete instants: the only place where one is completed.
+"""Take writes from written to completed, by the steps of `hoodie.table.action.completion`.
 
 Hudi: org.apache.hudi.client.BaseHoodieClient, BaseHoodieWriteClient (commitStats, finalizeWrite, preCommit).
 """
@@ -38,8 +38,8 @@ from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.io.parquet.footer_tail import MISSING_BASE_FILE
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
+from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
-from hoodie.table.action.table_action import complete_instant
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.concurrent_operation import ConcurrentOperation
 from hoodie.transaction.conflict_resolver import ConflictResolver
@@ -130,7 +130,7 @@ class Committer:
     def complete(
         self, instant_time: str, action: Action, result: HoodieWriteResult, extra_metadata: Mapping[str, str]
     ) -> bool:
-        """The list of steps that completes an instant: the only place where one is completed.
+        """The list of steps that completes a write.
 
         Args:
             instant_time: The instant.
@@ -234,7 +234,7 @@ class Committer:
         instant = snapshot.active_timeline.find(instant_time, action)
         if instant is None or instant.is_completed:
             raise HoodieCommitException(self._why_not(snapshot, instant_time, action, "be committed"))
-        self._rollbacks.rollback(snapshot, instant_time, only_pending=True)
+        self._rollbacks.give_up(snapshot, instant_time)
         self.forget(instant_time)
         logger.info("nothing to delete: %s was never written, so no commit was made", snapshot.base_path)
 
@@ -254,7 +254,7 @@ class Committer:
                 return False
             if instant.requested_time not in undone:
                 return False
-        return self._rollbacks.was_undone(snapshot, instant)
+        return self._rollbacks.unless_undone(snapshot, instant) is None
 
     def _look_again(
         self,
@@ -284,7 +284,8 @@ class Committer:
             ):
                 snapshot = snapshot.refreshed()
                 refuse_pending_restore(snapshot)
-                if self._rollbacks.was_undone(snapshot, operation.instant):
+                now = self._rollbacks.unless_undone(snapshot, operation.instant)
+                if now is None:
                     state.is_committed = False
                     raise HoodieLockException(
                         f"{where} was rolled back by another writer, which took this one for dead; {lost}. Nothing was "
@@ -292,10 +293,9 @@ class Committer:
                         was_lost=True,
                     )
                 try:
-                    snapshot, start = snapshot.refreshed(), self._start_of(instant_time)
-                    self._resolver.check(snapshot, operation, metadata, start, is_completed=True)
+                    self._resolver.check(now, operation, metadata, self._start_of(instant_time), is_completed=True)
                 except HoodieWriteConflictException as conflict:
-                    self._rollbacks.take_back(snapshot, HoodieInstant(instant_time, action, State.COMPLETED))
+                    self._rollbacks.take_back(now, HoodieInstant(instant_time, action, State.COMPLETED))
                     state.is_committed = False
                     conflict.add_note(f"{where} was completed for a moment, and taken back; {lost}")
                     raise

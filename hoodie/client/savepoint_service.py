@@ -6,6 +6,7 @@ Hudi: org.apache.hudi.client.BaseHoodieWriteClient (savepoint, deleteSavepoint, 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -97,16 +98,22 @@ class SavepointService:
         HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_commit(instant_time)
         return snapshot.refreshed()
 
-    def restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
+    def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
+        """As `restore_to_instant`, to an instant that must be savepointed."""
+        return self._restore(instant_time, _check_savepointed)
+
+    def restore_to_instant(self, instant_time: str) -> tuple[str, ...]:
         """Take the table back to an instant, or finish a restore to it that was begun.
 
         Args:
             instant_time: The instant that will be the newest.
-            needs_savepoint: Whether it must be savepointed.
 
         Returns:
             The instant times that were undone.
         """
+        return self._restore(instant_time, lambda snapshot, instant_time: None)
+
+    def _restore(self, instant_time: str, check: Callable[[TableSnapshot, str], None]) -> tuple[str, ...]:
         snapshot = load_table(self._config)
         with self._transactions.transaction(snapshot, "restore") as transaction:
             if self._transactions.is_lock_required:
@@ -114,8 +121,7 @@ class SavepointService:
             pending = pending_restore(snapshot.active_timeline)
             if pending is not None:
                 return self._finish(snapshot, transaction, pending.requested_time, instant_time)
-            if needs_savepoint:
-                _check_savepointed(snapshot, instant_time)
+            check(snapshot, instant_time)
             _, snapshot = self._rollbacks.finish_pending_rollbacks(snapshot)
             self._rollbacks.refuse_living_writers(snapshot)
             snapshot = switch_off_metadata_table(self._config, snapshot).refreshed()

@@ -30,7 +30,6 @@ __all__ = [
     "TableAction",
     "announce",
     "carry_out",
-    "complete_instant",
     "has_no_plan",
     "no_check",
 ]
@@ -203,32 +202,6 @@ def carry_out(
             _look_for_rivals(action, plan, instant_time, None, check)
         action.begin(plan, instant_time)
     return action.do(plan, instant_time, is_left_behind)
-
-
-def complete_instant(
-    snapshot: TableSnapshot,
-    instant_time: str,
-    action: Action,
-    content: attrs.AttrsInstance,
-    check: Callable[[], None] = no_check,
-) -> bool:
-    """Complete an instant of any action: the only place where one becomes complete.
-
-    Args:
-        snapshot: The table.
-        instant_time: The instant, inflight.
-        action: Its action.
-        content: The metadata of what was done.
-        check: Called right before the file is made; what it raises leaves the instant as it is.
-
-    Returns:
-        False when it is complete already.
-
-    Raises:
-        HoodieCommitException: There is no inflight file: it was rolled back.
-        HoodieIOException: Storage failed; nothing was completed.
-    """
-    return snapshot.active_timeline.save_as_complete(instant_time, action, content, check)
 
 
 def has_no_plan(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:

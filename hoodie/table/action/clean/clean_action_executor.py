@@ -28,7 +28,8 @@ from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, resolve_inside, scheme
 from hoodie.table.action.clean.clean_planner import CleanPlanner, files_that_stay
-from hoodie.table.action.table_action import TableAction, complete_instant
+from hoodie.table.action.completion import complete_instant
+from hoodie.table.action.table_action import TableAction
 from hoodie.table.table_state import refuse_pending_restore
 
 __all__ = ["CleanActionExecutor", "EmptyPlan", "OutdatedPlanException"]
@@ -70,7 +71,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         may_delete_partitions: Whether folders of partitions of which nothing is left may go: only where no other writer
             can be about to write there.
         last_empty_plan: Of an earlier clean of the same client.
-        is_forced: Whether a clean is due though there are too few commits after the last one.
+        min_commits: A clean is due once there are so many commits after the last one.
 
     Attributes:
         empty_plan: Set by `plan` when it looked and found nothing.
@@ -89,14 +90,14 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         snapshot: TableSnapshot,
         may_delete_partitions: bool = True,
         last_empty_plan: EmptyPlan | None = None,
-        is_forced: bool = True,
+        min_commits: int = 0,
     ) -> None:
         super().__init__(snapshot)
         self._context = context
         self._clean = clean
         self._may_delete_partitions = may_delete_partitions
         self._last_empty_plan = last_empty_plan
-        self._is_forced = is_forced
+        self._min_commits = min_commits
         self._storage = snapshot.storage
         self._content = b""
         self.empty_plan: EmptyPlan | None = None
@@ -109,7 +110,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             HoodieIOException: Storage failed.
         """
         planner = CleanPlanner(self._context, self._clean, self.snapshot)
-        if not self._is_forced and planner.commits_since_last_clean < self._clean.max_commits:
+        if self._min_commits and planner.commits_since_last_clean < self._min_commits:
             return None
         last = self._last_empty_plan
         known = last.earliest if last is not None and last.savepoints == planner.savepoints else None

@@ -31,8 +31,9 @@ from hoodie.common.table.timeline.instant_time import in_order, newest
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
+from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.planned_instant import check_planned_instant
-from hoodie.table.action.table_action import TableAction, complete_instant
+from hoodie.table.action.table_action import TableAction
 from hoodie.table.table_state import last_versions
 
 __all__ = ["RollbackActionExecutor"]

@@ -237,37 +237,42 @@ class RollbackService:
 
     # --- one instant ----------------------------------------------------------------------------------------------
 
-    def rollback(
-        self, snapshot: TableSnapshot, instant_time: str, only_pending: bool = False, is_patient: bool = True
-    ) -> bool:
+    def rollback(self, snapshot: TableSnapshot, instant_time: str) -> bool:
         """Roll back one instant.
 
         Args:
             snapshot: The table.
             instant_time: The instant.
-            only_pending: Of this process's own instant: leave it alone when it is completed, and where its write never
-                began take it out of the timeline without a rollback.
-            is_patient: Whether to wait for the lock.
 
         Returns:
             False when there is no such instant.
         """
+        with self._transactions.transaction(snapshot, f"rollback of {instant_time}") as transaction:
+            snapshot, instant = self._find(snapshot, instant_time)
+            if instant is not None:
+                self._roll_back(snapshot, instant, transaction.check_held)
+        return instant is not None
+
+    def give_up(self, snapshot: TableSnapshot, instant_time: str, is_patient: bool = True) -> None:
+        """Roll back an instant of this process, unless it is completed.
+
+        One whose write never began is taken out of the timeline without a rollback.
+
+        Args:
+            snapshot: The table.
+            instant_time: The instant.
+            is_patient: Whether to wait for the lock.
+        """
         what = f"rollback of {instant_time}"
         with self._transactions.transaction(snapshot, what, is_patient) as transaction:
-            _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
-            instant = next(
-                (
-                    found
-                    for found in snapshot.active_timeline
-                    if found.requested_time == instant_time and found.action in INGESTION_ACTIONS
-                ),
-                None,
-            )
-            if instant is None or (only_pending and instant.is_completed):
-                return False
-            if not (only_pending and _withdraw(snapshot, instant)):
+            snapshot, instant = self._find(snapshot, instant_time)
+            if instant is not None and instant.is_pending and not _withdraw(snapshot, instant):
                 self._roll_back(snapshot, instant, transaction.check_held)
-        return True
+
+    def _find(self, snapshot: TableSnapshot, instant_time: str) -> tuple[TableSnapshot, HoodieInstant | None]:
+        """The table as it is now, without pending rollbacks, and the write of an instant time there."""
+        _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
+        return snapshot, snapshot.active_timeline.filter_actions(*INGESTION_ACTIONS).find(instant_time)
 
     def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
         executor = RollbackActionExecutor(snapshot, instant, using_markers=self._config.write.rollback_using_markers)
@@ -282,29 +287,32 @@ class RollbackService:
         for partition_path in metadata.partition_metadata:
             snapshot.storage.delete_leftovers(join(snapshot.base_path, partition_path), LEFTOVER_AGE_MS)
 
-    def was_undone(self, snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
-        """Whether somebody rolled an instant back that its writer has completed all the same; to ask under the lock.
+    def unless_undone(self, snapshot: TableSnapshot, instant: HoodieInstant) -> TableSnapshot | None:
+        """Look whether somebody rolled an instant back that its writer has completed all the same; under the lock.
 
         What a rollback left half done is finished, and the completed file, which names files that are gone, is deleted.
 
         Args:
             snapshot: The table.
             instant: The instant, in any state.
+
+        Returns:
+            The table as it is now; None where the instant was rolled back.
         """
         _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed(), of_completed=instant.requested_time)
         found = snapshot.active_timeline.find(instant.requested_time, instant.action)
         archived = snapshot.archived_timeline.completed_writes()
         if (found is None or found.is_completed) and archived.contains(instant.requested_time):
             # Archived since, or by half.
-            return False
+            return snapshot
         if found is None or not found.is_completed:
-            return True
+            return None
         inflight = HoodieInstant(instant.requested_time, instant.action, State.INFLIGHT)
         if snapshot.storage.exists(snapshot.active_timeline.path_of(inflight)):
-            return False
+            return snapshot
         # The inflight file is the last but one that a rollback deletes.
         self.take_back(snapshot, found, is_empty=True)
-        return True
+        return None
 
     def take_back(self, snapshot: TableSnapshot, instant: HoodieInstant, is_empty: bool = False) -> None:
         """Roll back what this writer has completed just now and should not have; to be done under the lock.

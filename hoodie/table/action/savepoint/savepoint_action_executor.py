@@ -17,7 +17,8 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieException, HoodieSavepointException
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned
-from hoodie.table.action.table_action import AnnouncedAction, complete_instant
+from hoodie.table.action.completion import complete_instant
+from hoodie.table.action.table_action import AnnouncedAction
 from hoodie.table.table_state import files_at, missing_at
 
 __all__ = ["HoodieSavepoint", "SavepointActionExecutor", "delete_savepoint", "savepoints"]
