@@ -160,24 +160,14 @@ class BaseHoodieTableServiceClient:
         written = [instant.requested_time for instant in pending if instant.state is State.INFLIGHT]
         failed = [time for time in written if self._config.write.auto_commit or time in self._failed_instants]
         uncommitted = [time for time in written if time not in failed]
-        if unwritten:
-            logger.warning(
-                "a client of %s is closed, and %s was started and never written: it holds no rows, and is to be rolled "
-                "back; %s",
-                where, ", ".join(unwritten), who,
-            )  # fmt: skip
-        if failed:
-            logger.warning(
-                "a client of %s is closed, and %s failed and is not rolled back: nobody sees its rows; %s",
-                where, ", ".join(failed), who,
-            )  # fmt: skip
-        if uncommitted:
-            logger.warning(
-                "a client of %s is closed, and %s was never committed: nobody sees its rows, and it is to be rolled "
-                "back; %s. With hoodie.auto.commit = false call client.commit(instant_time, result) before the client "
-                "is closed",
-                where, ", ".join(uncommitted), who,
-            )  # fmt: skip
+        commit = "With hoodie.auto.commit = false call client.commit(instant_time, result) before the client is closed"
+        for times, what in (
+            (unwritten, f"was started and never written: it holds no rows, and is to be rolled back; {who}"),
+            (failed, f"failed and is not rolled back: nobody sees its rows; {who}"),
+            (uncommitted, f"was never committed: nobody sees its rows, and it is to be rolled back; {who}. {commit}"),
+        ):
+            if times:
+                logger.warning("a client of %s is closed, and %s %s", where, ", ".join(times), what)
 
     @property
     def config(self) -> HoodieWriteConfig:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 import attrs
 
@@ -162,19 +162,15 @@ class Committer:
             result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
         )
         self._validate(snapshot, result, metadata)
-        operation = ConcurrentOperation.of_commit(
-            HoodieInstant(instant_time, action, State.INFLIGHT), metadata, result.partition_to_replace_file_ids
-        )
+        operation = ConcurrentOperation.of_commit(HoodieInstant(instant_time, action, State.INFLIGHT), metadata)
         if self._config.write.has_several_writers:
             # Most conflicts are found without the lock, which is then not asked for.
             with self._metrics.step("look for conflicts"):
                 self._resolver.check(snapshot, operation, metadata, self._start_of(instant_time))
         self._update_index(snapshot, instant_time, result)
         with ExitStack() as stack:
-            if self._config.write.has_several_writers:
-                with self._metrics.step("take the lock"):
-                    transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
-            else:
+            takes_lock = self._config.write.has_several_writers
+            with self._metrics.step("take the lock") if takes_lock else nullcontext():
                 transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
             with self._metrics.step("check the table again"):
                 snapshot = self._check_again(snapshot, operation, metadata)

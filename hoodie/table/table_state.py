@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hoodie.avro.timeline_metadata import HoodieRollbackPlan
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -127,10 +127,8 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
                 created.add((stat.partition_path, stat.file_id))
             elif not is_after(stat.prev_commit, instant_time):
                 wanted[stat.partition_path].setdefault(stat.file_id, stat.prev_commit)
-        if isinstance(metadata, HoodieReplaceCommitMetadata):
-            for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-                for file_id in file_ids:
-                    wanted[partition_path].setdefault(file_id, None)
+        for partition_path, file_id in metadata.replaced_file_groups:
+            wanted[partition_path].setdefault(file_id, None)
     unchanged = {
         (path, file_id)
         for path, groups in wanted.items()

@@ -15,7 +15,7 @@ from enum import StrEnum
 import attrs
 
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
@@ -294,9 +294,7 @@ class _Explanation:
             replaced: set[tuple[str, str]] = set()
             for metadata in (*_writes(self._archive), *_writes(self._timeline)):
                 earlier |= {(stat.partition_path, stat.file_id, stat.prev_commit) for stat in metadata.write_stats}
-                if isinstance(metadata, HoodieReplaceCommitMetadata):
-                    for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-                        replaced |= {(partition_path, file_id) for file_id in file_ids}
+                replaced.update(metadata.replaced_file_groups)
             saved = {
                 name for savepoint in savepoints(self._timeline) for names in savepoint.files.values() for name in names
             }

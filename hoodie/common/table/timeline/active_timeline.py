@@ -147,15 +147,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         Raises:
             HoodieIOException: Storage failed.
         """
-        return HoodieActiveTimeline.load(
-            self.storage,
-            self.meta_path,
-            self.layout,
-            timezone=self.timezone,
-            newest_archived_time=self.newest_archived_time,
-            read_archived=self.read_archived,
-            clock=self.clock,
-        )
+        return attrs.evolve(self, instants=list_instants(self.storage, self.meta_path, self.layout))
 
     def is_archived_past(self, instant_time: str) -> bool:
         """Whether an instant that was requested after another one is in the archive.

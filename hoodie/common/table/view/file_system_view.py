@@ -19,7 +19,6 @@ import attrs
 
 from hoodie.common.config.property import display_value
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
-from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import (
     FileSlice,
     HoodieBaseFile,
@@ -244,11 +243,8 @@ class HoodieTableFileSystemView:
         if self._replaced is None:
             replaced: dict[HoodieFileGroupId, str] = {}
             for instant in self._timeline.filter_actions(Action.REPLACE_COMMIT).filter_completed_instants():
-                metadata = self._timeline.read_commit_metadata(instant)
-                if isinstance(metadata, HoodieReplaceCommitMetadata):
-                    for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-                        for file_id in file_ids:
-                            replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
+                for partition_path, file_id in self._timeline.read_commit_metadata(instant).replaced_file_groups:
+                    replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
             self._replaced = replaced
         return self._replaced
 

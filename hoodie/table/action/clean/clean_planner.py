@@ -21,7 +21,7 @@ from hoodie.avro.clean_metadata import (
 )
 from hoodie.avro.compaction_plan import HoodieCompactionPlan
 from hoodie.avro.savepoint_metadata import HoodieSavepointMetadata
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.clustering_plans import requested_replacement
@@ -212,9 +212,7 @@ class CleanPlanner:
                     stat.partition_path for stat in self._read(instant).write_stats if stat.prev_commit != NULL_COMMIT
                 )
             if instant.action is Action.REPLACE_COMMIT:
-                metadata = self._read(instant)
-                assert isinstance(metadata, HoodieReplaceCommitMetadata)
-                found.update(metadata.partition_to_replace_file_ids)
+                found.update(partition_path for partition_path, _ in self._read(instant).replaced_file_groups)
         if self.last_clean is not None:
             found.update(self.last_clean.failed_partitions)
         return sorted(found)
@@ -327,11 +325,8 @@ class CleanPlanner:
     def _replaced(self) -> dict[HoodieFileGroupId, str]:
         replaced: dict[HoodieFileGroupId, str] = {}
         for instant in self._timeline.filter_actions(Action.REPLACE_COMMIT).filter_completed_instants():
-            metadata = self._read(instant)
-            assert isinstance(metadata, HoodieReplaceCommitMetadata)
-            for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-                for file_id in file_ids:
-                    replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
+            for partition_path, file_id in self._read(instant).replaced_file_groups:
+                replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
         return replaced
 
     def _read(self, instant: HoodieInstant) -> HoodieCommitMetadata:

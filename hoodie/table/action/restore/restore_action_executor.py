@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from hoodie.avro.savepoint_metadata import HoodieRestoreMetadata, HoodieRestorePlan
-from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata, HoodieRollbackPartitionMetadata
+from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -24,6 +24,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreExceptio
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.planned_instant import check_planned_instant
+from hoodie.table.action.rollback.rollback_action_executor import rollback_metadata
 from hoodie.table.action.table_action import TableAction
 from hoodie.table.table_state import files_at, missing_at
 
@@ -155,7 +156,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         rollbacks: dict[str, tuple[HoodieRollbackMetadata, ...]] = {}
         for info in instants:
             deleted = self._undo(info.commit_time, Action(info.action), files.pop(info.commit_time, {}))
-            rollbacks[info.commit_time] = (_rollback_metadata(instant_time, info, deleted),)
+            rollbacks[info.commit_time] = (rollback_metadata(instant_time, info, deleted, 0),)
         # Of instants that were archived, or that nothing of the timeline explains.
         for leftovers in files.values():
             self._delete(leftovers)
@@ -293,18 +294,3 @@ def _end_of(plan: HoodieRestorePlan) -> str:
     """The instant that a plan goes back to; `read_restore_plan` refuses one that names none."""
     assert plan.restored_to is not None
     return plan.restored_to
-
-
-def _rollback_metadata(
-    restore_time: str, undone: HoodieInstantInfo, deleted: dict[str, list[str]]
-) -> HoodieRollbackMetadata:
-    return HoodieRollbackMetadata(
-        start_rollback_time=restore_time,
-        time_taken_ms=0,
-        total_files_deleted=sum(map(len, deleted.values())),
-        commits_rollback=(undone.commit_time,),
-        partition_metadata={
-            path: HoodieRollbackPartitionMetadata(path, tuple(paths)) for path, paths in deleted.items()
-        },
-        instants_rollback=(undone,),
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -21,7 +21,6 @@ from hoodie.avro.timeline_metadata import (
     HoodieRollbackRequest,
 )
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -36,7 +35,7 @@ from hoodie.table.action.planned_instant import check_planned_instant
 from hoodie.table.action.table_action import TableAction
 from hoodie.table.table_state import last_versions
 
-__all__ = ["RollbackActionExecutor"]
+__all__ = ["RollbackActionExecutor", "rollback_metadata"]
 
 logger = logging.getLogger(__name__)
 
@@ -228,18 +227,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             if request.files_to_be_deleted:
                 deleted.setdefault(request.partition_path, []).extend(request.files_to_be_deleted)
         self._storage.delete_files(path for paths in deleted.values() for path in paths)
-        assert plan.instant_to_rollback is not None
-        return HoodieRollbackMetadata(
-            start_rollback_time=rollback_time,
-            time_taken_ms=int((time.monotonic() - started) * 1000),
-            total_files_deleted=sum(len(paths) for paths in deleted.values()),
-            commits_rollback=(plan.instant_to_rollback.commit_time,),
-            partition_metadata={
-                partition_path: HoodieRollbackPartitionMetadata(partition_path, tuple(paths))
-                for partition_path, paths in deleted.items()
-            },
-            instants_rollback=(plan.instant_to_rollback,),
-        )
+        info, _ = _target_of(plan)
+        return rollback_metadata(rollback_time, info, deleted, int((time.monotonic() - started) * 1000))
 
     def _inside(self, planned: str, source: str) -> str:
         """A planned path, which must lie below the table's folder."""
@@ -329,17 +318,14 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             if not _is_new(stat)
         }
         missing = [group for group, version in wanted.items() if version not in self._versions(*group)]
-        if isinstance(metadata, HoodieReplaceCommitMetadata):
-            replaced = {
-                (path, file_id) for path, ids in metadata.partition_to_replace_file_ids.items() for file_id in ids
-            }
-            last = last_versions(self.snapshot, replaced, instant.requested_time)
-            for group in sorted(replaced):
-                versions, version = self._versions(*group), last.get(group)
-                if not versions if version is None else version not in versions:
-                    missing.append(group)
-                elif versions:
-                    wanted[group] = in_order(versions)[-1] if version is None else version
+        replaced = set(metadata.replaced_file_groups)
+        last = last_versions(self.snapshot, replaced, instant.requested_time)
+        for group in sorted(replaced):
+            versions, version = self._versions(*group), last.get(group)
+            if not versions if version is None else version not in versions:
+                missing.append(group)
+            elif versions:
+                wanted[group] = in_order(versions)[-1] if version is None else version
         if missing:
             raise HoodieRollbackException(
                 f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0][1]}"
@@ -370,11 +356,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
                 raise HoodieRollbackException(f"{where}: {other.requested_time} is built on it")
         metadata = timeline.read_commit_metadata(instant)
         changed = {(stat.partition_path, stat.file_id) for stat in metadata.write_stats if not _is_new(stat)}
-        if isinstance(metadata, HoodieReplaceCommitMetadata):
-            changed |= {
-                (path, file_id) for path, ids in metadata.partition_to_replace_file_ids.items() for file_id in ids
-            }
-        for path, file_id in sorted(changed):
+        for path, file_id in sorted(changed.union(metadata.replaced_file_groups)):
             others = self._versions(path, file_id) - {time_}
             if not others:
                 raise HoodieRollbackException(
@@ -407,6 +389,29 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         if partition_path not in self._listed:
             self._listed[partition_path] = self.snapshot.table_metadata.list_versions(partition_path)
         return self._listed[partition_path].get(file_id, set())
+
+
+def rollback_metadata(
+    rollback_time: str, undone: HoodieInstantInfo, deleted: Mapping[str, Sequence[str]], time_taken_ms: int
+) -> HoodieRollbackMetadata:
+    """What a rollback, or a restore for one of its instants, reports.
+
+    Args:
+        rollback_time: Its own instant time.
+        undone: The instant.
+        deleted: Partition path to full paths.
+        time_taken_ms: How long it took.
+    """
+    return HoodieRollbackMetadata(
+        start_rollback_time=rollback_time,
+        time_taken_ms=time_taken_ms,
+        total_files_deleted=sum(map(len, deleted.values())),
+        commits_rollback=(undone.commit_time,),
+        partition_metadata={
+            path: HoodieRollbackPartitionMetadata(path, tuple(paths)) for path, paths in deleted.items()
+        },
+        instants_rollback=(undone,),
+    )
 
 
 def _target_of(plan: HoodieRollbackPlan) -> tuple[HoodieInstantInfo, Action]:
