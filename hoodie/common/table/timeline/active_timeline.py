@@ -551,11 +551,8 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     def _states_of(self, instant_time: str, action: Action) -> dict[State, HoodieInstant]:
         """An instant in each state that has a file now; names of completed files cannot be made up in all layouts."""
-        return {
-            found.state: found
-            for found in self._list_states()
-            if found.requested_time == instant_time and found.action.completed_action is action.completed_action
-        }
+        key = instant_time, action.completed_action
+        return {found.state: found for found in self._list_states() if found.key == key}
 
     def _list_states(self) -> Iterator[HoodieInstant]:
         return list_states(self.storage, self.meta_path, self.layout)

@@ -159,9 +159,8 @@ def _read_files(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInst
     newest: dict[tuple[str, Action], tuple[HoodieInstant, _Entry]] = {}
     for path in paths:
         for instant, entry in read_archive_file(storage, path):
-            key = instant.requested_time, instant.action.completed_action
-            if key not in newest or newest[key][0].state <= instant.state:
-                newest[key] = instant, entry
+            if instant.key not in newest or newest[instant.key][0].state <= instant.state:
+                newest[instant.key] = instant, entry
     return dict(newest.values())
 
 

@@ -88,8 +88,7 @@ def _effective(states: Iterable[HoodieInstant]) -> list[HoodieInstant]:
     """Each instant once, in its highest state; a compaction and the commit that completes it are one instant."""
     highest: dict[tuple[str, Action], HoodieInstant] = {}
     for found in states:
-        key = (found.requested_time, found.action.completed_action)
-        known = highest.get(key)
+        known = highest.get(found.key)
         if known is None or found.state > known.state:
-            highest[key] = found
+            highest[found.key] = found
     return list(highest.values())

@@ -238,7 +238,7 @@ class HoodieTimelineArchiver:
         done: list[HoodieInstant] = []
         for instant in instants:
             try:
-                states = files.get(_key(instant), {})
+                states = files.get(instant.key, {})
                 entries = [self._encode(state, status) for state, status in states.items() if state not in known]
             except HoodieCorruptedDataException as error:
                 if not done and not part:
@@ -268,7 +268,7 @@ class HoodieTimelineArchiver:
         self._check()
         self._refuse_changes(instants)
         self._delete_markers({instant.requested_time for instant in instants})
-        self._timeline.delete_archived([state for instant in instants for state in files.get(_key(instant), ())])
+        self._timeline.delete_archived([state for instant in instants for state in files.get(instant.key, ())])
 
     def _refuse_changes(self, instants: list[HoodieInstant]) -> None:
         """Stop where somebody went back in time, or took away a savepoint that is archived past, since the timeline was
@@ -294,12 +294,12 @@ class HoodieTimelineArchiver:
 
     def _files_of(self, instants: Iterable[HoodieInstant]) -> dict[_Key, dict[HoodieInstant, FileStatus]]:
         """Every state of the instants, the first one first, and its file."""
-        files: dict[_Key, list[tuple[HoodieInstant, FileStatus]]] = {_key(instant): [] for instant in instants}
+        files: dict[_Key, list[tuple[HoodieInstant, FileStatus]]] = {instant.key: [] for instant in instants}
         layout = self._timeline.layout
         for status in self._snapshot.storage.list_directory(layout.active_path(self._snapshot.meta_path)):
             state = None if status.is_directory else layout.parse_file_name(status.name)
-            if state is not None and _key(state) in files:
-                files[_key(state)].append((state, status))
+            if state is not None and state.key in files:
+                files[state.key].append((state, status))
         return {key: dict(sorted(found, key=lambda entry: entry[0].state)) for key, found in files.items()}
 
     def _encode(self, state: HoodieInstant, status: FileStatus) -> bytes:
@@ -313,11 +313,6 @@ class HoodieTimelineArchiver:
         for entry in storage.list_directory(join(meta_path, TEMP_FOLDER_NAME)):
             if entry.name in instant_times:
                 WriteMarkers(storage, meta_path, entry.name).delete_all()
-
-
-def _key(instant: HoodieInstant) -> _Key:
-    """What the states of one instant have in common."""
-    return instant.requested_time, instant.action.completed_action
 
 
 def _file_id(name: str) -> str | None:

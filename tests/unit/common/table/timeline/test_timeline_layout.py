@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from hoodie.avro.savepoint_metadata import HoodieRestoreMetadata, HoodieRestorePlan
 from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata, HoodieRollbackPlan
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.table.timeline import timeline_layout as timeline_layout_module
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
@@ -146,3 +148,15 @@ def test_files_of_the_archive_are_told_by_their_numbers() -> None:
 def test_an_unknown_layout_is_refused_by_property() -> None:
     with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.timeline\.layout\.version=2"):
         timeline_layout(2)
+
+
+def test_nobody_else_writes_or_reads_the_contents_of_a_timeline() -> None:
+    sources = Path(timeline_layout_module.__file__).parents[3]
+    found = set()
+    for path in sources.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "hoodie.avro.timeline_metadata":
+                names = {alias.name for alias in node.names} & {"encode", "decode", "encode_record", "decode_record"}
+                found |= {path.relative_to(sources).as_posix()} if names else set()
+    # Entries of the archive hold what the files held.
+    assert found == {"common/table/timeline/archived_entry.py"}
