@@ -233,7 +233,7 @@ def _load_active_timeline(
         layout,
         timezone=table_config.timeline_timezone,
         newest_archived_time=_NewestArchivedTime(storage, storage_path.join(meta_path, folder), load_archive),
-        read_archived=_ArchivedCommits(load_archive),
+        read_archived=partial(_read_archived, load_archive),
     )
 
 
@@ -259,13 +259,8 @@ class _NewestArchivedTime:
         return self._newest
 
 
-@attrs.frozen
-class _ArchivedCommits:
-    """What archived commits wrote."""
-
-    load: Callable[..., HoodieArchivedTimeline]
-
-    def __call__(self, instant: HoodieInstant) -> HoodieCommitMetadata | None:
-        archived = self.load()
-        found = archived.find(instant.requested_time, instant.action)
-        return None if found is None or not found.is_completed else archived.read_commit_metadata(found)
+def _read_archived(load: Callable[[], HoodieArchivedTimeline], instant: HoodieInstant) -> HoodieCommitMetadata | None:
+    """What an archived commit wrote; None when it is not in the archive, or was not completed."""
+    archived = load()
+    found = archived.find(instant.requested_time, instant.action)
+    return None if found is None or not found.is_completed else archived.read_commit_metadata(found)
