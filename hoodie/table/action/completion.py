@@ -10,8 +10,8 @@
 | 6 | markers, heartbeats and what else is left of it go | the action |
 | 7 | metrics, callbacks, services that are due | the client |
 
-A metadata table, which must know of an action before it counts, belongs between 3 and 4. So does the completion time,
-which names the completed file in later table versions.
+A metadata table, which must know of an action before it counts, belongs between 2 and 3. The completion time, which
+names the completed file in later table versions, belongs between 3 and 4.
 """
 
 from __future__ import annotations
