@@ -17,7 +17,7 @@ help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
 	@echo "make test           set up, run the tests (Spark 4.3) without the slow ones"
 	@echo "make test-slow      the slow ones; continuous integration runs both"
-	@echo "make check          format, lint, types, layers, security"
+	@echo "make check          format, lint, types, layers, order of time, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"
 	@echo "make interop        tests beside real Hudi 0.15.0 and 1.2.0; interop-smoke: a part of them"
@@ -58,6 +58,7 @@ check: .venv/.stamp
 	.venv/bin/ruff check hoodie tests benchmarks
 	.venv/bin/mypy
 	.venv/bin/lint-imports --config setup.cfg --no-logo
+	$(PY) .ci/instant_times
 	# B301: statuses of the application's own tasks are pickled. B608: names of tables are formatted, values are bound.
 	.venv/bin/bandit -q -r hoodie -ll --skip B301,B608
 	$(PY) .ci/audit .ci/constraints-spark4.txt

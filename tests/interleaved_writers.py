@@ -44,7 +44,7 @@ from hoodie.exception import (
     HoodieSavepointException,
     HoodieWriteConflictException,
 )
-from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, pending_restore
+from hoodie.table.action.restore.restore_action_executor import pending_restore, read_restore_plan
 from hoodie.transaction.write_start import WriteStart
 from tests.interleaving import Process, Task, World
 from tests.table_invariants import check_table
@@ -714,7 +714,7 @@ class Scenario:
             timeline = HoodieTableMetaClient.load(self.base_path).active_timeline
             restore = pending_restore(timeline)
             if restore is not None:
-                client.restore_to_instant(HoodieRestorePlan.read(timeline, restore.requested_time).restored_to)
+                client.restore_to_instant(read_restore_plan(timeline, restore.requested_time).restored_to)
                 self.outcomes["restore of a dead one was finished"] += 1
             for savepoint in timeline.savepoint_times:
                 client.delete_savepoint(savepoint)

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import ClassVar, Self
@@ -92,7 +92,7 @@ class BaseHoodieTableServiceClient:
         self._heartbeats = HoodieHeartbeatClient(config.write)
         self._rollbacks = RollbackService(config, self._transactions, self._metrics)
         self._savepoints = SavepointService(config, self._metrics, self._transactions, self._rollbacks)
-        self._services = TableServices(context, config, self._metrics, self._transactions)
+        self._services = TableServices(context, config, self._metrics, self._transactions, self._rollbacks)
 
     def __repr__(self) -> str:
         path = display_value("hoodie.base.path", self._config.base_path)
@@ -160,24 +160,14 @@ class BaseHoodieTableServiceClient:
         written = [instant.requested_time for instant in pending if instant.state is State.INFLIGHT]
         failed = [time for time in written if self._config.write.auto_commit or time in self._failed_instants]
         uncommitted = [time for time in written if time not in failed]
-        if unwritten:
-            logger.warning(
-                "a client of %s is closed, and %s was started and never written: it holds no rows, and is to be rolled "
-                "back; %s",
-                where, ", ".join(unwritten), who,
-            )  # fmt: skip
-        if failed:
-            logger.warning(
-                "a client of %s is closed, and %s failed and is not rolled back: nobody sees its rows; %s",
-                where, ", ".join(failed), who,
-            )  # fmt: skip
-        if uncommitted:
-            logger.warning(
-                "a client of %s is closed, and %s was never committed: nobody sees its rows, and it is to be rolled "
-                "back; %s. With hoodie.auto.commit = false call client.commit(instant_time, result) before the client "
-                "is closed",
-                where, ", ".join(uncommitted), who,
-            )  # fmt: skip
+        commit = "With hoodie.auto.commit = false call client.commit(instant_time, result) before the client is closed"
+        for times, what in (
+            (unwritten, f"was started and never written: it holds no rows, and is to be rolled back; {who}"),
+            (failed, f"failed and is not rolled back: nobody sees its rows; {who}"),
+            (uncommitted, f"was never committed: nobody sees its rows, and it is to be rolled back; {who}. {commit}"),
+        ):
+            if times:
+                logger.warning("a client of %s is closed, and %s %s", where, ", ".join(times), what)
 
     @property
     def config(self) -> HoodieWriteConfig:
@@ -337,7 +327,7 @@ class BaseHoodieTableServiceClient:
 
     def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
         """Take the table back to a savepointed commit; as `restore_to_instant` otherwise."""
-        return self._restore(instant_time, needs_savepoint=True)
+        return self._restore(instant_time, self._savepoints.restore_to_savepoint)
 
     def restore_to_instant(self, instant_time: str) -> tuple[str, ...]:
         """Take the table back to a commit: everything that is newer is undone and deleted, the newest first.
@@ -359,13 +349,13 @@ class BaseHoodieTableServiceClient:
                 instant is not finished.
             HoodieHeartbeatException: A writer is at work.
         """
-        return self._restore(instant_time, needs_savepoint=False)
+        return self._restore(instant_time, self._savepoints.restore_to_instant)
 
-    def _restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
+    def _restore(self, instant_time: str, restore: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
         check_time(instant_time)
         with self._call("restore") as call, self._alone():
             self._services.wait()
-            undone = self._savepoints.restore(instant_time, needs_savepoint)
+            undone = restore(instant_time)
             call.summary = f"restore to {instant_time}"
         for undone_time in undone:
             self._forget(undone_time)
@@ -384,12 +374,8 @@ class BaseHoodieTableServiceClient:
             self._leave(instant_time, "it was interrupted while it waited for the lock", error)
             return
         try:
-            self._rollbacks.rollback(
-                load_table(self._config),
-                instant_time,
-                only_pending=True,
-                is_patient=not (is_interrupted or had_no_lock),
-            )
+            snapshot = load_table(self._config)
+            self._rollbacks.give_up(snapshot, instant_time, is_patient=not (is_interrupted or had_no_lock))
             self._forget(instant_time)
             self._index.rollback_commit(instant_time)
         except BaseException as second:

@@ -1,4 +1,4 @@
-"""Complete instants: the only place where one is completed.
+"""Take writes from written to completed, by the steps of `hoodie.table.action.completion`.
 
 Hudi: org.apache.hudi.client.BaseHoodieClient, BaseHoodieWriteClient (commitStats, finalizeWrite, preCommit).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 import attrs
 
@@ -20,6 +20,7 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -37,15 +38,15 @@ from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.io.parquet.footer_tail import MISSING_BASE_FILE
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
+from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
-from hoodie.table.action.table_action import complete_instant
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.concurrent_operation import ConcurrentOperation
 from hoodie.transaction.conflict_resolver import ConflictResolver
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.transaction.transaction_manager import TransactionManager
-from hoodie.transaction.write_start import WriteStart, completed_write_times
+from hoodie.transaction.write_start import WriteStart
 
 __all__ = ["Committer"]
 
@@ -129,7 +130,7 @@ class Committer:
     def complete(
         self, instant_time: str, action: Action, result: HoodieWriteResult, extra_metadata: Mapping[str, str]
     ) -> bool:
-        """The list of steps that completes an instant: the only place where one is completed.
+        """The list of steps that completes a write.
 
         Args:
             instant_time: The instant.
@@ -161,25 +162,20 @@ class Committer:
             result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
         )
         self._validate(snapshot, result, metadata)
-        operation = ConcurrentOperation.of_commit(
-            HoodieInstant(instant_time, action, State.INFLIGHT), metadata, result.partition_to_replace_file_ids
-        )
+        operation = ConcurrentOperation.of_commit(HoodieInstant(instant_time, action, State.INFLIGHT), metadata)
         if self._config.write.has_several_writers:
             # Most conflicts are found without the lock, which is then not asked for.
             with self._metrics.step("look for conflicts"):
                 self._resolver.check(snapshot, operation, metadata, self._start_of(instant_time))
         self._update_index(snapshot, instant_time, result)
         with ExitStack() as stack:
-            if self._config.write.has_several_writers:
-                with self._metrics.step("take the lock"):
-                    transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
-            else:
+            takes_lock = self._config.write.has_several_writers
+            with self._metrics.step("take the lock") if takes_lock else nullcontext():
                 transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
             with self._metrics.step("check the table again"):
                 snapshot = self._check_again(snapshot, operation, metadata)
             with self._metrics.step("complete the instant"):
-                content = snapshot.active_timeline.layout.encode_commit_metadata(metadata)
-                is_complete = complete_instant(snapshot, instant_time, action, content, transaction.check_held)
+                is_complete = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held)
                 was_held = transaction.is_held()
         if not is_complete:
             raise HoodieCommitException(
@@ -234,7 +230,7 @@ class Committer:
         instant = snapshot.active_timeline.find(instant_time, action)
         if instant is None or instant.is_completed:
             raise HoodieCommitException(self._why_not(snapshot, instant_time, action, "be committed"))
-        self._rollbacks.rollback(snapshot, instant_time, only_pending=True)
+        self._rollbacks.give_up(snapshot, instant_time)
         self.forget(instant_time)
         logger.info("nothing to delete: %s was never written, so no commit was made", snapshot.base_path)
 
@@ -254,7 +250,7 @@ class Committer:
                 return False
             if instant.requested_time not in undone:
                 return False
-        return self._rollbacks.was_undone(snapshot, instant)
+        return self._rollbacks.unless_undone(snapshot, instant) is None
 
     def _look_again(
         self,
@@ -284,7 +280,8 @@ class Committer:
             ):
                 snapshot = snapshot.refreshed()
                 refuse_pending_restore(snapshot)
-                if self._rollbacks.was_undone(snapshot, operation.instant):
+                now = self._rollbacks.unless_undone(snapshot, operation.instant)
+                if now is None:
                     state.is_committed = False
                     raise HoodieLockException(
                         f"{where} was rolled back by another writer, which took this one for dead; {lost}. Nothing was "
@@ -292,10 +289,9 @@ class Committer:
                         was_lost=True,
                     )
                 try:
-                    snapshot, start = snapshot.refreshed(), self._start_of(instant_time)
-                    self._resolver.check(snapshot, operation, metadata, start, is_completed=True)
+                    self._resolver.check(now, operation, metadata, self._start_of(instant_time), is_completed=True)
                 except HoodieWriteConflictException as conflict:
-                    self._rollbacks.take_back(snapshot, HoodieInstant(instant_time, action, State.COMPLETED))
+                    self._rollbacks.take_back(now, HoodieInstant(instant_time, action, State.COMPLETED))
                     state.is_committed = False
                     conflict.add_note(f"{where} was completed for a moment, and taken back; {lost}")
                     raise
@@ -344,17 +340,17 @@ class Committer:
         undone &= known.completed if known is not None else frozenset()
         if undone:
             raise HoodieWriteConflictException(
-                f"{', '.join(sorted(undone))} of {snapshot.base_path}, which {instant_time} is built on, is being "
+                f"{', '.join(in_order(undone))} of {snapshot.base_path}, which {instant_time} is built on, is being "
                 f"rolled back by another writer; nothing of {instant_time} was committed. Write again: that is safe",
                 instant_time=instant_time,
-                other_instants=sorted(undone),
+                other_instants=in_order(undone),
                 is_retry_safe=True,
             )
         return snapshot
 
     def _check_layout(self, snapshot: TableSnapshot, instant_time: str) -> None:
         """Refuse files beside those that another writer committed meanwhile by a contradicting index."""
-        others = completed_write_times(snapshot.active_timeline) - self._start_of(instant_time).completed
+        others = in_order(snapshot.active_timeline.completed_writes().times - self._start_of(instant_time).completed)
         if not others:
             return
         keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
@@ -362,11 +358,11 @@ class Committer:
             check_layout(self._index, snapshot, keys)
         except HoodieIndexException as error:
             raise HoodieWriteConflictException(
-                f"{', '.join(sorted(others)[:SHOWN_ERRORS])} was committed to {snapshot.base_path} while "
+                f"{', '.join(others[:SHOWN_ERRORS])} was committed to {snapshot.base_path} while "
                 f"{instant_time} was being written, with an index that contradicts this writer's; nothing of "
                 f"{instant_time} was committed: {error}",
                 instant_time=instant_time,
-                other_instants=sorted(others),
+                other_instants=others,
             ) from error
 
     def conflict_of_missing_file(self, instant_time: str, error: BaseException) -> HoodieWriteConflictException | None:
@@ -383,7 +379,7 @@ class Committer:
         if start is None or not self._config.write.has_several_writers or MISSING_BASE_FILE not in str(error):
             return None
         try:
-            others = sorted(completed_write_times(load_table(self._config).active_timeline) - start.completed)
+            others = in_order(load_table(self._config).active_timeline.completed_writes().times - start.completed)
         except HoodieException as failure:
             logger.warning("whether others committed beside %s could not be found out: %s", instant_time, failure)
             return None
@@ -426,16 +422,12 @@ class Committer:
 
     def _writes_of_others(self, timeline: HoodieActiveTimeline, instant_time: str) -> list[str]:
         """Completed instants that are newer than this one, came since its write began, or were rolled back since."""
-        completed = completed_write_times(timeline) - {instant_time}
-        others = {time for time in completed if time > instant_time}
+        others = set(timeline.completed_writes().after(instant_time).times)
         known = self._written_to.get(instant_time)
         if known is not None:
-            others |= completed - known.completed
-            # What is older than all that is there was archived (savepointed ones stay); others that are gone were
-            # rolled back.
-            oldest = min(completed - timeline.savepoint_times, default="")
-            others |= {time for time in known.completed - completed if time >= oldest}
-        return sorted(others)
+            others |= timeline.completed_writes().times - known.completed - {instant_time}
+            others.update(timeline.undone_since(known.completed, held={*timeline.savepoint_times, instant_time}))
+        return in_order(others)
 
     def _reconcile_with_markers(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> int:
         """Delete files of task attempts that lost; make sure that every file that counts was announced.

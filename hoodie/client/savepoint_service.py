@@ -6,19 +6,20 @@ Hudi: org.apache.hudi.client.BaseHoodieWriteClient (savepoint, deleteSavepoint, 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.common.table.timeline.instant_time import is_before
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieRestoreException, HoodieSavepointException
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.restore.restore_action_executor import (
-    HoodieRestorePlan,
     RestoreActionExecutor,
     pending_restore,
+    read_restore_plan,
 )
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.savepoint.savepoint_action_executor import (
@@ -68,7 +69,7 @@ class SavepointService:
             snapshot = snapshot.refreshed()
             refuse_pending_restore(snapshot, error=HoodieRestoreException)
             if instant_time is None:
-                newest = snapshot.active_timeline.commits_timeline().filter_completed_instants().last_instant
+                newest = snapshot.active_timeline.completed_writes().last_instant
                 if newest is None:
                     raise HoodieSavepointException(
                         f"{snapshot.base_path} cannot be savepointed: it has no completed commit"
@@ -97,16 +98,22 @@ class SavepointService:
         HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_commit(instant_time)
         return snapshot.refreshed()
 
-    def restore(self, instant_time: str, needs_savepoint: bool) -> tuple[str, ...]:
+    def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
+        """As `restore_to_instant`, to an instant that must be savepointed."""
+        return self._restore(instant_time, _check_savepointed)
+
+    def restore_to_instant(self, instant_time: str) -> tuple[str, ...]:
         """Take the table back to an instant, or finish a restore to it that was begun.
 
         Args:
             instant_time: The instant that will be the newest.
-            needs_savepoint: Whether it must be savepointed.
 
         Returns:
             The instant times that were undone.
         """
+        return self._restore(instant_time, lambda snapshot, instant_time: None)
+
+    def _restore(self, instant_time: str, check: Callable[[TableSnapshot, str], None]) -> tuple[str, ...]:
         snapshot = load_table(self._config)
         with self._transactions.transaction(snapshot, "restore") as transaction:
             if self._transactions.is_lock_required:
@@ -114,8 +121,7 @@ class SavepointService:
             pending = pending_restore(snapshot.active_timeline)
             if pending is not None:
                 return self._finish(snapshot, transaction, pending.requested_time, instant_time)
-            if needs_savepoint:
-                _check_savepointed(snapshot, instant_time)
+            check(snapshot, instant_time)
             _, snapshot = self._rollbacks.finish_pending_rollbacks(snapshot)
             self._rollbacks.refuse_living_writers(snapshot)
             snapshot = switch_off_metadata_table(self._config, snapshot).refreshed()
@@ -130,7 +136,7 @@ class SavepointService:
         self, snapshot: TableSnapshot, transaction: Transaction, restore_time: str, instant_time: str
     ) -> tuple[str, ...]:
         """Go on with a restore that another process began."""
-        plan = HoodieRestorePlan.read(snapshot.active_timeline, restore_time)
+        plan = read_restore_plan(snapshot.active_timeline, restore_time)
         if plan.restored_to != instant_time:
             raise HoodieRestoreException(
                 f"a restore of {snapshot.base_path} to {plan.restored_to} was begun ({restore_time}) "
@@ -159,10 +165,9 @@ def _is_beginning(snapshot: TableSnapshot, instant_time: str) -> bool:
     """
     timeline = snapshot.active_timeline
     left = timeline.filter(lambda i: (i.action, i.requested_time) != (Action.SAVEPOINT, instant_time))
-    before, after = VisibleInstants.of(timeline).start, VisibleInstants.of(left).start
-    if before is None or after is None or after >= before:
+    before, after = timeline.visible_instants.start, left.visible_instants.start
+    if before is None or after is None or not is_before(after, before):
         return False
-    if (timeline.newest_archived_time() or "") <= after:
+    if not timeline.is_archived_past(after):
         return False
-    archived = snapshot.archived_timeline.commits_timeline().filter_completed_instants()
-    return any(instant.requested_time < before for instant in archived.after(after))
+    return not snapshot.archived_timeline.completed_after(after).before(before).is_empty

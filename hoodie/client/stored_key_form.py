@@ -85,7 +85,7 @@ def _partitions_newest_first(table: HoodieTable) -> Iterator[str]:
     Listing all partitions of a table can cost more than the write.
     """
     timeline = table.snapshot.active_timeline
-    for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):
+    for instant in reversed(timeline.completed_writes().instants):
         stats = timeline.read_commit_metadata(instant).write_stats
         if newest := dict.fromkeys(str(stat.partition_path) for stat in stats if stat.num_writes):
             yield from newest

@@ -44,6 +44,7 @@ class TableServices:
         config: The writer's configuration.
         metrics: Times the steps of what runs in the client's thread.
         transactions: The table's lock: what is planned is planned under it, where several writers are at work.
+        rollbacks: Rolls back failed writes before a clean, where that is the policy.
     """
 
     def __init__(
@@ -52,23 +53,21 @@ class TableServices:
         config: HoodieWriteConfig,
         metrics: HoodieMetrics,
         transactions: TransactionManager,
+        rollbacks: RollbackService,
     ) -> None:
         self._context = context
         self._config = config
         self._metrics = metrics
         self._transactions = transactions
+        self._rollbacks = rollbacks
         self._empty_plan: EmptyPlan | None = None
         self._thread: threading.Thread | None = None
         self._failures: list[str] = []
 
     # --- cleaning -----------------------------------------------------------------------------------------------
 
-    def clean(self, is_forced: bool = True) -> HoodieCleanMetadata | None:
-        """Finish cleans that are pending, then plan one and carry it out.
-
-        Args:
-            is_forced: Whether it is due though there are fewer commits after the last one than
-                ``hoodie.clean.max.commits``.
+    def clean(self) -> HoodieCleanMetadata | None:
+        """Finish cleans that are pending, then plan one and carry it out, however few commits came after the last.
 
         Returns:
             What the newest clean did; None when there was nothing to do.
@@ -79,28 +78,19 @@ class TableServices:
             HoodieIOException: Storage failed; call again.
         """
         self.wait()
-        return self._clean(self._metrics, is_forced, may_delete_partitions=self._is_alone)
+        return self._clean(min_commits=0)
 
-    def _clean(
-        self, metrics: HoodieMetrics, is_forced: bool, may_delete_partitions: bool
-    ) -> HoodieCleanMetadata | None:
-        make = partial(
-            CleanActionExecutor, self._context, self._config.clean, may_delete_partitions=may_delete_partitions
-        )
-        with metrics.step("clean") as step:
+    def _clean(self, min_commits: int) -> HoodieCleanMetadata | None:
+        with self._metrics.step("clean") as step:
             snapshot = self._prepare_table()
             if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
-                with metrics.step("roll back failed writes"):
-                    self._rollbacks(metrics).rollback_expired_writes(snapshot)
+                with self._metrics.step("roll back failed writes"):
+                    self._rollbacks.rollback_expired_writes(snapshot)
                     snapshot = snapshot.refreshed()
-            finished, snapshot = self._finish_pending_cleans(snapshot, metrics, make)
-            with metrics.step("plan the clean") as planning:
+            finished, snapshot = self._finish_pending_cleans(snapshot)
+            with self._metrics.step("plan the clean") as planning:
                 with self._transactions.transaction(snapshot, "planning of a clean"):
-                    executor = make(
-                        snapshot=self._look_again(snapshot),
-                        last_empty_plan=self._empty_plan,
-                        is_forced=is_forced,
-                    )
+                    executor = self._executor(self._look_again(snapshot), min_commits)
                     try:
                         announced = announce(executor)
                     except OutdatedPlanException as error:
@@ -109,7 +99,7 @@ class TableServices:
                 self._empty_plan = executor.empty_plan or self._empty_plan
                 planning.count(files=0 if announced is None else None)
             if announced is not None:
-                with metrics.step("delete old files", announced.instant_time) as deleting:
+                with self._metrics.step("delete old files", announced.instant_time) as deleting:
                     metadata = carry_out(executor, announced.instant_time)
                     if metadata is not None:
                         finished.append(metadata)
@@ -117,22 +107,25 @@ class TableServices:
             step.count(files=sum(metadata.total_files_deleted for metadata in finished))
         return finished[-1] if finished else None
 
-    def _finish_pending_cleans(
-        self, snapshot: TableSnapshot, metrics: HoodieMetrics, make: Callable[..., CleanActionExecutor]
-    ) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
+    def _executor(self, snapshot: TableSnapshot, min_commits: int = 0) -> CleanActionExecutor:
+        return CleanActionExecutor(
+            self._context, self._config.clean, snapshot, self._is_alone, self._empty_plan, min_commits
+        )
+
+    def _finish_pending_cleans(self, snapshot: TableSnapshot) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
         """Carry out the cleans that other runs left behind, the oldest first; the table after that."""
         finished: list[HoodieCleanMetadata] = []
         pending = snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()
         if not len(pending):
             return finished, snapshot
-        with metrics.step("finish cleans") as step:
+        with self._metrics.step("finish cleans") as step:
             try:
                 for instant in pending:
                     if has_no_plan(snapshot, instant):
                         snapshot.active_timeline.delete_pending(instant.requested_time, Action.CLEAN)
                         continue
                     logger.warning("finishing clean %s of %s", instant.requested_time, snapshot.base_path)
-                    metadata = carry_out(make(snapshot=snapshot), instant.requested_time, is_left_behind=True)
+                    metadata = carry_out(self._executor(snapshot), instant.requested_time, is_left_behind=True)
                     if metadata is not None:
                         finished.append(metadata)
             except HoodieException as error:
@@ -155,9 +148,6 @@ class TableServices:
             refuse_pending_restore(snapshot, _NO_SERVICES)
         return snapshot
 
-    def _rollbacks(self, metrics: HoodieMetrics) -> RollbackService:
-        return RollbackService(self._config, self._transactions, metrics)
-
     # --- archiving ----------------------------------------------------------------------------------------------
 
     def archive(self) -> int:
@@ -172,10 +162,10 @@ class TableServices:
             HoodieIOException: Storage failed; call again.
         """
         self.wait()
-        return self._archive(self._metrics)
+        return self._archive()
 
-    def _archive(self, metrics: HoodieMetrics) -> int:
-        with metrics.step("archive") as step:
+    def _archive(self) -> int:
+        with self._metrics.step("archive") as step:
             snapshot = self._prepare_table()
             with self._transactions.transaction(snapshot, "archiving") as transaction:
                 archiver = HoodieTimelineArchiver(self._config, self._look_again(snapshot), transaction.check_held)
@@ -194,30 +184,30 @@ class TableServices:
         if not self._config.write.table_services_enabled:
             return []
         clean = self._config.clean
-        inline: list[Callable[[HoodieMetrics], object]] = []
-        beside: list[Callable[[HoodieMetrics], object]] = []
-        if clean.automatic and clean.run_async:
-            beside.append(lambda metrics: self._clean(metrics, is_forced=False, may_delete_partitions=False))
-        elif clean.automatic:
-            inline.append(lambda metrics: self._clean(metrics, False, may_delete_partitions=self._is_alone))
+        inline: list[Callable[[], object]] = []
+        beside: list[Callable[[], object]] = []
+        if clean.automatic:
+            (beside if clean.run_async else inline).append(partial(self._clean, clean.max_commits))
         if self._config.archival.automatic:
             (beside if self._config.archival.run_async else inline).append(self._archive)
-        self._run(inline, self._metrics)
+        self._run(inline)
         # What the thread below meets is told with the next commit, however fast it is.
         failures, self._failures = self._failures, []
         if beside and (self._thread is None or not self._thread.is_alive()):
             # What is due while one is running is taken by the next.
-            self._thread = threading.Thread(
-                target=self._run, args=(beside, HoodieMetrics()), name="hoodie-table-services"
-            )
+            self._thread = threading.Thread(target=self._run_beside, args=(beside,), name="hoodie-table-services")
             self._thread.start()
         return failures
 
-    def _run(self, services: list[Callable[[HoodieMetrics], object]], metrics: HoodieMetrics) -> None:
+    def _run_beside(self, services: list[Callable[[], object]]) -> None:
+        with self._metrics.beside():
+            self._run(services)
+
+    def _run(self, services: list[Callable[[], object]]) -> None:
         for service in services:
             try:
                 with self._transactions.alone():
-                    service(metrics)
+                    service()
             except Exception as error:
                 logger.warning(
                     "a table service of %s failed after a commit, which stands; the next one goes on where it stopped",

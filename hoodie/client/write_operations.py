@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from hoodie import exception
-from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
+from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata
 from hoodie.client.write_result import SHOWN_ERRORS, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.timeline.active_timeline import Content
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.metrics.metrics import StepDuration
@@ -79,9 +80,9 @@ def action_of(operation: WriteOperationType | str | None) -> Action:
     return Action.COMMIT if operation is None else EXECUTORS[WriteOperationType(str(operation).upper())].action
 
 
-def requested_content(action: Action) -> bytes:
+def requested_content(action: Action) -> Content:
     """The content that Hudi writes to the requested file of a write without a plan."""
-    return encode(HoodieRequestedReplaceMetadata()) if action is Action.REPLACE_COMMIT else b""
+    return HoodieRequestedReplaceMetadata() if action is Action.REPLACE_COMMIT else b""
 
 
 def replaces_all(operation: WriteOperationType | str | None) -> bool:

@@ -153,6 +153,7 @@ class HoodieMetrics:
         self._lock = threading.RLock()
         self._operation: Operation | None = None
         self._thread: int | None = None
+        self._others: set[int] = set()
         self._stack: list[Step] = []
         self._told = NO_TASKS
         self._entries: list[StepDuration | None] = []
@@ -216,6 +217,15 @@ class HoodieMetrics:
                 listener.end(operation.summary if succeeded else "")
 
     @contextmanager
+    def beside(self) -> Iterator[None]:
+        """What the calling thread does inside is beside the client's calls: its steps are nobody's."""
+        self._others.add(threading.get_ident())
+        try:
+            yield
+        finally:
+            self._others.discard(threading.get_ident())
+
+    @contextmanager
     def step(self, name: str, detail: str = "") -> Iterator[Step]:
         """Time what is done inside; a step that fails is timed as well. Steps inside are parts of it.
 
@@ -224,6 +234,9 @@ class HoodieMetrics:
             detail: What it is about in this write.
         """
         step = Step(name, detail, len(self._stack))
+        if threading.get_ident() in self._others:
+            yield step
+            return
         place = len(self._entries)
         self._entries.append(None)
         error: BaseException | None = None

@@ -23,6 +23,7 @@ from hoodie.common.table import table_metadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import is_after, is_before, newest
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.storage.storage_path import join
@@ -75,11 +76,11 @@ def check_base_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView, p
             restore took its place or took it away. A read that is planned beside one of these is planned again.
         HoodieCorruptedDataException: The metadata of a commit is damaged.
     """
-    newest: dict[HoodieFileGroupId, str] = {}
+    versions: dict[HoodieFileGroupId, str] = {}
     empty = set()
     for partition in set(view.list_partitions()).intersection(partitions):
         files = view.latest_base_files(partition)
-        newest |= {HoodieFileGroupId(partition, file.file_id): file.instant_time for file in files}
+        versions |= {HoodieFileGroupId(partition, file.file_id): file.instant_time for file in files}
         if not files:
             empty.add(partition)
     replaced = view.replaced_file_groups()
@@ -87,20 +88,20 @@ def check_base_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView, p
     known = dict(snapshot.commits_at_hand)
     timeline = snapshot.active_timeline
     if empty:
-        commits = timeline.commits_timeline().filter_completed_instants()
-        unknown = [instant for instant in commits if instant not in known]
+        unknown = [instant for instant in timeline.completed_writes() if instant not in known]
         known.update(zip(unknown, table_metadata.map_concurrently(timeline.read_commit_metadata, unknown), strict=True))
     wanted = set(partitions)
     given_up = _given_up_partitions(known)
     missing = [
         file
         for instant, metadata in known.items()
-        for file in _missing_files(instant, metadata, wanted, newest, replaced.keys())
+        for file in _missing_files(instant, metadata, wanted, versions, replaced.keys())
     ]
     lost = [
         file
         for file in missing
-        if file.commit.requested_time > given_up.get(file.partition_path, "") and not _is_explained(file, timeline)
+        if is_after(file.commit.requested_time, given_up.get(file.partition_path, ""))
+        and not _is_explained(file, timeline)
     ]
     if lost:
         _refuse(snapshot, view, lost)
@@ -108,7 +109,8 @@ def check_base_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView, p
 
 def _refuse(snapshot: TableSnapshot, view: HoodieTableFileSystemView, lost: Sequence[_NamedFile]) -> None:
     """Raise for files that no listing showed, the newest one by name."""
-    file = max(lost, key=lambda found: found.instant_time)
+    last = newest(file.instant_time for file in lost)
+    file = next(file for file in lost if file.instant_time == last)
     path = join(snapshot.base_path, file.path)
     reading = f"reading {snapshot.base_path}: {path} of {file.commit.action} {file.commit.requested_time}"
     if not snapshot.storage.exists(path):
@@ -131,7 +133,7 @@ def _missing_files(
     instant: HoodieInstant,
     metadata: HoodieCommitMetadata,
     partitions: set[str],
-    newest: Mapping[HoodieFileGroupId, str],
+    versions: Mapping[HoodieFileGroupId, str],
     replaced: Collection[HoodieFileGroupId],
 ) -> Iterator[_NamedFile]:
     for stat in metadata.write_stats:
@@ -140,9 +142,9 @@ def _missing_files(
         parsed = parse_base_file_name(name)
         if parsed is None or stat.path is None or stat.partition_path not in partitions or group in replaced:
             continue
-        found = newest.get(group)
+        found = versions.get(group)
         # Without an older version a file without rows holds nothing that could be missing.
-        if (found is None and stat.num_writes > 0) or (found is not None and found < parsed.instant_time):
+        if (found is None and stat.num_writes > 0) or (found is not None and is_before(found, parsed.instant_time)):
             yield _NamedFile(stat.path, stat.partition_path, name, parsed.instant_time, instant)
 
 
@@ -155,7 +157,7 @@ def _given_up_partitions(commits: Mapping[HoodieInstant, HoodieCommitMetadata]) 
     for instant, metadata in commits.items():
         if isinstance(metadata, HoodieReplaceCommitMetadata) and metadata.operation_type in _REPLACE_PARTITIONS:
             for partition in {*metadata.partition_to_replace_file_ids, *metadata.partition_to_write_stats}:
-                given_up[partition] = max(instant.requested_time, given_up.get(partition, ""))
+                given_up[partition] = newest([instant.requested_time, given_up.get(partition)]) or ""
     return given_up
 
 
@@ -164,17 +166,13 @@ def _is_explained(file: _NamedFile, timeline: HoodieActiveTimeline) -> bool:
 
     This is asked of missing files only, so it may read much.
     """
-    archived = timeline.newest_archived_time()
-    if archived is not None and archived > file.commit.requested_time:
+    if timeline.is_archived_past(file.commit.requested_time):
         # What was archived later may have replaced the file.
         return True
-    for instant in timeline.filter_actions(*_DELETING_ACTIONS):
-        if not instant.is_completed:
-            if instant.action is not Action.CLEAN:
-                return True
-            continue
-        if instant.requested_time < file.commit.requested_time:
-            continue
+    deletions = timeline.filter_actions(*_DELETING_ACTIONS)
+    if any(instant.action is not Action.CLEAN for instant in deletions.filter_pending()):
+        return True
+    for instant in deletions.filter_completed_instants().after_or_on(file.commit.requested_time):
         try:
             # Names of files stand in the metadata as they are.
             if file.name.encode() in timeline.read_details(instant):

@@ -78,7 +78,7 @@ class HoodieTable:
     def completed_commits_newest_first(self) -> Iterator[HoodieCommitMetadata]:
         """Metadata of the completed commits of the active timeline, read one by one."""
         timeline = self.snapshot.active_timeline
-        for instant in reversed(timeline.commits_timeline().filter_completed_instants().instants):
+        for instant in reversed(timeline.completed_writes().instants):
             yield timeline.read_commit_metadata(instant)
 
     def pending_instants(self) -> frozenset[str]:

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.avro.clean_metadata import HoodieCleanerPlan
-from hoodie.avro.timeline_metadata import decode
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice
@@ -22,6 +21,7 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import is_after, oldest
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.exception import (
@@ -175,17 +175,16 @@ def _may_lack_files(before: HoodieActiveTimeline) -> bool:
     clean retains is enough for all who know of the commits that are older than the first one it retains.
     """
     after = before.reload()
-    known, completed = _completed_writes(before), _completed_writes(after)
-    first = min(completed, default="")
-    if any(time >= first for time in known - completed):
-        # Rolled back: this is so before the first file of such a commit is deleted. Older ones were archived.
+    known = before.completed_writes().times
+    if after.undone_since(known):
+        # This is so before the first file of such a commit is deleted.
         return True
     # A clean that was planned before the timeline was listed leaves all that the timeline needs.
     begun = _deletions(after) - _deletions(before)
     cleans = [time for time, action in begun if action is Action.CLEAN]
     if len(cleans) < len(begun):
         return bool(cleans) or any(action is Action.RESTORE for _, action in begun)
-    new = min(completed - known, default=None)
+    new = oldest(after.completed_writes().times - known)
     return new is not None and not all(_retains(after, time, new) for time in cleans)
 
 
@@ -194,10 +193,6 @@ def _has_changed(before: HoodieActiveTimeline) -> bool:
     after = before.reload()
     actions = (before.filter_actions(*_DELETING_ACTIONS), after.filter_actions(*_DELETING_ACTIONS))
     return actions[0].instants != actions[1].instants or before.first_instant != after.first_instant
-
-
-def _completed_writes(timeline: HoodieActiveTimeline) -> set[str]:
-    return {instant.requested_time for instant in timeline.commits_timeline().filter_completed_instants()}
 
 
 def _deletions(timeline: HoodieActiveTimeline) -> set[tuple[str, Action]]:
@@ -212,14 +207,17 @@ def _retains(timeline: HoodieActiveTimeline, clean_time: str, instant_time: str)
     """Whether a clean keeps what readers need who know of no write from an instant on."""
     requested = HoodieInstant(clean_time, Action.CLEAN, State.REQUESTED)
     try:
-        plan: HoodieCleanerPlan = decode(
-            timeline.read_details(requested), HoodieCleanerPlan, timeline.path_of(requested)
-        )
+        plan = timeline.read_as(requested, HoodieCleanerPlan)
     except HoodieException as error:
         logger.info("what a clean retains is not known: %s", error)
         return False
     earliest = plan.earliest_instant_to_retain
-    return plan.policy in _POLICIES_OF_COMMITS and earliest is not None and "" < earliest.timestamp <= instant_time
+    return (
+        plan.policy in _POLICIES_OF_COMMITS
+        and earliest is not None
+        and earliest.timestamp != ""
+        and not is_after(earliest.timestamp, instant_time)
+    )
 
 
 def _scan(snapshot: TableSnapshot, columns: Sequence[str] | None, filters: Filters) -> pa.RecordBatchReader:

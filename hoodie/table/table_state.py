@@ -6,21 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
-from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.avro.timeline_metadata import HoodieRollbackPlan
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.exception import HoodieCommitException, HoodieException
-from hoodie.storage.storage_path import join
 
 __all__ = [
     "being_rolled_back",
-    "completed_writes_after",
     "files_at",
     "last_versions",
     "missing_at",
@@ -47,12 +44,11 @@ def pending_rollback_plan(timeline: HoodieActiveTimeline, rollback: HoodieInstan
         HoodieCorruptedDataException: The plan is damaged; it is named.
         HoodieIOException: Storage failed, or the rollback has ended since.
     """
-    requested = HoodieInstant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
+    requested = rollback.in_state(State.REQUESTED)
     content = timeline.read_details(requested)
     if not content and rollback.is_requested:
         return None
-    plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, timeline.path_of(requested))
-    return plan
+    return timeline.layout.decode(content, HoodieRollbackPlan, timeline.path_of(requested))
 
 
 def being_rolled_back(timeline: HoodieActiveTimeline) -> set[str]:
@@ -93,11 +89,6 @@ def refuse_pending_restore(
         raise error(f"restore {restore.requested_time} of {snapshot.base_path} is pending: {consequence}")
 
 
-def completed_writes_after(snapshot: TableSnapshot, instant_time: str) -> HoodieTimeline:
-    """Completed commits, delta commits and replace commits of the active timeline that are newer than an instant."""
-    return snapshot.active_timeline.commits_timeline().filter_completed_instants().after(instant_time)
-
-
 def files_at(snapshot: TableSnapshot, instant_time: str) -> dict[str, tuple[str, ...]]:
     """Partition path to the names of the base files that readers of an instant read, sorted.
 
@@ -134,12 +125,10 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
         for stat in metadata.write_stats:
             if stat.prev_commit in (NULL_COMMIT, ""):
                 created.add((stat.partition_path, stat.file_id))
-            elif stat.prev_commit <= instant_time:
+            elif not is_after(stat.prev_commit, instant_time):
                 wanted[stat.partition_path].setdefault(stat.file_id, stat.prev_commit)
-        if isinstance(metadata, HoodieReplaceCommitMetadata):
-            for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-                for file_id in file_ids:
-                    wanted[partition_path].setdefault(file_id, None)
+        for partition_path, file_id in metadata.replaced_file_groups:
+            wanted[partition_path].setdefault(file_id, None)
     unchanged = {
         (path, file_id)
         for path, groups in wanted.items()
@@ -149,13 +138,14 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
     last = last_versions(snapshot, unchanged, instant_time)
     missing = []
     for partition_path, groups in sorted(wanted.items()):
-        versions[partition_path] = _versions_in(snapshot, partition_path)
+        versions[partition_path] = snapshot.table_metadata.list_versions(partition_path)
         for file_id, given in sorted(groups.items()):
             there = versions[partition_path].get(file_id, set())
             version = given or last.get((partition_path, file_id))
             if version is None:
                 # Nothing tells when it was written: any version of the instant or older is taken for its last one.
-                is_there = any(time <= instant_time for time in there) or (partition_path, file_id) in created
+                is_there = (partition_path, file_id) in created
+                is_there = is_there or not all(is_after(time, instant_time) for time in there)
             else:
                 is_there = version in there
             if not is_there:
@@ -187,23 +177,19 @@ def last_versions(snapshot: TableSnapshot, groups: FileGroups, instant_time: str
                 found.setdefault(group, time)
 
     active = snapshot.active_timeline
-    completed = active.commits_timeline().filter_completed_instants().in_range_before_or_on(instant_time)
+    completed = active.completed_before_or_on(instant_time)
     newest_archived = active.newest_archived_time() or ""
-    for instant in completed.reversed():
-        if instant.requested_time > newest_archived:
-            note(instant.requested_time, active.read_commit_metadata(instant))
+    for instant in completed.after(newest_archived).reversed():
+        note(instant.requested_time, active.read_commit_metadata(instant))
     if found.keys() == groups:
         return found
     # Commits in the archive may be younger than those that savepoints hold, or held until just now.
     archived = snapshot.archived_timeline
     older: dict[str, tuple[HoodieActiveTimeline | HoodieArchivedTimeline, HoodieInstant]] = {
-        instant.requested_time: (archived, instant)
-        for instant in archived.commits_timeline().filter_completed_instants().in_range_before_or_on(instant_time)
+        instant.requested_time: (archived, instant) for instant in archived.completed_before_or_on(instant_time)
     }
-    older |= {
-        instant.requested_time: (active, instant) for instant in completed if instant.requested_time <= newest_archived
-    }
-    for time in sorted(older, reverse=True):
+    older |= {instant.requested_time: (active, instant) for instant in completed.before_or_on(newest_archived)}
+    for time in reversed(in_order(older)):
         if found.keys() == groups:
             break
         timeline, instant = older[time]
@@ -214,20 +200,11 @@ def last_versions(snapshot: TableSnapshot, groups: FileGroups, instant_time: str
 def _writes_after(snapshot: TableSnapshot, instant_time: str) -> Iterator[HoodieCommitMetadata]:
     """What the completed writes after an instant did, the oldest first; those that were archived past it too."""
     active = snapshot.active_timeline
-    later = {instant.requested_time: instant for instant in completed_writes_after(snapshot, instant_time)}
-    if (active.newest_archived_time() or "") > instant_time:
+    later = active.completed_after(instant_time)
+    if active.is_archived_past(instant_time):
         archived = snapshot.archived_timeline
-        for instant in archived.commits_timeline().filter_completed_instants().after(instant_time):
-            if instant.requested_time not in later:
+        for instant in archived.completed_after(instant_time):
+            if not later.contains(instant.requested_time):
                 yield archived.read_commit_metadata(instant)
-    for instant in later.values():
+    for instant in later:
         yield active.read_commit_metadata(instant)
-
-
-def _versions_in(snapshot: TableSnapshot, partition_path: str) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for status in snapshot.storage.list_directory(join(snapshot.base_path, partition_path)):
-        name = parse_base_file_name(status.name)
-        if name is not None:
-            found[name.file_id].add(name.instant_time)
-    return found

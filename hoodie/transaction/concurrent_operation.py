@@ -5,12 +5,10 @@ Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import attrs
 
-from hoodie.avro.timeline_metadata import decode_record
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.avro.compaction_plan import HoodieCompactionPlan
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import clustered_file_groups, is_clustering
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -43,25 +41,20 @@ class ConcurrentOperation:
         cls,
         instant: HoodieInstant,
         metadata: HoodieCommitMetadata,
-        replaced: Mapping[str, Sequence[str]] | None = None,
     ) -> ConcurrentOperation:
         """By its commit metadata, written or about to be.
 
         Args:
             instant: The instant.
             metadata: What it wrote; of an inflight one, its workload profile.
-            replaced: File groups that it replaces, where the metadata does not say so.
         """
-        if replaced is None and isinstance(metadata, HoodieReplaceCommitMetadata):
-            replaced = metadata.partition_to_replace_file_ids
         groups = {
             (path, str(stat.file_id))
             for path, stats in metadata.partition_to_write_stats.items()
             for stat in stats
             if stat.file_id
         }
-        groups.update((path, file_id) for path, file_ids in (replaced or {}).items() for file_id in file_ids)
-        return cls(instant, metadata.operation_type, frozenset(groups))
+        return cls(instant, metadata.operation_type, frozenset(groups.union(metadata.replaced_file_groups)))
 
     @classmethod
     def load(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> ConcurrentOperation:
@@ -85,8 +78,5 @@ class ConcurrentOperation:
 
 
 def _compacted_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> frozenset[FileGroupKey]:
-    requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
-    plan = decode_record(timeline.read_details(requested), "HoodieCompactionPlan", timeline.path_of(requested))
-    return frozenset(
-        (str(operation["partitionPath"] or ""), str(operation["fileId"])) for operation in plan["operations"] or ()
-    )
+    plan = timeline.read_as(instant.in_state(State.REQUESTED), HoodieCompactionPlan)
+    return frozenset((operation.partition_path, operation.file_id) for operation in plan.operations)

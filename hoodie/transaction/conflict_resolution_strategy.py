@@ -15,6 +15,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.common.util.class_loading import load_class
 from hoodie.exception import HoodieConfigException
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey
@@ -80,7 +81,7 @@ class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStr
             if instant.requested_time == instant_time:
                 continue
             if instant.is_completed:
-                if instant.requested_time not in start.completed or instant.requested_time > instant_time:
+                if instant.requested_time not in start.completed or is_after(instant.requested_time, instant_time):
                     yield instant
             elif instant.action is Action.COMPACTION or is_clustering(timeline, instant):
                 yield instant
@@ -88,7 +89,7 @@ class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStr
     def conflicting(self, this: ConcurrentOperation, other: ConcurrentOperation) -> frozenset[FileGroupKey]:
         """See `ConflictResolutionStrategy.conflicting`."""
         is_compaction = other.operation_type is WriteOperationType.COMPACT or other.instant.action is Action.COMPACTION
-        if is_compaction and other.instant.requested_time < this.instant.requested_time:
+        if is_compaction and is_before(other.instant.requested_time, this.instant.requested_time):
             # What it compacts is older than what this write adds: it keeps it.
             return frozenset()
         return self._intersection(this, other)

@@ -13,13 +13,14 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
-from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, HoodieInstant, State
+from hoodie.common.table.timeline.instant import HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import in_order, is_before
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieWriteConflictException
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey
 from hoodie.transaction.conflict_resolution_strategy import conflict_resolution_strategy
 from hoodie.transaction.unique_keys import find_shared_key
-from hoodie.transaction.write_start import WriteStart, completed_write_times
+from hoodie.transaction.write_start import WriteStart
 
 __all__ = ["ConflictResolver"]
 
@@ -148,7 +149,7 @@ class ConflictResolver:
                 f"{shared.other_path} meanwhile: it would live twice. Nothing of {instant_time} was committed. Upsert "
                 "again: that is safe, and updates it",
                 instant_time=instant_time,
-                other_instants=sorted(new),
+                other_instants=in_order(new),
                 is_retry_safe=True,
             )
         self._compared.update((instant_time, time) for time in new)
@@ -156,9 +157,7 @@ class ConflictResolver:
     def _check_nothing_undone(self, snapshot: TableSnapshot, operation: ConcurrentOperation, start: WriteStart) -> None:
         """What the write has read must still be there, and what was pending then must be known."""
         timeline = snapshot.active_timeline
-        completed = completed_write_times(timeline)
-        first = min(completed, default="")
-        undone = sorted(time for time in start.completed - completed if time >= first)
+        undone = timeline.undone_since(start.completed)
         if undone:
             raise HoodieWriteConflictException(
                 f"{_listed(undone)} of {snapshot.base_path} was rolled back, or the table restored, while "
@@ -168,17 +167,11 @@ class ConflictResolver:
                 other_instants=undone,
                 is_retry_safe=True,
             )
-        present = {instant.requested_time for instant in timeline.commits_timeline()}
-        gone = start.pending - present - {operation.instant.requested_time}
+        gone = start.pending - timeline.commits_timeline().times - {operation.instant.requested_time}
+        first = timeline.completed_writes().first_instant
+        doubtful = {time for time in gone if first is not None and is_before(time, first.requested_time)}
         # Archived after it had been completed, or rolled back: the archive tells.
-        archived = sorted(
-            time
-            for time in gone
-            if time < first
-            and (found := snapshot.archived_timeline.find(time)) is not None
-            and found.is_completed
-            and found.action.completed_action in COMMIT_ACTIONS
-        )
+        archived = in_order(doubtful & snapshot.archived_timeline.completed_writes().times) if doubtful else []
         if archived:
             raise HoodieWriteConflictException(
                 f"{_listed(archived)} of {snapshot.base_path} was completed and archived while "
@@ -201,7 +194,7 @@ class ConflictResolver:
         own = metadata.schema
         if not own or not schema or schema == own or to_arrow(schema).equals(to_arrow(own)):
             return
-        is_older = other.instant.requested_time < operation.instant.requested_time
+        is_older = is_before(other.instant.requested_time, operation.instant.requested_time)
         if is_older and start.avro_schema is not None and to_arrow(schema).equals(to_arrow(start.avro_schema)):
             return
         raise HoodieWriteConflictException(

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY_META
+from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.exception import HoodieIOException, HoodieWriteConflictException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
@@ -83,7 +84,7 @@ def find_shared_key(
         theirs = [file for file in theirs if file.partition_path in paths]
     if not own_files or not theirs:
         return None
-    times = pa.array(sorted(others), pa.string())
+    times = pa.array(in_order(others), pa.string())
     for partition_path, chunk in _chunks(storage, base_path, own_files, instant_time, is_global):
         for file in theirs:
             if not is_global and file.partition_path != partition_path:
@@ -106,7 +107,7 @@ def _newest_files(others: Mapping[str, HoodieCommitMetadata]) -> list[_File]:
     """Of each file group that got new records, the newest file."""
     newest: dict[tuple[str, str], _File] = {}
     grown: set[tuple[str, str]] = set()
-    for time in sorted(others):
+    for time in in_order(others):
         for file, inserts in _files(others[time]):
             group = (file.partition_path, file.file_id)
             newest[group] = file

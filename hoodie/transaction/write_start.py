@@ -6,7 +6,7 @@ import attrs
 
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 
-__all__ = ["WriteStart", "completed_write_times"]
+__all__ = ["WriteStart"]
 
 
 @attrs.frozen
@@ -26,13 +26,4 @@ class WriteStart:
     @classmethod
     def of(cls, timeline: HoodieTimeline, avro_schema: str | None = None) -> WriteStart:
         """As a timeline was loaded."""
-        pending = timeline.commits_timeline().filter_pending()
-        return cls(
-            completed_write_times(timeline), frozenset(instant.requested_time for instant in pending), avro_schema
-        )
-
-
-def completed_write_times(timeline: HoodieTimeline) -> frozenset[str]:
-    """Times of the completed instants that made or replaced files."""
-    completed = timeline.commits_timeline().filter_completed_instants()
-    return frozenset(instant.requested_time for instant in completed)
+        return cls(timeline.completed_writes().times, timeline.commits_timeline().filter_pending().times, avro_schema)

@@ -212,6 +212,11 @@ class HoodieCommitMetadata:
         """The number of failed records."""
         return sum(stat.total_write_errors for stat in self.write_stats)
 
+    @property
+    def replaced_file_groups(self) -> tuple[tuple[str, str], ...]:
+        """Partition path and file id of what readers must no longer show: nothing but of a replace commit."""
+        return ()
+
 
 @attrs.frozen
 class HoodieReplaceCommitMetadata(HoodieCommitMetadata):
@@ -224,6 +229,11 @@ class HoodieReplaceCommitMetadata(HoodieCommitMetadata):
     """
 
     partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+    @property
+    def replaced_file_groups(self) -> tuple[tuple[str, str], ...]:
+        """See `HoodieCommitMetadata.replaced_file_groups`."""
+        return tuple((path, file_id) for path, ids in self.partition_to_replace_file_ids.items() for file_id in ids)
 
     def _to_json_value(self) -> dict[str, Any]:
         replaced = {partition: list(file_ids) for partition, file_ids in self.partition_to_replace_file_ids.items()}

@@ -5,7 +5,7 @@ Hudi: org.apache.hudi.common.util.ClusteringUtils.
 
 from __future__ import annotations
 
-from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, decode
+from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieIOException
@@ -22,7 +22,7 @@ def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant
         HoodieCorruptedDataException: The file is damaged.
         HoodieIOException: Storage failed.
     """
-    requested = HoodieInstant(instant.requested_time, Action.REPLACE_COMMIT, State.REQUESTED)
+    requested = instant.in_state(State.REQUESTED)
     try:
         content = timeline.read_details(requested)
     except HoodieIOException as error:
@@ -31,7 +31,7 @@ def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant
         content = b""
     if not content:
         return HoodieRequestedReplaceMetadata()
-    return decode(content, HoodieRequestedReplaceMetadata, timeline.path_of(requested))
+    return timeline.layout.decode(content, HoodieRequestedReplaceMetadata, timeline.path_of(requested))
 
 
 def is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:

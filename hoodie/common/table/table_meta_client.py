@@ -21,6 +21,7 @@ from hoodie.common.table.table_summary import FileSummary, InstantSummary, Parti
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieConfigException, TableExistsException
 from hoodie.merge.record_merger import HoodieRecordMerger
@@ -280,7 +281,7 @@ class HoodieTableMetaClient:
             HoodieCorruptedDataException: Commit metadata is damaged.
             HoodieIOException: Storage failed.
         """
-        commits = frozenset(self.active_timeline.commits_timeline().filter_completed_instants())
+        commits = frozenset(self.active_timeline.completed_writes())
         return SummaryTable(
             InstantSummary, [self._summarise(instant, instant in commits) for instant in self.active_timeline]
         )
@@ -310,7 +311,7 @@ class HoodieTableMetaClient:
                     partition_path=partition_path,
                     file_group_count=len(rows),
                     size_bytes=sum(row.size_bytes for row in rows),
-                    newest_instant_time=max((row.instant_time for row in rows), default=None),
+                    newest_instant_time=newest(row.instant_time for row in rows),
                 )
                 for partition_path, rows in files.items()
             ],

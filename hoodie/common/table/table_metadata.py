@@ -6,6 +6,7 @@ Hudi: org.apache.hudi.metadata.{HoodieTableMetadata, FileSystemBackedTableMetada
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -13,7 +14,7 @@ from typing import TypeVar
 
 import attrs
 
-from hoodie.common.fs.file_names import is_data_file_name
+from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name
 from hoodie.common.model.partition_metadata import (
     PARTITION_METAFILE_NAMES,
     PARTITION_METAFILE_PREFIX,
@@ -23,7 +24,7 @@ from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
-__all__ = ["FileSystemBackedTableMetadata", "HoodieTableMetadata", "map_concurrently"]
+__all__ = ["FileSystemBackedTableMetadata", "HoodieTableMetadata", "map_concurrently", "table_metadata_of"]
 
 _LISTING_THREAD_COUNT = 16
 _LISTING_BATCH_SIZE = 1024
@@ -60,6 +61,39 @@ class HoodieTableMetadata(ABC):
         Raises:
             HoodieIOException: A partition path would leave the table, or storage failed.
         """
+
+    @abstractmethod
+    def list_stored_base_files(self) -> dict[str, list[FileStatus]]:
+        """Partition path to the base files in its folder, as storage has them, in folders that are no partitions too.
+
+        For repairs, which look for what other listings do not show.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+
+    def list_versions(self, partition_path: str) -> dict[str, set[str]]:
+        """File id to the instant times of its base files in a partition, committed or not.
+
+        Raises:
+            HoodieIOException: The partition path would leave the table, or storage failed.
+        """
+        found: dict[str, set[str]] = defaultdict(set)
+        for status in self.list_files(partition_path):
+            name = parse_base_file_name(status.name)
+            if name is not None:
+                found[name.file_id].add(name.instant_time)
+        return found
+
+
+def table_metadata_of(storage: HoodieStorage, base_path: str) -> HoodieTableMetadata:
+    """What lists the partitions and files of a table: the only place that chooses.
+
+    Args:
+        storage: The table's storage.
+        base_path: The table's folder.
+    """
+    return FileSystemBackedTableMetadata(storage, base_path)
 
 
 @attrs.frozen
@@ -107,6 +141,22 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
     def list_files_of(self, partition_paths: Sequence[str]) -> dict[str, list[FileStatus]]:
         """See `HoodieTableMetadata.list_files_of`."""
         return dict(zip(partition_paths, map_concurrently(self.list_files, partition_paths), strict=True))
+
+    def list_stored_base_files(self) -> dict[str, list[FileStatus]]:
+        """See `HoodieTableMetadata.list_stored_base_files`."""
+        found: dict[str, list[FileStatus]] = defaultdict(list)
+        top = self.storage.list_directory(self.base_path)
+        listings: list[Sequence[FileStatus]] = [[status for status in top if not status.is_directory]]
+        listings += [
+            self.storage.list_files(status.path)
+            for status in top
+            if status.is_directory and status.name != METAFOLDER_NAME
+        ]
+        for status in (status for listing in listings for status in listing):
+            if parse_base_file_name(status.name) is not None:
+                folder = storage_path.parent(status.path)
+                found[storage_path.relative_to(self.base_path, folder)].append(status)
+        return dict(sorted(found.items()))
 
     def _sub_folders(self, folder: str) -> list[str] | None:
         """The folders in a folder; None if it is a partition.

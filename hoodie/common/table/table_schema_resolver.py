@@ -73,7 +73,7 @@ class TableSchemaResolver:
         return remove_meta_columns(schema) if schema is not None else None
 
     def _schema_of_commits(self) -> str | None:
-        for instant in reversed(self.timeline.commits_timeline().filter_completed_instants().instants):
+        for instant in reversed(self.timeline.completed_writes().instants):
             metadata = self._read_commit_metadata(instant)
             if metadata.schema and metadata.operation_type not in _OPERATIONS_WITHOUT_SCHEMA:
                 return metadata.schema
@@ -100,7 +100,7 @@ class TableSchemaResolver:
         return None
 
     def _base_file_paths(self) -> Iterator[str]:
-        for instant in reversed(self.timeline.commits_timeline().filter_completed_instants().instants):
+        for instant in reversed(self.timeline.completed_writes().instants):
             for stat in self._read_commit_metadata(instant).write_stats:
                 if stat.path and stat.path.endswith(".parquet"):
                     yield storage_path.join(self.base_path, stat.path)

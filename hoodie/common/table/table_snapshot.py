@@ -6,7 +6,8 @@ Hudi: org.apache.hudi.common.table.HoodieTableMetaClient. Differs: immutable; to
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import attrs
 import pyarrow as pa
@@ -19,7 +20,7 @@ from hoodie.common.table.table_config import (
     PROPERTIES_FILE_NAME,
     HoodieTableConfig,
 )
-from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata, HoodieTableMetadata
+from hoodie.common.table.table_metadata import HoodieTableMetadata, table_metadata_of
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
@@ -129,14 +130,17 @@ class TableSnapshot:
             HoodieIOException: Storage failed.
         """
         if not self._archived:
-            folder = self.table_config.archive_folder
-            self._archived.append(HoodieArchivedTimeline.load(self.storage, self.meta_path, folder))
+            self._archived.append(
+                HoodieArchivedTimeline.load(
+                    self.storage, self.meta_path, self.table_config.archive_folder, self.active_timeline.layout
+                )
+            )
         return self._archived[0]
 
     @property
     def table_metadata(self) -> HoodieTableMetadata:
         """The listing of the table's partitions and files, regardless of instants; nothing is cached."""
-        return FileSystemBackedTableMetadata(self.storage, self.base_path)
+        return table_metadata_of(self.storage, self.base_path)
 
     def view(self) -> HoodieTableFileSystemView:
         """A new view of the table's files by `active_timeline`; partitions are listed on first use."""
@@ -221,13 +225,15 @@ def _load_active_timeline(
     storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig
 ) -> HoodieActiveTimeline:
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
+    layout, folder = timeline_layout(table_config.timeline_layout_version), table_config.archive_folder
+    load_archive = partial(HoodieArchivedTimeline.load, storage, meta_path, folder, layout)
     return HoodieActiveTimeline.load(
         storage,
         meta_path,
-        timeline_layout(table_config.timeline_layout_version),
+        layout,
         timezone=table_config.timeline_timezone,
-        newest_archived_time=_NewestArchivedTime(storage, meta_path, table_config.archive_folder),
-        read_archived=_ArchivedCommits(storage, meta_path, table_config.archive_folder),
+        newest_archived_time=_NewestArchivedTime(storage, storage_path.join(meta_path, folder), load_archive),
+        read_archived=partial(_read_archived, load_archive),
     )
 
 
@@ -237,33 +243,24 @@ class _NewestArchivedTime:
     The newest files suffice: whatever is archived later either is later itself, or left later instants active.
     """
 
-    def __init__(self, storage: HoodieStorage, meta_path: str, archive_folder: str) -> None:
+    def __init__(self, storage: HoodieStorage, folder: str, load: Callable[..., HoodieArchivedTimeline]) -> None:
         self._storage = storage
-        self._meta_path = meta_path
-        self._archive_folder = archive_folder
+        self._folder = folder
+        self._load = load
         self._listing: list[FileStatus] = []
         self._newest: str | None = None
 
     def __call__(self) -> str | None:
-        listing = self._storage.list_directory(storage_path.join(self._meta_path, self._archive_folder))
+        listing = self._storage.list_directory(self._folder)
         if listing != self._listing:
-            archived = HoodieArchivedTimeline.load(
-                self._storage, self._meta_path, self._archive_folder, newest_files=_NEWEST_FILES
-            )
-            self._newest = archived.last_instant.requested_time if archived.last_instant is not None else None
+            last = self._load(newest_files=_NEWEST_FILES).last_instant
+            self._newest = last.requested_time if last is not None else None
             self._listing = listing
         return self._newest
 
 
-@attrs.frozen
-class _ArchivedCommits:
-    """What archived commits wrote."""
-
-    storage: HoodieStorage
-    meta_path: str
-    archive_folder: str
-
-    def __call__(self, instant: HoodieInstant) -> HoodieCommitMetadata | None:
-        archived = HoodieArchivedTimeline.load(self.storage, self.meta_path, self.archive_folder)
-        found = archived.find(instant.requested_time, instant.action)
-        return None if found is None or not found.is_completed else archived.read_commit_metadata(found)
+def _read_archived(load: Callable[[], HoodieArchivedTimeline], instant: HoodieInstant) -> HoodieCommitMetadata | None:
+    """What an archived commit wrote; None when it is not in the archive, or was not completed."""
+    archived = load()
+    found = archived.find(instant.requested_time, instant.action)
+    return None if found is None or not found.is_completed else archived.read_commit_metadata(found)

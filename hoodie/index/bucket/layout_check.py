@@ -92,7 +92,7 @@ def _newest_files(snapshot: TableSnapshot) -> tuple[list[HoodieWriteStat], Mappi
     Where commits without files, which are made as well, have pushed it into the archive: files that are there.
     """
     timeline = snapshot.active_timeline
-    instants = timeline.commits_timeline().filter_completed_instants().instants
+    instants = timeline.completed_writes().instants
     layout: Mapping[str, str] = {}
     for instant in reversed(instants):
         metadata = timeline.read_commit_metadata(instant)

@@ -25,6 +25,7 @@ from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY, RECORD_KEY_META
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.model.write_status import WriteStatus
+from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -265,7 +266,7 @@ class HoodieExternalIndex(HoodieIndex):
         old: list[tuple[int, str]] = []
         for key, base_file in live.items():
             group = known[key]
-            older = [f for f in group.files.values() if f.instant_time < base_file.instant_time]
+            older = [f for f in group.files.values() if is_before(f.instant_time, base_file.instant_time)]
             if group.files[base_file.file_name].removed and older:
                 self._remove_deleted(store, table, group, base_file, older)
             else:
@@ -343,13 +344,13 @@ def _is_gone(group: KnownGroup, live: HoodieBaseFile | None, table: IndexedTable
         return False
 
     def may_come(instant_time: str) -> bool:
-        return instant_time >= table.instant_time or instant_time in table.pending_instants
+        return not is_before(instant_time, table.instant_time) or instant_time in table.pending_instants
 
     if live is None:
         return not any(map(may_come, [group.instant_time, *(file.instant_time for file in group.files.values())]))
     # Versions above the latest one: their instants were rolled back, or restored away.
     return any(
-        file.added and file.instant_time > live.instant_time and not may_come(file.instant_time)
+        file.added and is_after(file.instant_time, live.instant_time) and not may_come(file.instant_time)
         for file in group.files.values()
     )
 

@@ -30,7 +30,6 @@ __all__ = [
     "TableAction",
     "announce",
     "carry_out",
-    "complete_instant",
     "has_no_plan",
     "no_check",
 ]
@@ -205,28 +204,6 @@ def carry_out(
     return action.do(plan, instant_time, is_left_behind)
 
 
-def complete_instant(
-    snapshot: TableSnapshot, instant_time: str, action: Action, content: bytes, check: Callable[[], None] = no_check
-) -> bool:
-    """Complete an instant of any action: the only place where one becomes complete.
-
-    Args:
-        snapshot: The table.
-        instant_time: The instant, inflight.
-        action: Its action.
-        content: What the completed file holds.
-        check: Called right before the file is made; what it raises leaves the instant as it is.
-
-    Returns:
-        False when it is complete already.
-
-    Raises:
-        HoodieCommitException: There is no inflight file: it was rolled back.
-        HoodieIOException: Storage failed; nothing was completed.
-    """
-    return snapshot.active_timeline.save_as_complete(instant_time, action, content, check)
-
-
 def has_no_plan(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
     """Whether a pending instant has an empty requested file: its process died over the plan, and nothing was done.
 
@@ -235,7 +212,7 @@ def has_no_plan(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
         instant: A pending clean or rollback.
     """
     timeline = snapshot.active_timeline
-    requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
+    requested = instant.in_state(State.REQUESTED)
     return snapshot.storage.exists(timeline.path_of(requested)) and not timeline.read_details(requested)
 
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 import attrs
 
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
@@ -23,7 +23,6 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
-from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIOException
 from hoodie.storage import storage_path
@@ -31,7 +30,7 @@ from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
-from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags, list_base_files
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 from hoodie.table.table_state import being_rolled_back
 
 __all__ = ["OrphanFile", "OrphanFiles", "OrphanReason", "find_orphan_files", "remove_orphan_files"]
@@ -206,7 +205,7 @@ def _look(snapshot: TableSnapshot) -> tuple[OrphanFile, ...]:
     """The orphans; again when instants were archived or rolled back while they were read."""
     for attempt in range(1, _MOST_LOOKS + 1):
         # Files first: what is written after that is not seen, and what was written before has its instant listed.
-        listed = list_base_files(snapshot.storage, snapshot.base_path)
+        listed = snapshot.table_metadata.list_stored_base_files()
         try:
             explanation = _Explanation(snapshot)
             return tuple(
@@ -232,8 +231,8 @@ class _Explanation:
         snapshot = snapshot.refreshed()
         self._timeline = snapshot.active_timeline
         self._archive = snapshot.archived_timeline
-        self._visible = VisibleInstants.of(self._timeline)
-        self._owned |= {instant.requested_time for instant in self._timeline.filter_pending()}
+        self._visible = self._timeline.visible_instants
+        self._owned |= self._timeline.filter_pending().times
         self._owned |= being_rolled_back(self._timeline)
         self._active_writes, self._archived_writes = _by_time(self._timeline), _by_time(self._archive)
         self._named: dict[str, frozenset[str] | None] = {}
@@ -295,9 +294,7 @@ class _Explanation:
             replaced: set[tuple[str, str]] = set()
             for metadata in (*_writes(self._archive), *_writes(self._timeline)):
                 earlier |= {(stat.partition_path, stat.file_id, stat.prev_commit) for stat in metadata.write_stats}
-                if isinstance(metadata, HoodieReplaceCommitMetadata):
-                    for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-                        replaced |= {(partition_path, file_id) for file_id in file_ids}
+                replaced.update(metadata.replaced_file_groups)
             saved = {
                 name for savepoint in savepoints(self._timeline) for names in savepoint.files.values() for name in names
             }

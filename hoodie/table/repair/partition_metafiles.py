@@ -21,12 +21,12 @@ from hoodie.common.model.partition_metadata import (
 )
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
-from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.storage import storage_path
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags, list_base_files
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 
 __all__ = ["MetafileProblem", "PartitionMetafileRepair", "PartitionMetafileRepairs", "repair_partition_metadata"]
 
@@ -123,20 +123,20 @@ def repair_partition_metadata(
 
 
 def _look(snapshot: TableSnapshot) -> list[PartitionMetafileRepair]:
-    listed = list_base_files(snapshot.storage, snapshot.base_path)
+    listed = snapshot.table_metadata.list_stored_base_files()
     timeline = snapshot.refreshed().active_timeline
-    visible = VisibleInstants.of(timeline)
+    is_committed = timeline.visible_instants.is_committed
     is_quiet = not len(timeline.commits_timeline().filter_pending())
     found: list[PartitionMetafileRepair] = []
     hiding: dict[str, PartitionMetafileRepair] = {}
     for partition_path, files in listed.items():
         names = (parse_base_file_name(status.name) for status in files)
-        committed = [name.instant_time for name in names if name and visible.is_committed(name.instant_time)]
+        committed = [name.instant_time for name in names if name and is_committed(name.instant_time)]
         if not committed:
             continue
         problem = _problem(snapshot, partition_path)
         if problem is not None:
-            found.append(PartitionMetafileRepair(partition_path, problem[0], problem[1], min(committed)))
+            found.append(PartitionMetafileRepair(partition_path, problem[0], problem[1], in_order(committed)[0]))
         for outer in _outer_folders(partition_path):
             name = _metafile_of(snapshot, outer)
             if name is not None:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
-from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
-from hoodie.storage import storage_path
-from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import TransactionManager
 
-__all__ = ["RepairResult", "RepairedTable", "check_flags", "list_base_files"]
+__all__ = ["RepairResult", "RepairedTable", "check_flags"]
 
 
 @attrs.frozen
@@ -133,22 +128,3 @@ class RepairResult(ABC):
 
     def _repr_html_(self) -> str:
         return f"<p>{self.headline}</p>{self.table._repr_html_() if len(self.table) else ''}"
-
-
-def list_base_files(storage: HoodieStorage, base_path: str) -> dict[str, list[FileStatus]]:
-    """Partition path to the base files in its folder, whatever their instants, in folders that are no partitions too.
-
-    Args:
-        storage: The table's storage.
-        base_path: The table's folder.
-    """
-    found: dict[str, list[FileStatus]] = defaultdict(list)
-    top = storage.list_directory(base_path)
-    listings: list[Sequence[FileStatus]] = [[status for status in top if not status.is_directory]]
-    listings += [
-        storage.list_files(status.path) for status in top if status.is_directory and status.name != METAFOLDER_NAME
-    ]
-    for status in (status for listing in listings for status in listing):
-        if parse_base_file_name(status.name) is not None:
-            found[storage_path.relative_to(base_path, storage_path.parent(status.path))].append(status)
-    return dict(sorted(found.items()))

@@ -21,7 +21,7 @@ from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, PROPERTIES_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_features import KEY_GENERATORS
-from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
+from hoodie.common.table.table_metadata import table_metadata_of
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -237,6 +237,7 @@ class _Rebuilding:
     def __init__(self, storage: HoodieStorage, base_path: str, given: Mapping[str, str]) -> None:
         self._storage = storage
         self._base_path = base_path
+        self._files = table_metadata_of(storage, base_path)
         self._given = given
         self._meta_path = storage_path.join(base_path, METAFOLDER_NAME)
         self._told: dict[str, RebuiltProperty] = {}
@@ -245,7 +246,7 @@ class _Rebuilding:
         """The properties, and how many rows agree with them."""
         self._refuse_what_is_missing()
         timeline = self._timeline()
-        view = HoodieTableFileSystemView(FileSystemBackedTableMetadata(self._storage, self._base_path), timeline)
+        view = HoodieTableFileSystemView(self._files, timeline)
         for key, value in self._given.items():
             if value:
                 self._add(key, value, "given")
@@ -300,7 +301,7 @@ class _Rebuilding:
             raise HoodieNotSupportedException(
                 f"{self._base_path} has delta commits, so it is a merge-on-read table: repair it with Hudi"
             )
-        if not len(timeline.commits_timeline().filter_completed_instants()):
+        if not len(timeline.completed_writes()):
             raise InvalidTableException(
                 f"nothing was committed to {self._base_path}: make it anew by HoodieTableMetaClient.init_table"
             )
@@ -319,8 +320,7 @@ class _Rebuilding:
         """Base files of different partitions."""
         found = []
         for partition_path in view.list_partitions():
-            listing = self._storage.list_directory(storage_path.join(self._base_path, partition_path))
-            if any(parse_log_file_name(status.name) is not None for status in listing):
+            if any(parse_log_file_name(status.name) is not None for status in self._files.list_files(partition_path)):
                 raise HoodieNotSupportedException(
                     f"partition '{partition_path}' of {self._base_path} has log files, so it is a merge-on-read table: "
                     "repair it with Hudi"

@@ -21,7 +21,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieRestoreException, HoodieRollbackException, HoodieSavepointException
-from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, pending_restore
+from hoodie.table.action.restore.restore_action_executor import pending_restore, read_restore_plan
 from tests.storage_faults import Faults, run_with_faults
 from tests.table_invariants import check_table
 
@@ -211,7 +211,7 @@ class RandomHistory:
         restore = pending_restore(timeline)
         with self.client() as client:
             if restore is not None:
-                client.restore_to_instant(HoodieRestorePlan.read(timeline, restore.requested_time).restored_to)
+                client.restore_to_instant(read_restore_plan(timeline, restore.requested_time).restored_to)
             client.rollback_failed_writes()
 
     def follow(self, after: Model) -> None:

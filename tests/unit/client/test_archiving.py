@@ -17,6 +17,7 @@ from hoodie.avro.timeline_metadata import encode
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline, read_archive_file
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieSavepointException
 from hoodie.io.log.log_block import avro_records
 from hoodie.io.log.log_file_reader import read_log_blocks
@@ -556,7 +557,7 @@ def test_files_that_are_merged_while_they_are_read_are_listed_again(
 
     meta_client = table.load()
     monkeypatch.setattr(LocalStorage, "read", read)
-    timeline = HoodieArchivedTimeline.load(meta_client.storage, meta_client.meta_path, "archived")
+    timeline = HoodieArchivedTimeline.load(meta_client.storage, meta_client.meta_path, "archived", timeline_layout(1))
     assert [instant.requested_time for instant in timeline] == before
 
 

@@ -147,7 +147,7 @@ def test_closing_advises_no_commit_of_a_write_that_failed(
         raise HoodieIOException("the disk is full")
 
     client = client_of(base_path, auto_commit=auto_commit)
-    monkeypatch.setattr(RollbackService, "rollback", fails)
+    monkeypatch.setattr(RollbackService, "give_up", fails)
     monkeypatch.setattr("hoodie.table.action.commit.base_commit_action_executor.unpack", fails)
     with pytest.raises(HoodieIOException, match="the disk is full"):
         client.upsert(ROWS)

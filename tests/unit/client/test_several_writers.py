@@ -16,6 +16,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.avro.savepoint_metadata import HoodieRestorePlan
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
@@ -33,7 +34,7 @@ from hoodie.exception import (
     HoodieRollbackException,
     HoodieWriteConflictException,
 )
-from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, RestoreActionExecutor
+from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider

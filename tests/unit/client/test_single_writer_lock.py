@@ -425,7 +425,7 @@ def test_ctrl_c_while_an_interrupted_write_is_rolled_back_gives_the_lock_back(
     c = client(path)
     with monkeypatch.context() as patched:
         patched.setattr(base_write_client.WriteInput, "prepare", interrupt)
-        patched.setattr(rollback_service.RollbackService, "rollback", interrupt)
+        patched.setattr(rollback_service.RollbackService, "give_up", interrupt)
         with pytest.raises(KeyboardInterrupt):
             c.upsert(row("mine"))
     assert is_lock_free(path)
@@ -438,7 +438,7 @@ def test_ctrl_c_at_the_end_of_a_with_block_gives_the_lock_back(path: str, monkey
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt), c:
         first, second = c.start_commit(), c.start_commit()
         assert first < second
-        patched.setattr(rollback_service.RollbackService, "rollback", interrupt)
+        patched.setattr(rollback_service.RollbackService, "give_up", interrupt)
         raise ValueError
     assert is_lock_free(path)
 

@@ -151,3 +151,23 @@ def test_a_ticker_whose_function_fails_ends_and_can_be_stopped() -> None:
     assert failed.wait(10)
     ticker.stop()
     assert calls == [1]
+
+
+def test_steps_of_a_thread_beside_the_client_are_nobodys() -> None:
+    events: list[ProgressEvent] = []
+    metrics = HoodieMetrics(listeners=[SafeCallback(events.append)])
+    done = threading.Event()
+
+    def work() -> None:
+        with metrics.beside(), metrics.step("clean") as step:
+            step.count(files=1)
+        with metrics.step("after"):
+            done.set()
+
+    with metrics.operation("upsert"), metrics.step("commit"):
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert done.wait(10)
+        thread.join()
+    assert [step.name for step in metrics.steps] == ["commit", "after"]
+    assert "clean" not in {event.step for event in events}

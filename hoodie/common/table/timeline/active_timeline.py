@@ -15,15 +15,17 @@ from datetime import UTC, datetime, timedelta
 
 import attrs
 
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import (
     format_instant_time,
+    is_after,
     is_instant_time,
     next_instant_time,
 )
 from hoodie.common.table.timeline.timeline import HoodieTimeline
-from hoodie.common.table.timeline.timeline_layout import TimelineLayout
+from hoodie.common.table.timeline.timeline_layout import ContentT, TimelineLayout
+from hoodie.common.table.timeline.timeline_listing import list_instants, list_states
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
@@ -34,13 +36,14 @@ from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_clock import is_older
 from hoodie.storage.storage_path import join
 
-__all__ = ["HoodieActiveTimeline"]
+__all__ = ["Content", "HoodieActiveTimeline"]
 
 logger = logging.getLogger(__name__)
 
+Content = attrs.AttrsInstance | bytes
+"""What an instant's file holds: a plan or metadata, or bytes that are one already."""
+
 _MAX_ATTEMPTS = 200
-_MAX_LISTINGS = 10
-_LISTED_AT_ONCE = 300
 # More than the hour that daylight saving repeats.
 _SUSPICIOUS_LEAD = timedelta(hours=2)
 _BEING_WRITTEN_S = 30
@@ -128,7 +131,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             HoodieIOException: Storage failed.
         """
         return cls(
-            _list_instants(storage, meta_path, layout),
+            list_instants(storage, meta_path, layout),
             storage=storage,
             meta_path=meta_path,
             layout=layout,
@@ -144,20 +147,21 @@ class HoodieActiveTimeline(HoodieTimeline):
         Raises:
             HoodieIOException: Storage failed.
         """
-        return HoodieActiveTimeline.load(
-            self.storage,
-            self.meta_path,
-            self.layout,
-            timezone=self.timezone,
-            newest_archived_time=self.newest_archived_time,
-            read_archived=self.read_archived,
-            clock=self.clock,
-        )
+        return attrs.evolve(self, instants=list_instants(self.storage, self.meta_path, self.layout))
+
+    def is_archived_past(self, instant_time: str) -> bool:
+        """Whether an instant that was requested after another one is in the archive.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        archived = self.newest_archived_time()
+        return archived is not None and is_after(archived, instant_time)
 
     # --- making instants ------------------------------------------------------------------------------------------
 
     def create_new_instant_time(
-        self, action: Action, content: bytes = b"", announce: Callable[[str], bool] = _agreed
+        self, action: Action, content: Content = b"", announce: Callable[[str], bool] = _agreed
     ) -> str:
         """Take a new instant time and make its requested file.
 
@@ -203,7 +207,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             "writers were faster each time; try again"
         )
 
-    def create_requested_at(self, instant_time: str, action: Action, content: bytes = b"") -> bool:
+    def create_requested_at(self, instant_time: str, action: Action, content: Content = b"") -> bool:
         """Make the requested file of an instant time that the caller chose; otherwise as `create_new_instant_time`.
 
         Args:
@@ -232,7 +236,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             )
         return self._claim(instant_time, action, content)
 
-    def create_requested(self, instant_time: str, action: Action, content: bytes = b"") -> bool:
+    def create_requested(self, instant_time: str, action: Action, content: Content = b"") -> bool:
         """Make the requested file of an instant, without looking at other instants.
 
         Args:
@@ -247,9 +251,9 @@ class HoodieActiveTimeline(HoodieTimeline):
             ValueError: The action has no requested file: a savepoint.
             HoodieIOException: Storage failed.
         """
-        return self.storage.create_if_absent(self._path(instant_time, action, State.REQUESTED), content)
+        return self.storage.create_if_absent(self._path(instant_time, action, State.REQUESTED), self._encoded(content))
 
-    def transition_requested_to_inflight(self, instant_time: str, action: Action, content: bytes = b"") -> bool:
+    def transition_requested_to_inflight(self, instant_time: str, action: Action, content: Content = b"") -> bool:
         """Make the inflight file of a requested instant; of a savepoint, which is never requested, its first file.
 
         Args:
@@ -266,10 +270,10 @@ class HoodieActiveTimeline(HoodieTimeline):
         """
         inflight_path = self._path(instant_time, action, State.INFLIGHT)
         if action is Action.SAVEPOINT:
-            return self.storage.create_if_absent(inflight_path, content)
+            return self.storage.create_if_absent(inflight_path, self._encoded(content))
         requested_path = self._path(instant_time, action, State.REQUESTED)
         if self.storage.exists(requested_path):
-            if not self.storage.create_if_absent(inflight_path, content):
+            if not self.storage.create_if_absent(inflight_path, self._encoded(content)):
                 return False
             if self.storage.exists(requested_path):
                 return True
@@ -281,7 +285,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         )
 
     def save_as_complete(
-        self, instant_time: str, action: Action, content: bytes, check: Callable[[], None] = _no_check
+        self, instant_time: str, action: Action, content: Content, check: Callable[[], None] = _no_check
     ) -> bool:
         """Make the completed file of an inflight instant: the commit point.
 
@@ -301,17 +305,17 @@ class HoodieActiveTimeline(HoodieTimeline):
         """
         if not content:
             raise ValueError(f"The completed file of {action} {instant_time} needs content")
-        completed_path = self._path(instant_time, action, State.COMPLETED)
         inflight_path = self._path(instant_time, action, State.INFLIGHT)
         if not self.storage.exists(inflight_path):
-            if self.storage.exists(completed_path):
+            if State.COMPLETED in self._states_of(instant_time, action):
                 return False
             raise HoodieCommitException(
                 f"Completing {action} {instant_time} failed: {inflight_path} does not exist. The instant was never "
                 "started, or another writer has rolled it back; write again with a new one"
             )
         check()
-        completed = self.storage.create_if_absent(completed_path, content)
+        completed_path = self._path(instant_time, action, State.COMPLETED)
+        completed = self.storage.create_if_absent(completed_path, self._encoded(content))
         if completed:
             logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
         return completed
@@ -329,10 +333,10 @@ class HoodieActiveTimeline(HoodieTimeline):
             HoodieCommitException: The instant is complete: `revert_completed_to_inflight` comes first.
             HoodieIOException: Storage failed; call again.
         """
-        completed_path = self._path(instant_time, action, State.COMPLETED)
-        if self.storage.exists(completed_path):
+        completed = self._states_of(instant_time, action).get(State.COMPLETED)
+        if completed is not None:
             raise HoodieCommitException(
-                f"{action} {instant_time} is complete ({completed_path} exists) and was not deleted; roll it "
+                f"{action} {instant_time} is complete ({self.path_of(completed)} exists) and was not deleted; roll it "
                 "back, or restore"
             )
         self.storage.delete_file(self._path(instant_time, action, State.INFLIGHT))
@@ -361,9 +365,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         except FileNotFoundError:
             return False
         self.storage.delete_file(requested_path)
-        if any(
-            self.storage.exists(self._path(instant_time, action, state)) for state in (State.INFLIGHT, State.COMPLETED)
-        ):
+        if self._states_of(instant_time, action).keys() & {State.INFLIGHT, State.COMPLETED}:
             self.storage.create_if_absent(requested_path, content)
             logger.warning(
                 "%s %s of %s is not withdrawn: it is being carried out", action, instant_time, self.meta_path
@@ -384,14 +386,14 @@ class HoodieActiveTimeline(HoodieTimeline):
         Raises:
             HoodieIOException: Storage failed; call again.
         """
-        completed_path = self._path(instant_time, action, State.COMPLETED)
-        if not self.storage.exists(completed_path):
+        completed = self._states_of(instant_time, action).get(State.COMPLETED)
+        if completed is None:
             return
         for state in (State.REQUESTED, State.INFLIGHT):
             if action is Action.SAVEPOINT and state is State.REQUESTED:
                 continue
             self.storage.create_if_absent(self._path(instant_time, action, state), b"")
-        self.storage.delete_file(completed_path)
+        self.storage.delete_file(self.path_of(completed))
         logger.info("Made %s %s of %s pending again", action, instant_time, self.meta_path)
 
     def delete_archived(self, states: Iterable[HoodieInstant]) -> None:
@@ -432,6 +434,19 @@ class HoodieActiveTimeline(HoodieTimeline):
                 "timeline was loaded; load it again"
             ) from error
 
+    def read_as(self, instant: HoodieInstant, record: type[ContentT]) -> ContentT:
+        """The content of the file of an instant in its state, as a value.
+
+        Args:
+            instant: The instant; of a plan, its requested state.
+            record: The class of the plan or of the metadata.
+
+        Raises:
+            HoodieCorruptedDataException: It is empty, damaged or another record.
+            HoodieIOException: There is no such file (any more), or storage failed.
+        """
+        return self.layout.decode(self.read_details(instant), record, self.path_of(instant))
+
     def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
         """What a commit, deltacommit or replacecommit wrote; of an inflight one, its workload profile.
 
@@ -468,7 +483,9 @@ class HoodieActiveTimeline(HoodieTimeline):
                 f"{instant.requested_time}. Delete the file, which makes the instant pending, and roll it back"
             )
         try:
-            return self.layout.decode_commit_metadata(data, instant.action)
+            is_replace = instant.action.completed_action is Action.REPLACE_COMMIT
+            record = HoodieReplaceCommitMetadata if is_replace else HoodieCommitMetadata
+            return self.layout.decode(data, record, "commit metadata")
         except HoodieCorruptedDataException as error:
             raise HoodieCorruptedDataException(f"Cannot read {path}: {error}") from error
 
@@ -477,6 +494,9 @@ class HoodieActiveTimeline(HoodieTimeline):
         return self._path(instant.requested_time, instant.action, instant.state, instant.completion_time)
 
     # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _encoded(self, content: Content) -> bytes:
+        return content if isinstance(content, bytes) else self.layout.encode(content)
 
     def _read_when_written(self, instant: HoodieInstant, path: str, content: bytes) -> bytes:
         """Wait until a file that Hudi has made just now is whole; any other one is damaged, and given as it is."""
@@ -502,7 +522,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         except HoodieIOException:
             return time.time() * 1000 - status.modification_time_ms > limit_ms
 
-    def _claim(self, instant_time: str, action: Action, content: bytes) -> bool:
+    def _claim(self, instant_time: str, action: Action, content: Content) -> bool:
         """Make the requested file, and give it up again when another writer took the same time or a later one."""
         if not self.create_requested(instant_time, action, content):
             return False
@@ -529,20 +549,17 @@ class HoodieActiveTimeline(HoodieTimeline):
             times.append(archived)
         return max(times, default=None)
 
+    def _states_of(self, instant_time: str, action: Action) -> dict[State, HoodieInstant]:
+        """An instant in each state that has a file now; names of completed files cannot be made up in all layouts."""
+        key = instant_time, action.completed_action
+        return {found.state: found for found in self._list_states() if found.key == key}
+
     def _list_states(self) -> Iterator[HoodieInstant]:
-        return _list_states(self.storage, self.meta_path, self.layout)
+        return list_states(self.storage, self.meta_path, self.layout)
 
     def _path(self, instant_time: str, action: Action, state: State, completion_time: str | None = None) -> str:
         name = self.layout.file_name(instant_time, action, state, completion_time)
         return join(self.layout.active_path(self.meta_path), name)
-
-
-def _list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> Iterator[HoodieInstant]:
-    """One entry per file of the timeline."""
-    for status in storage.list_directory(layout.active_path(meta_path)):
-        instant = None if status.is_directory else layout.parse_file_name(status.name)
-        if instant is not None:
-            yield instant
 
 
 def _checksums_of(path: str) -> str:
@@ -559,52 +576,3 @@ def _is_whole(instant: HoodieInstant, content: bytes) -> bool:
         # The mark at its end stands in its head as well.
         return content.find(content[-_AVRO_SYNC_LENGTH:]) < len(content) - _AVRO_SYNC_LENGTH
     return content.rstrip().endswith(b"}")
-
-
-def _list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> list[HoodieInstant]:
-    """List until the listing is one of a moment: archivers delete instants while it is made."""
-    instants: list[HoodieInstant] = []
-    for _ in range(_MAX_LISTINGS):
-        states = list(_list_states(storage, meta_path, layout))
-        instants = _effective(states)
-        folder = layout.active_path(meta_path)
-        doubtful = (
-            join(folder, layout.file_name(i.requested_time, i.action, i.state, i.completion_time))
-            for i in _doubtful(states, instants)
-        )
-        if all(map(storage.exists, doubtful)):
-            break
-        logger.info("The timeline of %s is being archived; listing it again", meta_path)
-    return instants
-
-
-def _doubtful(states: list[HoodieInstant], instants: list[HoodieInstant]) -> list[HoodieInstant]:
-    """Instants that make a listing a wrong one if they are gone already.
-
-    Archivers delete pending states first, then completed ones, oldest first. So when the oldest completed commit is
-    there still, no later one was gone before the listing ended. It is asked for when its pending states are gone, which
-    is how an archiving begins, or when the listing is so long that it was not made at once. And an instant that looks
-    pending and is older than it may have been completed, and archived between the two looks at its files.
-    """
-    saved = {i.requested_time for i in instants if i.action is Action.SAVEPOINT}
-    oldest = min(
-        (i for i in instants if i.is_completed and i.action in COMMIT_ACTIONS and i.requested_time not in saved),
-        key=lambda i: i.requested_time,
-        default=None,
-    )
-    if oldest is None:
-        return []
-    doubtful = [i for i in instants if i.is_pending and i.requested_time < oldest.requested_time]
-    is_whole = any(s.is_requested and s.requested_time == oldest.requested_time for s in states)
-    return doubtful if is_whole and len(states) <= _LISTED_AT_ONCE else [oldest, *doubtful]
-
-
-def _effective(states: Iterable[HoodieInstant]) -> list[HoodieInstant]:
-    """Each instant once, in its highest state; a compaction and the commit that completes it are one instant."""
-    highest: dict[tuple[str, Action], HoodieInstant] = {}
-    for found in states:
-        key = (found.requested_time, found.action.completed_action)
-        known = highest.get(key)
-        if known is None or found.state > known.state:
-            highest[key] = found
-    return list(highest.values())

@@ -6,7 +6,6 @@ Each file of the archive holds one Avro record per instant and state. The record
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,18 +17,18 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.archived_entry import ROLLING_STAT
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
 from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType, avro_datums
 from hoodie.io.log.log_file_reader import read_log_blocks
-from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import join
 
-__all__ = ["HoodieArchivedTimeline", "archive_file_number", "read_archive_file"]
+__all__ = ["HoodieArchivedTimeline", "archive_files", "read_archive_file"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_LISTINGS = 5
-_FILE_NAME = re.compile(r"\.commits_\.archive\.(\d+)(_.*)?")
 _HEAD_FIELDS = ("commitTime", "actionType", "actionState")
 """The fields of an entry that say which instant it is; reading only these leaves out the contents."""
 
@@ -58,7 +57,12 @@ class HoodieArchivedTimeline(HoodieTimeline):
 
     @classmethod
     def load(
-        cls, storage: HoodieStorage, meta_path: str, archive_folder: str, newest_files: int | None = None
+        cls,
+        storage: HoodieStorage,
+        meta_path: str,
+        archive_folder: str,
+        layout: TimelineLayout,
+        newest_files: int | None = None,
     ) -> HoodieArchivedTimeline:
         """Read the archive of a table; one that was never archived has an empty one.
 
@@ -68,6 +72,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
             storage: Where the table is.
             meta_path: The table's ``.hoodie`` folder.
             archive_folder: The archive's folder in it (``hoodie.archivelog.folder``).
+            layout: The table's timeline layout.
             newest_files: Read so many files only, the newest; None reads all.
 
         Raises:
@@ -76,7 +81,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
         """
         folder = join(meta_path, archive_folder)
         for attempt in range(1, _MAX_LISTINGS + 1):
-            paths = _archive_files(storage, folder)
+            paths = [status.path for status in archive_files(storage, folder, layout)]
             try:
                 entries = _read_files(storage, paths[-newest_files:] if newest_files is not None else paths)
             except FileNotFoundError as error:
@@ -131,29 +136,31 @@ class HoodieArchivedTimeline(HoodieTimeline):
         return entry
 
 
-def archive_file_number(name: str) -> int | None:
-    """The number of a file of the archive, by which they are ordered; None for other files."""
-    match = _FILE_NAME.fullmatch(name)
-    return int(match[1]) if match and not name.endswith(".crc") else None
+def archive_files(storage: HoodieStorage, folder: str, layout: TimelineLayout) -> list[FileStatus]:
+    """The files of an archive in the order in which they were written.
 
+    Args:
+        storage: Where the table is.
+        folder: Full path of the archive.
+        layout: The table's timeline layout.
 
-def _archive_files(storage: HoodieStorage, path: str) -> list[str]:
-    """The files of an archive in the order in which they were written."""
+    Raises:
+        HoodieIOException: Storage failed.
+    """
     numbered = []
-    for status in storage.list_directory(path):
-        number = archive_file_number(status.name)
+    for status in storage.list_directory(folder):
+        number = layout.archive_file_number(status.name)
         if number is not None and not status.is_directory:
-            numbered.append((number, status.path))
-    return [path for _, path in sorted(numbered)]
+            numbered.append((number, status.path, status))
+    return [status for _, _, status in sorted(numbered)]
 
 
 def _read_files(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInstant, _Entry]:
     newest: dict[tuple[str, Action], tuple[HoodieInstant, _Entry]] = {}
     for path in paths:
         for instant, entry in read_archive_file(storage, path):
-            key = instant.requested_time, instant.action.completed_action
-            if key not in newest or newest[key][0].state <= instant.state:
-                newest[key] = instant, entry
+            if instant.key not in newest or newest[instant.key][0].state <= instant.state:
+                newest[instant.key] = instant, entry
     return dict(newest.values())
 
 

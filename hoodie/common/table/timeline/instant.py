@@ -94,10 +94,19 @@ class HoodieInstant:
         """Whether the action is requested or inflight."""
         return self.state is not State.COMPLETED
 
+    def in_state(self, state: State) -> HoodieInstant:
+        """This instant in another state; completed states of later layouts need a completion time besides."""
+        return HoodieInstant(self.requested_time, self.action, state)
+
+    @property
+    def key(self) -> tuple[str, Action]:
+        """What all states of one instant have in common, a compaction and the commit that completes it too."""
+        return self.requested_time, self.action.completed_action
+
     @property
     def sort_key(self) -> tuple[str, Action, State]:
         """The order on a timeline: by time, a commit before the savepoint of the same time."""
-        return self.requested_time, self.action.completed_action, self.state
+        return *self.key, self.state
 
     def __str__(self) -> str:
         return f"{self.requested_time} {self.action} ({self.state.name})"

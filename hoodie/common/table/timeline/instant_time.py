@@ -1,23 +1,65 @@
-"""Instant times: ``yyyyMMddHHmmssSSS`` in the table's time zone.
+"""Instant times: ``yyyyMMddHHmmssSSS`` in the table's time zone, and their order.
 
-They are compared as strings. A time of 14 digits (tables of Hudi before 0.10) stands for the last millisecond of its
-second when it is read as a date. Tables of time zone LOCAL hold wall clock times, which daylight saving repeats for an
-hour every autumn: `next_instant_time` therefore counts on from the newest time that exists instead of trusting the
-clock.
+They are compared as strings, in this package only: ``.ci/instant_times`` finds comparisons elsewhere. The functions
+here tell which of two instants was *requested* first. What a reader of an instant sees is asked of the timeline:
+completion times decide that in later table versions.
+
+A time of 14 digits (tables of Hudi before 0.10) stands for the last millisecond of its second when it is read as a
+date. Tables of time zone LOCAL hold wall clock times, which daylight saving repeats for an hour every autumn:
+`next_instant_time` therefore counts on from the newest time that exists instead of trusting the clock.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from hoodie.exception import InvalidTableException
 
-__all__ = ["format_instant_time", "is_instant_time", "next_instant_time", "parse_instant_time"]
+__all__ = [
+    "format_instant_time",
+    "in_order",
+    "is_after",
+    "is_before",
+    "is_instant_time",
+    "newest",
+    "next_instant_time",
+    "oldest",
+    "parse_instant_time",
+]
 
 _SECONDS = re.compile(r"^\d{14}$", re.ASCII)
 _MILLISECONDS = re.compile(r"^\d{17}$", re.ASCII)
 _LEADING = re.compile(r"^(\d{17}|\d{14})", re.ASCII)
+
+
+def is_before(instant_time: str, other: str) -> bool:
+    """Whether an instant was requested before another one; "" stands for the time before all instants.
+
+    Hudi: compareTimestamps(instant_time, LESSER_THAN, other).
+    """
+    return instant_time < other
+
+
+def is_after(instant_time: str, other: str) -> bool:
+    """Whether an instant was requested after another one; "" stands for the time before all instants."""
+    return instant_time > other
+
+
+def oldest(instant_times: Iterable[str | None]) -> str | None:
+    """The first of instant times; None stands for no time, and is the answer where there is none."""
+    return min((time for time in instant_times if time is not None), default=None)
+
+
+def newest(instant_times: Iterable[str | None]) -> str | None:
+    """The last of instant times; None stands for no time, and is the answer where there is none."""
+    return max((time for time in instant_times if time is not None), default=None)
+
+
+def in_order(instant_times: Iterable[str]) -> list[str]:
+    """Instant times, the oldest first."""
+    return sorted(instant_times)
 
 
 def is_instant_time(text: str) -> bool:

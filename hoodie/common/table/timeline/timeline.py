@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
 import attrs
 
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import in_order, is_after, is_before, oldest
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.util.shown_table import plural
 
 __all__ = ["HoodieTimeline"]
@@ -33,19 +35,12 @@ class HoodieTimeline:
 
     Attributes:
         instants: The instants, sorted by time.
-        savepoint_times: The times of savepoints of the unfiltered timeline; a filtered one remembers them for
-            `contains_or_before_start`.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieDefaultTimeline. Differs: holds no reader of instant contents;
     that is the active timeline's.
     """
 
     instants: tuple[HoodieInstant, ...] = attrs.field(default=(), converter=_in_order)
-    savepoint_times: frozenset[str] = attrs.field(kw_only=True, eq=False)
-
-    @savepoint_times.default
-    def _own_savepoint_times(self) -> frozenset[str]:
-        return frozenset(instant.requested_time for instant in self.instants if instant.action is Action.SAVEPOINT)
 
     def __iter__(self) -> Iterator[HoodieInstant]:
         return iter(self.instants)
@@ -67,8 +62,7 @@ class HoodieTimeline:
         Args:
             predicate: Called once per instant.
         """
-        kept = _Ordered(instant for instant in self.instants if predicate(instant))
-        return HoodieTimeline(kept, savepoint_times=self.savepoint_times)
+        return HoodieTimeline(_Ordered(instant for instant in self.instants if predicate(instant)))
 
     def filter_completed_instants(self) -> HoodieTimeline:
         """The completed instants."""
@@ -93,6 +87,13 @@ class HoodieTimeline:
         Hudi: getWriteTimeline (commit, deltacommit, replacecommit, compaction, logcompaction).
         """
         return self.filter(lambda instant: instant.action.completed_action in COMMIT_ACTIONS)
+
+    def completed_writes(self) -> HoodieTimeline:
+        """The completed instants that added or replaced data.
+
+        Hudi: getCommitsTimeline().filterCompletedInstants().
+        """
+        return self.commits_timeline().filter_completed_instants()
 
     @property
     def first_instant(self) -> HoodieInstant | None:
@@ -129,44 +130,67 @@ class HoodieTimeline:
         """Whether there is an instant of that time."""
         return requested_time in self._by_time
 
-    def contains_or_before_start(self, requested_time: str) -> bool:
-        """Whether an instant is here, or so old that it was archived: of a completed timeline, whether it is committed.
+    # --- questions of time: what was requested before what --------------------------------------------------------
 
-        Commits that a savepoint holds back from the archive do not count as the start: younger ones may be archived.
-        Where savepoints hold all, as after a restore to one, the last of them is the start.
+    def before_or_on(self, requested_time: str) -> HoodieTimeline:
+        """The instants up to a time, that time included."""
+        return self.filter(lambda instant: not is_after(instant.requested_time, requested_time))
 
-        Args:
-            requested_time: An instant time.
-        """
-        if requested_time in self._by_time:
-            return True
-        start = self._start
-        return start is not None and requested_time < start
-
-    def in_range_before_or_on(self, requested_time: str) -> HoodieTimeline:
-        """The instants up to a time, that time included.
-
-        Args:
-            requested_time: An instant time.
-        """
-        return self.filter(lambda instant: instant.requested_time <= requested_time)
-
-    def in_range(self, after: str, up_to: str) -> HoodieTimeline:
-        """The instants of a half-open range of times.
-
-        Args:
-            after: Instants of this time and before are left out.
-            up_to: Instants after this time are left out.
-        """
-        return self.filter(lambda instant: after < instant.requested_time <= up_to)
+    def after_or_on(self, requested_time: str) -> HoodieTimeline:
+        """The instants from a time on, that time included."""
+        return self.filter(lambda instant: not is_before(instant.requested_time, requested_time))
 
     def after(self, requested_time: str) -> HoodieTimeline:
         """The instants after a time."""
-        return self.filter(lambda instant: instant.requested_time > requested_time)
+        return self.filter(lambda instant: is_after(instant.requested_time, requested_time))
 
     def before(self, requested_time: str) -> HoodieTimeline:
         """The instants before a time."""
-        return self.filter(lambda instant: instant.requested_time < requested_time)
+        return self.filter(lambda instant: is_before(instant.requested_time, requested_time))
+
+    # --- questions of time: what the table held when --------------------------------------------------------------
+
+    def completed_after(self, instant_time: str) -> HoodieTimeline:
+        """The completed writes that a reader of an instant does not see.
+
+        Timelines of layout 1 hold no completion times: the order of requests decides there.
+        """
+        return self.completed_writes().after(instant_time)
+
+    def completed_before_or_on(self, instant_time: str) -> HoodieTimeline:
+        """The completed writes that a reader of an instant sees; see `completed_after`."""
+        return self.completed_writes().before_or_on(instant_time)
+
+    def undone_since(self, known: Collection[str], held: Collection[str] = ()) -> list[str]:
+        """The completed writes that were rolled back, or restored away, since somebody knew them; in order.
+
+        Of what is gone, only what is older than all that is left may have been archived::
+
+            known 10 20 30 40    completed now 20 40    undone 30
+
+        Args:
+            known: Times of completed writes of an earlier timeline.
+            held: Times of savepoints that archiving goes past: that they are left says nothing.
+        """
+        left = self.completed_writes().times
+        start = oldest(left.difference(held))
+        gone = (time for time in known if time not in left)
+        return in_order(time for time in gone if start is None or not is_before(time, start))
+
+    @cached_property
+    def visible_instants(self) -> VisibleInstants:
+        """Which instants of this timeline, which must not be a filtered one, make their files visible."""
+        return VisibleInstants.of(self.instants)
+
+    @cached_property
+    def times(self) -> frozenset[str]:
+        """The times of the instants."""
+        return frozenset(self._by_time)
+
+    @cached_property
+    def savepoint_times(self) -> frozenset[str]:
+        """The times of the savepoints, pending ones included."""
+        return frozenset(instant.requested_time for instant in self.instants if instant.action is Action.SAVEPOINT)
 
     def reversed(self) -> Iterator[HoodieInstant]:
         """The instants, newest first."""
@@ -178,8 +202,3 @@ class HoodieTimeline:
         for instant in self.instants:
             by_time.setdefault(instant.requested_time, []).append(instant)
         return by_time
-
-    @cached_property
-    def _start(self) -> str | None:
-        times = [instant.requested_time for instant in self.instants]
-        return next((time for time in times if time not in self.savepoint_times), times[-1] if times else None)

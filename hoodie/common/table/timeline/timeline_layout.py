@@ -9,18 +9,29 @@ Layout 1 (table versions up to 6) keeps all state files of an instant side by si
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from typing import TypeVar
 
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+import attrs
+
+from hoodie.avro import timeline_metadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieNotSupportedException
 
 __all__ = ["TimelineLayout", "TimelineLayoutV1", "timeline_layout"]
 
+ContentT = TypeVar("ContentT", bound=attrs.AttrsInstance)
+
+_ARCHIVE_FILE = re.compile(r"\.commits_\.archive\.(\d+)(_.*)?")
+_WRITE_TOKEN = "1-0-1"
+
 
 class TimelineLayout(ABC):
-    """File names, folder and serialisation of a timeline; stateless.
+    """File names, folder and serialisation of a timeline and of its archive; stateless.
 
     Hudi: org.apache.hudi.common.table.timeline.TimelineLayout, with InstantFileNameGenerator, InstantFileNameParser and
     CommitMetadataSerDe of one layout in one class.
@@ -55,20 +66,41 @@ class TimelineLayout(ABC):
         """The instant in the state that a file name stands for; None when the name is not of the timeline."""
 
     @abstractmethod
-    def encode_commit_metadata(self, metadata: HoodieCommitMetadata) -> bytes:
-        """The content of a completed or inflight commit, deltacommit or replacecommit."""
+    def encode(self, content: attrs.AttrsInstance) -> bytes:
+        """The content of a file.
+
+        Args:
+            content: Commit metadata, or the plan or the metadata of another action.
+        """
 
     @abstractmethod
-    def decode_commit_metadata(self, data: bytes, action: Action) -> HoodieCommitMetadata:
-        """Read what `encode_commit_metadata` writes.
+    def decode(self, data: bytes, record: type[ContentT], source: str) -> ContentT:
+        """Read what `encode` writes.
 
         Args:
             data: The content of the file, not empty.
-            action: REPLACE_COMMIT gives a `HoodieReplaceCommitMetadata`.
+            record: The class of the value.
+            source: Where it comes from (a path), for the error message.
 
         Raises:
-            HoodieCorruptedDataException: The content is cut short or damaged.
+            HoodieCorruptedDataException: The content is cut short, damaged or another record.
         """
+
+    @abstractmethod
+    def archive_file_name(self, number: int) -> str:
+        """The name of a file of the archive.
+
+        Args:
+            number: Files of the archive are ordered by it.
+        """
+
+    @abstractmethod
+    def archive_file_number(self, name: str) -> int | None:
+        """The number of a file of the archive; None for other files."""
+
+    @abstractmethod
+    def encode_archived(self, state: HoodieInstant, content: bytes, transition_time: str, source: str) -> bytes:
+        """The record of one instant in one state, as the archive holds it; see `encode_archived_entry`."""
 
 
 class TimelineLayoutV1(TimelineLayout):
@@ -104,15 +136,28 @@ class TimelineLayoutV1(TimelineLayout):
             return None
         return HoodieInstant(requested_time, *found)
 
-    def encode_commit_metadata(self, metadata: HoodieCommitMetadata) -> bytes:
-        """JSON."""
-        return metadata.to_json()
+    def encode(self, content: attrs.AttrsInstance) -> bytes:
+        """JSON for commit metadata, Avro for all else."""
+        return content.to_json() if isinstance(content, HoodieCommitMetadata) else timeline_metadata.encode(content)
 
-    def decode_commit_metadata(self, data: bytes, action: Action) -> HoodieCommitMetadata:
-        """Read JSON; see `TimelineLayout.decode_commit_metadata`."""
-        if action.completed_action is Action.REPLACE_COMMIT:
-            return HoodieReplaceCommitMetadata.from_json(data)
-        return HoodieCommitMetadata.from_json(data)
+    def decode(self, data: bytes, record: type[ContentT], source: str) -> ContentT:
+        """See `TimelineLayout.decode`."""
+        if issubclass(record, HoodieCommitMetadata):
+            return record.from_json(data, source)
+        return timeline_metadata.decode(data, record, source)
+
+    def archive_file_name(self, number: int) -> str:
+        """See `TimelineLayout.archive_file_name`."""
+        return f".commits_.archive.{number}_{_WRITE_TOKEN}"
+
+    def archive_file_number(self, name: str) -> int | None:
+        """See `TimelineLayout.archive_file_number`."""
+        match = _ARCHIVE_FILE.fullmatch(name)
+        return int(match[1]) if match and not name.endswith(".crc") else None
+
+    def encode_archived(self, state: HoodieInstant, content: bytes, transition_time: str, source: str) -> bytes:
+        """Avro; see `TimelineLayout.encode_archived`."""
+        return encode_archived_entry(state, content, transition_time, source)
 
 
 def _suffixes(layout: TimelineLayout) -> dict[str, tuple[Action, State]]:

@@ -19,7 +19,6 @@ import attrs
 
 from hoodie.common.config.property import display_value
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
-from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import (
     FileSlice,
     HoodieBaseFile,
@@ -29,74 +28,18 @@ from hoodie.common.model.file_slice import (
 )
 from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
-from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import in_order, newest
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.util.shown_table import plural
 from hoodie.storage.storage import FileStatus
 
-__all__ = ["CommittedFileName", "HoodieTableFileSystemView", "VisibleInstants", "build_file_groups"]
+__all__ = ["CommittedFileName", "HoodieTableFileSystemView", "build_file_groups"]
 
 logger = logging.getLogger(__name__)
 
 CommittedFileName = Callable[[HoodieFileGroupId, str], str | None]
 """Asked with a file group and an instant: the base file's name in the instant's commit metadata, None if unknown."""
-
-_WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.CLUSTERING})
-_COMPACTION_ACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
-
-
-@attrs.frozen
-class VisibleInstants:
-    """Which instants of a timeline make their files visible.
-
-    Attributes:
-        completed: Requested times of completed commits, delta commits and replace commits.
-        pending: Of those that are requested or inflight.
-        pending_compactions: Of compactions that are requested or inflight: log files of their slices count already,
-            their base files do not.
-        start: The first of `completed` and `pending_compactions` that no savepoint holds; instants before it have been
-            archived, and only completed ones are. (Archival may go past a savepointed commit, so the first instant of
-            all is not the start.) The last of all where savepoints hold all, as after a restore to one; None when there
-            is none.
-    """
-
-    completed: frozenset[str]
-    pending: frozenset[str]
-    pending_compactions: frozenset[str]
-    start: str | None
-
-    @classmethod
-    def of(cls, instants: Iterable[HoodieInstant]) -> VisibleInstants:
-        """Read them off all instants, of any action and state, of an active timeline."""
-        completed: set[str] = set()
-        pending: set[str] = set()
-        pending_compactions: set[str] = set()
-        savepoints: set[str] = set()
-        for instant in instants:
-            if instant.action is Action.SAVEPOINT:
-                savepoints.add(instant.requested_time)
-            elif instant.action in _COMPACTION_ACTIONS and instant.state is not State.COMPLETED:
-                pending_compactions.add(instant.requested_time)
-            elif instant.action in _WRITE_ACTIONS or instant.action in _COMPACTION_ACTIONS:
-                (completed if instant.state is State.COMPLETED else pending).add(instant.requested_time)
-        writes = completed | pending_compactions
-        return cls(
-            frozenset(completed),
-            frozenset(pending - completed),
-            frozenset(pending_compactions - completed),
-            min(writes - savepoints, default=max(writes, default=None)),
-        )
-
-    def is_committed(self, instant_time: str) -> bool:
-        """Whether base files of an instant are visible: it is completed, or older than the timeline and not pending."""
-        if instant_time in self.completed:
-            return True
-        if instant_time in self.pending or instant_time in self.pending_compactions:
-            return False
-        return self.start is not None and instant_time < self.start
-
-    def has_visible_log_files(self, base_instant_time: str) -> bool:
-        """Whether log files of a slice are visible: its instant is committed, or a pending compaction."""
-        return base_instant_time in self.pending_compactions or self.is_committed(base_instant_time)
 
 
 def build_file_groups(
@@ -164,7 +107,7 @@ def build_file_groups(
                 base_file=_the_base_file(group_id, bases.get(instant_time, ()), committed_file_name),
                 log_files=tuple(sorted(logs.get(instant_time, ()), key=_log_file_order)),
             )
-            for instant_time in sorted(bases.keys() | logs.keys(), reverse=True)
+            for instant_time in reversed(in_order(bases.keys() | logs.keys()))
         )
         groups.append(HoodieFileGroup(group_id, slices))
     return groups
@@ -218,7 +161,7 @@ class HoodieTableFileSystemView:
         """
         self._metadata = metadata
         self._timeline = timeline
-        self._instants = VisibleInstants.of(timeline)
+        self._instants = timeline.visible_instants
         self._partitions: list[str] | None = None
         self._groups: dict[str, list[HoodieFileGroup]] = {}
         self._replaced: dict[HoodieFileGroupId, str] | None = None
@@ -226,11 +169,11 @@ class HoodieTableFileSystemView:
 
     def __repr__(self) -> str:
         path = display_value("hoodie.base.path", self._timeline.meta_path.removesuffix("/.hoodie"))
-        newest = max(self._instants.completed, default=None)
+        last = newest(self._instants.completed)
         found = f"{plural(len(self._partitions), 'partition')}, " if self._partitions is not None else ""
         files = plural(sum(map(len, self._groups.values())), "file group")
         return (
-            f"<{type(self).__name__} of {path} as of {newest or 'no commit'}: {found}"
+            f"<{type(self).__name__} of {path} as of {last or 'no commit'}: {found}"
             f"{files} of {plural(len(self._groups), 'listed partition')}>"
         )
 
@@ -299,14 +242,9 @@ class HoodieTableFileSystemView:
         """
         if self._replaced is None:
             replaced: dict[HoodieFileGroupId, str] = {}
-            for instant in self._timeline:
-                if instant.action is not Action.REPLACE_COMMIT or instant.state is not State.COMPLETED:
-                    continue
-                metadata = self._timeline.read_commit_metadata(instant)
-                if isinstance(metadata, HoodieReplaceCommitMetadata):
-                    for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-                        for file_id in file_ids:
-                            replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
+            for instant in self._timeline.filter_actions(Action.REPLACE_COMMIT).filter_completed_instants():
+                for partition_path, file_id in self._timeline.read_commit_metadata(instant).replaced_file_groups:
+                    replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
             self._replaced = replaced
         return self._replaced
 
@@ -318,15 +256,15 @@ class HoodieTableFileSystemView:
             group
             for group in self._groups[partition_path]
             if group.file_group_id not in replaced
-            or (instant_time is not None and replaced[group.file_group_id] > instant_time)
+            or not self._instants.is_seen_at(replaced[group.file_group_id], instant_time)
         ]
 
     def _latest_base_files_as_of(self, partition_path: str, instant_time: str | None) -> list[HoodieBaseFile]:
         files = []
         for group in self._file_groups_as_of(partition_path, instant_time):
             for file_slice in group.slices:
-                is_in_time = instant_time is None or file_slice.base_instant_time <= instant_time
-                if file_slice.base_file is not None and is_in_time:
+                is_seen = self._instants.is_seen_at(file_slice.base_instant_time, instant_time)
+                if file_slice.base_file is not None and is_seen:
                     files.append(file_slice.base_file)
                     break
         return files
@@ -340,12 +278,9 @@ class HoodieTableFileSystemView:
     def _committed_file_name(self, group_id: HoodieFileGroupId, instant_time: str) -> str | None:
         if instant_time not in self._committed_names:
             names: dict[HoodieFileGroupId, str] = {}
-            for instant in self._timeline:
-                is_commit = instant.action in _WRITE_ACTIONS or instant.action in _COMPACTION_ACTIONS
-                if is_commit and instant.state is State.COMPLETED and instant.requested_time == instant_time:
-                    for stat in self._timeline.read_commit_metadata(instant).write_stats:
-                        if stat.path:
-                            stat_group = HoodieFileGroupId(stat.partition_path, stat.file_id)
-                            names[stat_group] = stat.path.rsplit("/", 1)[-1]
+            instant = self._timeline.completed_writes().find(instant_time)
+            for stat in self._timeline.read_commit_metadata(instant).write_stats if instant is not None else ():
+                if stat.path:
+                    names[HoodieFileGroupId(stat.partition_path, stat.file_id)] = stat.path.rsplit("/", 1)[-1]
             self._committed_names[instant_time] = names
         return self._committed_names[instant_time].get(group_id)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
 from hoodie.avro.clean_metadata import HoodieMergeArchiveFilePlan
-from hoodie.avro.timeline_metadata import decode, encode
 from hoodie.common.table.timeline.archived_entry import entry_schema
-from hoodie.common.table.timeline.archived_timeline import archive_file_number, read_archive_file
+from hoodie.common.table.timeline.archived_timeline import archive_files, read_archive_file
 from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.io.log.log_block import HoodieLogBlockType, avro_datums
@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 MERGE_PLAN_FILE_NAME = "mergeArchivePlan"
 """Name that Hudi gives to the plan of a merge that is under way."""
-_WRITE_TOKEN = "1-0-1"
 
 
 class ArchiveFiles:
@@ -38,14 +37,21 @@ class ArchiveFiles:
     Args:
         storage: Where the table is.
         folder: Full path of the archive.
+        layout: The table's timeline layout.
         archival: Sizes of blocks and merges.
         check: Called right before what one archiver at a time may do; raises where the lock for it was lost.
     """
 
     def __init__(
-        self, storage: HoodieStorage, folder: str, archival: HoodieArchivalConfig, check: Callable[[], None]
+        self,
+        storage: HoodieStorage,
+        folder: str,
+        layout: TimelineLayout,
+        archival: HoodieArchivalConfig,
+        check: Callable[[], None],
     ) -> None:
         self._storage = storage
+        self._layout = layout
         self._check = check
         self._folder = folder
         self._archival = archival
@@ -110,7 +116,7 @@ class ArchiveFiles:
         merged = join(self._folder, self._next_name())
         plan = HoodieMergeArchiveFilePlan(tuple(status.path for status in small), file_name(merged))
         self._check()
-        self._storage.replace(self._plan_path, encode(plan))
+        self._storage.replace(self._plan_path, self._layout.encode(plan))
         content = b"".join(
             _merged([status.path for status in reversed(small)], self._storage, self._archival.batch_size)
         )
@@ -140,7 +146,7 @@ class ArchiveFiles:
         except FileNotFoundError:
             return
         try:
-            plan = decode(content, HoodieMergeArchiveFilePlan, self._plan_path)
+            plan = self._layout.decode(content, HoodieMergeArchiveFilePlan, self._plan_path)
             candidates = [self._inside(path) for path in plan.candidate]
             merged = self._inside(plan.merged_archive_file_name or "")
         except HoodieCorruptedDataException as error:
@@ -179,22 +185,17 @@ class ArchiveFiles:
     def _inside(self, path: str) -> str:
         """The file of a name or path of a plan, in this folder: tables are moved, and plans are not trusted."""
         name = file_name(path)
-        if archive_file_number(name) is None:
+        if self._layout.archive_file_number(name) is None:
             raise HoodieCorruptedDataException(f"the plan {self._plan_path} names {path!r}, which is no archive file")
         return join(self._folder, name)
 
     def _newest_first(self) -> list[FileStatus]:
-        numbered = []
-        for status in self._storage.list_directory(self._folder):
-            number = archive_file_number(status.name)
-            if number is not None and not status.is_directory:
-                numbered.append((number, status.path, status))
-        return [status for _, _, status in sorted(numbered, reverse=True)]
+        return archive_files(self._storage, self._folder, self._layout)[::-1]
 
     def _next_name(self) -> str:
         newest = self._newest_first()
-        number = (archive_file_number(newest[0].name) or 0) if newest else 0
-        return f".commits_.archive.{number + 1}_{_WRITE_TOKEN}"
+        number = (self._layout.archive_file_number(newest[0].name) or 0) if newest else 0
+        return self._layout.archive_file_name(number + 1)
 
 
 def _blocks(schema: str, datums: Sequence[bytes], batch_size: int) -> Iterator[bytes]:

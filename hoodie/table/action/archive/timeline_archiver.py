@@ -19,9 +19,16 @@ from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_nam
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
-from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
+from hoodie.common.table.timeline.instant_time import (
+    format_instant_time,
+    is_before,
+    is_instant_time,
+    newest,
+    oldest,
+    parse_instant_time,
+)
+from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieSavepointException
@@ -74,6 +81,7 @@ class HoodieTimelineArchiver:
         self._archive = ArchiveFiles(
             snapshot.storage,
             join(snapshot.meta_path, snapshot.table_config.archive_folder),
+            self._timeline.layout,
             config.archival,
             check,
         )
@@ -106,7 +114,7 @@ class HoodieTimelineArchiver:
             HoodieCorruptedDataException: It is damaged.
             HoodieIOException: Storage failed; call again.
         """
-        instant = self._timeline.commits_timeline().filter_completed_instants().find(instant_time)
+        instant = self._timeline.completed_writes().find(instant_time)
         if instant is None:
             return
         if instant.action is Action.REPLACE_COMMIT and self._has_replaced_files(instant):
@@ -137,7 +145,7 @@ class HoodieTimelineArchiver:
     def _kept(self) -> _Kept:
         """Minimum and maximum, raised to what the cleaner looks at."""
         archival, timeline = self._config.archival, self._timeline
-        completed = timeline.commits_timeline().filter_completed_instants()
+        completed = timeline.completed_writes()
         last = completed.last_instant
         now = timeline.clock()
         if last is not None and is_instant_time(last.requested_time):
@@ -164,16 +172,16 @@ class HoodieTimelineArchiver:
         return _Kept(needed, maximum + needed - minimum)
 
     def _commits_to_archive(self, kept: _Kept) -> list[HoodieInstant]:
-        completed = self._timeline.commits_timeline().filter_completed_instants().instants
-        if len(completed) <= kept.maximum:
+        writes = self._timeline.completed_writes()
+        if len(writes) <= kept.maximum:
             return []
-        savepoints = self._timeline.savepoint_times
-        bound = self._bound(completed)
+        completed, savepoints = writes.instants, self._timeline.savepoint_times
+        bound = self._bound(writes)
         due: list[HoodieInstant] = []
         # Readers take the first commit without a savepoint for the beginning: the newest of these stays.
         unsaved = [instant for instant in completed if instant.requested_time not in savepoints]
         for instant in completed[: len(completed) - kept.minimum]:
-            if (bound is not None and instant.requested_time >= bound) or instant is unsaved[-1]:
+            if (bound is not None and not is_before(instant.requested_time, bound)) or instant is unsaved[-1]:
                 break
             if instant.requested_time in savepoints:
                 if not self._config.archival.beyond_savepoint:
@@ -189,7 +197,7 @@ class HoodieTimelineArchiver:
             due.append(instant)
         return due
 
-    def _bound(self, completed: Iterable[HoodieInstant]) -> str | None:
+    def _bound(self, writes: HoodieTimeline) -> str | None:
         """The time of the first instant that must stay; None when none must."""
         bounds: list[str] = []
         if not self._config.archival.beyond_savepoint:
@@ -198,12 +206,13 @@ class HoodieTimelineArchiver:
         if pending.first_instant is not None:
             first = pending.first_instant.requested_time
             # A commit before it, by which a pending instant's files are told from those of archived ones.
-            bounds.append(max((i.requested_time for i in completed if i.requested_time < first), default=first))
+            before = writes.before(first).last_instant
+            bounds.append(first if before is None else before.requested_time)
         if self._config.archival.block_on_latest_clean:
             last = read_last_clean(self._timeline)
             if last is not None and last.earliest_commit_to_retain:
                 bounds.append(last.earliest_commit_to_retain)
-        return min(bounds, default=None)
+        return oldest(bounds)
 
     def _has_replaced_files(self, instant: HoodieInstant) -> bool:
         """Whether a file is left of those that a replace commit hides: without it they would be seen again."""
@@ -229,7 +238,7 @@ class HoodieTimelineArchiver:
         done: list[HoodieInstant] = []
         for instant in instants:
             try:
-                states = files.get(_key(instant), {})
+                states = files.get(instant.key, {})
                 entries = [self._encode(state, status) for state, status in states.items() if state not in known]
             except HoodieCorruptedDataException as error:
                 if not done and not part:
@@ -259,26 +268,24 @@ class HoodieTimelineArchiver:
         self._check()
         self._refuse_changes(instants)
         self._delete_markers({instant.requested_time for instant in instants})
-        self._timeline.delete_archived([state for instant in instants for state in files.get(_key(instant), ())])
+        self._timeline.delete_archived([state for instant in instants for state in files.get(instant.key, ())])
 
     def _refuse_changes(self, instants: list[HoodieInstant]) -> None:
         """Stop where somebody went back in time, or took away a savepoint that is archived past, since the timeline was
         listed. Who does that looks at the archive once it can be seen, and this looks once the archive can be seen.
         """
         before, now = self._timeline, self._snapshot.refreshed().active_timeline
-        going = {instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS}
-        completed = {i.requested_time for i in now.commits_timeline().filter_completed_instants()}
-        known = {i.requested_time for i in before.filter_actions(Action.RESTORE)}
-        restores = [i.requested_time for i in now.filter_actions(Action.RESTORE) if i.requested_time not in known]
+        going = frozenset(instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS)
+        restores = now.filter_actions(Action.RESTORE).times - before.filter_actions(Action.RESTORE).times
         gone = before.savepoint_times - now.savepoint_times - going
         made = now.savepoint_times - before.savepoint_times & going
-        left = completed - going - now.savepoint_times - being_rolled_back(now)
+        following = now.completed_after(newest(going) or "").times - now.savepoint_times - being_rolled_back(now)
         reason = None
         if restores:
-            reason = f"restore {restores[0]} began meanwhile"
+            reason = f"restore {oldest(restores)} began meanwhile"
         elif gone or made:
-            reason = f"savepoint {min(gone | made)} was taken away or made meanwhile"
-        elif going and not any(time > max(going) for time in left):
+            reason = f"savepoint {oldest(gone | made)} was taken away or made meanwhile"
+        elif going and not following:
             reason = "the commits after it were rolled back meanwhile"
         if reason is not None:
             raise HoodieCommitException(
@@ -287,29 +294,25 @@ class HoodieTimelineArchiver:
 
     def _files_of(self, instants: Iterable[HoodieInstant]) -> dict[_Key, dict[HoodieInstant, FileStatus]]:
         """Every state of the instants, the first one first, and its file."""
-        files: dict[_Key, list[tuple[HoodieInstant, FileStatus]]] = {_key(instant): [] for instant in instants}
+        files: dict[_Key, list[tuple[HoodieInstant, FileStatus]]] = {instant.key: [] for instant in instants}
         layout = self._timeline.layout
         for status in self._snapshot.storage.list_directory(layout.active_path(self._snapshot.meta_path)):
             state = None if status.is_directory else layout.parse_file_name(status.name)
-            if state is not None and _key(state) in files:
-                files[_key(state)].append((state, status))
+            if state is not None and state.key in files:
+                files[state.key].append((state, status))
         return {key: dict(sorted(found, key=lambda entry: entry[0].state)) for key, found in files.items()}
 
     def _encode(self, state: HoodieInstant, status: FileStatus) -> bytes:
         content = self._timeline.read_details(state)
         moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
-        return encode_archived_entry(state, content, format_instant_time(moment, self._timeline.timezone), status.path)
+        transition_time = format_instant_time(moment, self._timeline.timezone)
+        return self._timeline.layout.encode_archived(state, content, transition_time, status.path)
 
     def _delete_markers(self, instant_times: set[str]) -> None:
         storage, meta_path = self._snapshot.storage, self._snapshot.meta_path
         for entry in storage.list_directory(join(meta_path, TEMP_FOLDER_NAME)):
             if entry.name in instant_times:
                 WriteMarkers(storage, meta_path, entry.name).delete_all()
-
-
-def _key(instant: HoodieInstant) -> _Key:
-    """What the states of one instant have in common."""
-    return instant.requested_time, instant.action.completed_action
 
 
 def _file_id(name: str) -> str | None:

@@ -17,7 +17,6 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanMetadata,
     HoodieCleanPartitionMetadata,
 )
-from hoodie.avro.timeline_metadata import decode, encode
 from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.model.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -29,7 +28,8 @@ from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, resolve_inside, scheme
 from hoodie.table.action.clean.clean_planner import CleanPlanner, files_that_stay
-from hoodie.table.action.table_action import TableAction, complete_instant
+from hoodie.table.action.completion import complete_instant
+from hoodie.table.action.table_action import TableAction
 from hoodie.table.table_state import refuse_pending_restore
 
 __all__ = ["CleanActionExecutor", "EmptyPlan", "OutdatedPlanException"]
@@ -71,7 +71,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         may_delete_partitions: Whether folders of partitions of which nothing is left may go: only where no other writer
             can be about to write there.
         last_empty_plan: Of an earlier clean of the same client.
-        is_forced: Whether a clean is due though there are too few commits after the last one.
+        min_commits: A clean is due once there are so many commits after the last one.
 
     Attributes:
         empty_plan: Set by `plan` when it looked and found nothing.
@@ -90,14 +90,14 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         snapshot: TableSnapshot,
         may_delete_partitions: bool = True,
         last_empty_plan: EmptyPlan | None = None,
-        is_forced: bool = True,
+        min_commits: int = 0,
     ) -> None:
         super().__init__(snapshot)
         self._context = context
         self._clean = clean
         self._may_delete_partitions = may_delete_partitions
         self._last_empty_plan = last_empty_plan
-        self._is_forced = is_forced
+        self._min_commits = min_commits
         self._storage = snapshot.storage
         self._content = b""
         self.empty_plan: EmptyPlan | None = None
@@ -110,7 +110,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             HoodieIOException: Storage failed.
         """
         planner = CleanPlanner(self._context, self._clean, self.snapshot)
-        if not self._is_forced and planner.commits_since_last_clean < self._clean.max_commits:
+        if self._min_commits and planner.commits_since_last_clean < self._min_commits:
             return None
         last = self._last_empty_plan
         known = last.earliest if last is not None and last.savepoints == planner.savepoints else None
@@ -123,7 +123,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
 
     def publish(self, plan: HoodieCleanerPlan, check: Callable[[], None]) -> str:
         """See `TableAction.publish`."""
-        instant_time = self.snapshot.active_timeline.create_new_instant_time(self.kind, encode(plan))
+        instant_time = self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
         logger.info(
             "planned clean %s of %s: %d files of %d partitions, readable from %s on",
             instant_time,
@@ -158,7 +158,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         requested = HoodieInstant(instant_time, self.kind, State.REQUESTED)
         self._content = timeline.read_details(requested)
         source = timeline.path_of(requested)
-        plan: HoodieCleanerPlan = decode(self._content, HoodieCleanerPlan, source)
+        plan = timeline.layout.decode(self._content, HoodieCleanerPlan, source)
         self._files_of(plan, source)
         for partition_path in plan.partitions_to_be_deleted:
             resolve_inside(self.snapshot.base_path, partition_path, f"the plan {source}")
@@ -189,7 +189,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         gone = self._delete_partitions(plan.partitions_to_be_deleted)
         metadata = _metadata_of(instant_time, plan, files, failed, gone, started)
         try:
-            is_ours = complete_instant(self.snapshot, instant_time, self.kind, encode(metadata))
+            is_ours = complete_instant(self.snapshot, instant_time, self.kind, metadata)
         except HoodieCommitException:
             # Somebody else completed it, and archived it since.
             is_ours = False

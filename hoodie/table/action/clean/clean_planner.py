@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.table.action.clean.CleanPlanner, org.apache.hudi.common.ut
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -19,8 +19,9 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanFileInfo,
     HoodieCleanMetadata,
 )
-from hoodie.avro.timeline_metadata import decode, decode_record
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.avro.compaction_plan import HoodieCompactionPlan
+from hoodie.avro.savepoint_metadata import HoodieSavepointMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.clustering_plans import requested_replacement
@@ -28,9 +29,8 @@ from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.timeline.instant_time import format_instant_time
+from hoodie.common.table.timeline.instant_time import format_instant_time, in_order, is_after, is_before, oldest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
-from hoodie.common.table.view.file_system_view import VisibleInstants
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
@@ -74,24 +74,23 @@ def earliest_instant_to_retain(
         The instant; None when nothing may be cleaned yet, and by the policy that counts versions.
     """
     writes = timeline.commits_timeline()
-    completed = writes.filter_completed_instants().instants
+    completed = writes.filter_completed_instants()
     pending = writes.filter_pending().first_instant
     if clean.policy is CleaningPolicy.KEEP_LATEST_COMMITS:
         if len(completed) <= clean.commits_retained:
             return None
-        found = completed[len(completed) - clean.commits_retained]
+        found = completed.instants[len(completed) - clean.commits_retained]
     elif clean.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS:
         start = format_instant_time(now - timedelta(hours=clean.hours_retained), timezone)
-        since = [instant for instant in completed if instant.requested_time >= start]
-        if not since:
+        since = completed.after_or_on(start).first_instant
+        if since is None:
             return None
-        found = since[0]
+        found = since
     else:
         return None
-    if pending is None or found.requested_time <= pending.requested_time:
+    if pending is None or not is_after(found.requested_time, pending.requested_time):
         return found
-    earlier = [instant for instant in completed if instant.requested_time < pending.requested_time]
-    return earlier[-1] if earlier else None
+    return completed.before(pending.requested_time).last_instant
 
 
 def retention_now(snapshot: TableSnapshot, clean: HoodieCleanConfig) -> datetime:
@@ -123,11 +122,10 @@ def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | Non
     if instant is None:
         return None
     try:
-        source = timeline.path_of(instant)
-        metadata: HoodieCleanMetadata = decode(timeline.read_details(instant), HoodieCleanMetadata, source)
+        metadata = timeline.read_as(instant, HoodieCleanMetadata)
         for partition_path in metadata.failed_partitions:
             # They are looked at again.
-            resolve_inside(timeline.meta_path, partition_path, source)
+            resolve_inside(timeline.meta_path, partition_path, timeline.path_of(instant))
         return metadata
     except HoodieCorruptedDataException as error:
         logger.warning("%s: going on as if there had been no clean before", error)
@@ -183,7 +181,7 @@ class CleanPlanner:
     @property
     def commits_since_last_clean(self) -> int:
         """Completed writes after those that the last clean knew."""
-        completed = self._timeline.commits_timeline().filter_completed_instants()
+        completed = self._timeline.completed_writes()
         if self.last_clean is not None:
             completed = completed.after(self.last_clean.last_completed_commit_timestamp)
         return len(completed)
@@ -208,15 +206,13 @@ class CleanPlanner:
         assert self.earliest is not None
         end = self.earliest.requested_time
         found: set[str] = set()
-        for instant in self._timeline.commits_timeline().filter_completed_instants().before(end):
-            if instant.requested_time >= start:
+        for instant in self._timeline.completed_writes().before(end):
+            if not is_before(instant.requested_time, start):
                 found.update(
                     stat.partition_path for stat in self._read(instant).write_stats if stat.prev_commit != NULL_COMMIT
                 )
             if instant.action is Action.REPLACE_COMMIT:
-                metadata = self._read(instant)
-                assert isinstance(metadata, HoodieReplaceCommitMetadata)
-                found.update(metadata.partition_to_replace_file_ids)
+                found.update(partition_path for partition_path, _ in self._read(instant).replaced_file_groups)
         if self.last_clean is not None:
             found.update(self.last_clean.failed_partitions)
         return sorted(found)
@@ -275,12 +271,12 @@ class CleanPlanner:
         """The rules, with all that holds files at present."""
         pending = self._timeline.commits_timeline().filter_pending()
         # What is about to be undone gives way to the version before it, as what may never be completed does.
-        unsure = {instant.requested_time for instant in pending} | being_rolled_back(self._timeline)
+        unsure = pending.times | being_rolled_back(self._timeline)
         return FileRetention(
-            instants=VisibleInstants.of(self._timeline),
+            instants=self._timeline.visible_instants,
             earliest=None if self.earliest is None else self.earliest.requested_time,
             versions=self._clean.file_versions_retained,
-            earliest_pending=min(unsure, default=None),
+            earliest_pending=oldest(unsure),
             replaced=self._replaced(),
             held=self.savepointed_files().union(_clustered_files(self._timeline, pending)),
             compactions=dict(_compacted_groups(self._timeline, pending)),
@@ -292,7 +288,7 @@ class CleanPlanner:
         One that is not completed, or whose completed file was lost, holds what its commit reads.
         """
         names: set[str] = set()
-        commits = self._timeline.commits_timeline().filter_completed_instants()
+        commits = self._timeline.completed_writes()
         for pending in self._timeline.filter_actions(Action.SAVEPOINT).filter_pending():
             time = pending.requested_time
             logger.warning(
@@ -303,10 +299,8 @@ class CleanPlanner:
             if commits.contains(time):
                 names.update(*files_at(self._snapshot, time).values())
         for instant in self._timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants():
-            content = self._timeline.read_details(instant)
-            record = decode_record(content, "HoodieSavepointMetadata", self._timeline.path_of(instant))
-            for partition in record["partitionMetadata"].values():
-                names.update(partition["savepointDataFile"])
+            for partition in self._timeline.read_as(instant, HoodieSavepointMetadata).partition_metadata.values():
+                names.update(partition.savepoint_data_file)
         return frozenset(names)
 
     def _start_of_changes(self, last_planned: str | None) -> str | None:
@@ -325,17 +319,14 @@ class CleanPlanner:
         start = last.earliest_commit_to_retain
         if not start or held - set(self.savepoints) or writes.first_instant is None:
             return None
-        start = max(start, last_planned or "")
-        return None if start < writes.first_instant.requested_time else start
+        start = in_order([start, last_planned or ""])[-1]
+        return None if is_before(start, writes.first_instant.requested_time) else start
 
     def _replaced(self) -> dict[HoodieFileGroupId, str]:
         replaced: dict[HoodieFileGroupId, str] = {}
         for instant in self._timeline.filter_actions(Action.REPLACE_COMMIT).filter_completed_instants():
-            metadata = self._read(instant)
-            assert isinstance(metadata, HoodieReplaceCommitMetadata)
-            for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-                for file_id in file_ids:
-                    replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
+            for partition_path, file_id in self._read(instant).replaced_file_groups:
+                replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
         return replaced
 
     def _read(self, instant: HoodieInstant) -> HoodieCommitMetadata:
@@ -390,10 +381,5 @@ def _compacted_groups(
     timeline: HoodieActiveTimeline, pending: HoodieTimeline
 ) -> Iterable[tuple[HoodieFileGroupId, str]]:
     for instant in pending.filter_actions(*_COMPACTIONS):
-        requested = HoodieInstant(instant.requested_time, instant.action, State.REQUESTED)
-        plan: Mapping[str, Any] = decode_record(
-            timeline.read_details(requested), "HoodieCompactionPlan", timeline.path_of(requested)
-        )
-        for operation in plan["operations"] or ():
-            group = HoodieFileGroupId(operation["partitionPath"] or "", operation["fileId"])
-            yield group, operation["baseInstantTime"]
+        for operation in timeline.read_as(instant.in_state(State.REQUESTED), HoodieCompactionPlan).operations:
+            yield HoodieFileGroupId(operation.partition_path, operation.file_id), operation.base_instant_time

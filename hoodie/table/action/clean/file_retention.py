@@ -9,7 +9,8 @@ import attrs
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.file_slice import HoodieFileGroupId
-from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.common.table.timeline.instant_time import in_order, is_before, oldest
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.storage.storage import FileStatus
 
 __all__ = ["FileRetention", "PartitionCleaning"]
@@ -111,22 +112,21 @@ class FileRetention:
         return groups, others
 
     def _slices_that_go(self, group: HoodieFileGroupId, slices: Mapping[str, list[str]]) -> list[str]:
-        bound = min((time for time in (self.earliest, self.earliest_pending) if time is not None), default=None)
+        bound = oldest([self.earliest, self.earliest_pending])
         replaced_at = self.replaced.get(group)
         if replaced_at is not None:
-            return list(slices) if bound is None or replaced_at < bound else []
+            return list(slices) if bound is None or is_before(replaced_at, bound) else []
         compacted = self.compactions.get(group)
-        newest_first = sorted(slices, reverse=True)
-        kept = 1 if bound is None else sum(time >= bound for time in newest_first) + 1
+        newest_first = in_order(slices)[::-1]
+
+        def from_on(start: str) -> int:
+            return sum(not is_before(time, start) for time in newest_first)
+
+        kept = 1 if bound is None else from_on(bound) + 1
         if self.earliest is None:
             # What a pending compaction needs counts as one version.
-            kept = max(
-                kept,
-                self.versions
-                if compacted is None
-                else sum(time >= compacted for time in newest_first) + self.versions - 1,
-            )
-        return [time for time in newest_first[kept:] if compacted is None or time < compacted]
+            kept = max(kept, self.versions if compacted is None else from_on(compacted) + self.versions - 1)
+        return [time for time in newest_first[kept:] if compacted is None or is_before(time, compacted)]
 
     def _is_held(self, paths: list[str]) -> bool:
         return bool(self.held) and any(path.rsplit("/", 1)[-1] in self.held for path in paths)

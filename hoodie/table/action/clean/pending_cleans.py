@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from hoodie.avro.clean_metadata import HoodieCleanerPlan
-from hoodie.avro.timeline_metadata import decode
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.storage.storage_path import file_name
@@ -30,7 +29,7 @@ def files_being_cleaned(timeline: HoodieActiveTimeline) -> Mapping[tuple[str, st
     """
     found: dict[tuple[str, str], str] = {}
     for clean in timeline.filter_actions(Action.CLEAN).filter_pending():
-        requested = HoodieInstant(clean.requested_time, Action.CLEAN, State.REQUESTED)
+        requested = clean.in_state(State.REQUESTED)
         path = timeline.path_of(requested)
         if not timeline.storage.exists(path):
             # It has lost its plan: nobody can carry it out.
@@ -39,7 +38,7 @@ def files_being_cleaned(timeline: HoodieActiveTimeline) -> Mapping[tuple[str, st
         if not content:
             # Its writer died while it made the plan.
             continue
-        plan: HoodieCleanerPlan = decode(content, HoodieCleanerPlan, path)
+        plan = timeline.layout.decode(content, HoodieCleanerPlan, path)
         named: list[tuple[str, Collection[str]]] = [
             (partition_path, [file.file_path for file in files])
             for partition_path, files in plan.file_paths_to_be_deleted_per_partition.items()

@@ -107,7 +107,7 @@ class BaseCommitActionExecutor(ABC):
     def _save_workload_profile(self, profile: WorkloadProfile, partitioner: UpsertPartitioner | None) -> None:
         """From here on the instant is inflight: files may exist."""
         filling = partitioner.inserts_into if partitioner is not None else {}
-        content = profile.to_commit_metadata(filling).to_json()
+        content = profile.to_commit_metadata(filling)
         instant_time = self._write_context.instant_time
         snapshot = self._table.snapshot
         # Before the instant is inflight: who rolls it back meanwhile closes the markers after its files are gone.

@@ -10,85 +10,58 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
 
-import attrs
-
-from hoodie.avro.timeline_metadata import decode_record, encode_record
+from hoodie.avro.savepoint_metadata import HoodieRestoreMetadata, HoodieRestorePlan
+from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
+from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.planned_instant import check_planned_instant
-from hoodie.table.action.table_action import TableAction, complete_instant
+from hoodie.table.action.rollback.rollback_action_executor import rollback_metadata
+from hoodie.table.action.table_action import TableAction
 from hoodie.table.table_state import files_at, missing_at
 
-__all__ = ["HoodieRestorePlan", "RestoreActionExecutor", "pending_restore"]
+__all__ = ["RestoreActionExecutor", "pending_restore", "read_restore_plan"]
 
 logger = logging.getLogger(__name__)
 
 _UNDONE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.COMPACTION})
 
 
-@attrs.frozen
-class HoodieRestorePlan:
-    """What a restore undoes.
+def read_restore_plan(timeline: HoodieActiveTimeline, restore_time: str) -> HoodieRestorePlan:
+    """The plan of a restore.
 
-    Attributes:
-        restored_to: The instant that will be the newest one.
-        instants_to_rollback: (instant time, action), the newest first.
-
-    Hudi: org.apache.hudi.avro.model.HoodieRestorePlan.
+    Raises:
+        HoodieCorruptedDataException: Its file is damaged, or names what is no instant of the table.
+        HoodieRestoreException: It does not say to which instant: an old writer's.
     """
-
-    restored_to: str
-    instants_to_rollback: tuple[tuple[str, Action], ...]
-
-    def encode(self) -> bytes:
-        """The content of the requested file."""
-        return encode_record(
-            "HoodieRestorePlan",
-            {
-                "instantsToRollback": [_info(*instant) for instant in self.instants_to_rollback],
-                "version": 2,
-                "savepointToRestoreTimestamp": self.restored_to,
-            },
+    requested = HoodieInstant(restore_time, Action.RESTORE, State.REQUESTED)
+    path = timeline.path_of(requested)
+    plan = timeline.read_as(requested, HoodieRestorePlan)
+    restored_to = plan.restored_to
+    if restored_to is None:
+        raise HoodieRestoreException(
+            f"{path} does not say which instant is restored: finish the restore with the writer that planned it"
         )
-
-    @classmethod
-    def read(cls, timeline: HoodieActiveTimeline, restore_time: str) -> HoodieRestorePlan:
-        """The plan of a restore.
-
-        Raises:
-            HoodieCorruptedDataException: Its file is damaged, or names what is no instant of the table.
-            HoodieRestoreException: It does not say to which instant: an old writer's.
-        """
-        requested = HoodieInstant(restore_time, Action.RESTORE, State.REQUESTED)
-        path = timeline.path_of(requested)
-        value = decode_record(timeline.read_details(requested), "HoodieRestorePlan", path)
-        if value["savepointToRestoreTimestamp"] is None:
-            raise HoodieRestoreException(
-                f"{path} does not say which instant is restored: finish the restore with the writer that planned it"
-            )
-        restored_to = value["savepointToRestoreTimestamp"]
-        instants = tuple(
-            (info["commitTime"], check_planned_instant(info["commitTime"], info["action"], path))
-            for info in value["instantsToRollback"]
+    for info in plan.instants_to_rollback:
+        check_planned_instant(info.commit_time, info.action, path)
+    if not timeline.completed_writes().contains(restored_to):
+        raise HoodieCorruptedDataException(
+            f"the plan {path} restores to {restored_to!r}, which is no completed commit of the table: all files "
+            "that are newer would be deleted, and nothing was"
         )
-        if not timeline.commits_timeline().filter_completed_instants().contains(restored_to):
-            raise HoodieCorruptedDataException(
-                f"the plan {path} restores to {restored_to!r}, which is no completed commit of the table: all files "
-                "that are newer would be deleted, and nothing was"
-            )
-        if any(instant_time <= restored_to for instant_time, _ in instants):
-            raise HoodieCorruptedDataException(
-                f"the plan {path} restores to {restored_to}, and undoes what is not newer; nothing was deleted"
-            )
-        return cls(restored_to, instants)
+    if any(not is_after(info.commit_time, restored_to) for info in plan.instants_to_rollback):
+        raise HoodieCorruptedDataException(
+            f"the plan {path} restores to {restored_to}, and undoes what is not newer; nothing was deleted"
+        )
+    return plan
 
 
 def pending_restore(timeline: HoodieActiveTimeline) -> HoodieInstant | None:
@@ -132,13 +105,14 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         """
         self._check_possible(self._restored_to)
         timeline = self.snapshot.active_timeline
-        undone = [i for i in timeline.after(self._restored_to) if i.action in _UNDONE_ACTIONS]
-        undone.sort(key=lambda i: (i.is_pending and is_clustering(timeline, i), i.requested_time), reverse=True)
-        return HoodieRestorePlan(self._restored_to, tuple((i.requested_time, i.action) for i in undone))
+        undone = [i for i in timeline.after(self._restored_to).reversed() if i.action in _UNDONE_ACTIONS]
+        undone.sort(key=lambda i: i.is_pending and is_clustering(timeline, i), reverse=True)
+        instants = tuple(HoodieInstantInfo(i.requested_time, str(i.action)) for i in undone)
+        return HoodieRestorePlan(instants, self._restored_to)
 
     def publish(self, plan: HoodieRestorePlan, check: Callable[[], None]) -> str:
         """See `TableAction.publish`."""
-        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan.encode())
+        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
 
     def refuse_rivals(self, plan: HoodieRestorePlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop beside cleans and writes that began while the restore was planned.
@@ -153,11 +127,11 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
             self._refuse_new_cleans(before)
         self._refuse_unplanned(plan, instant_time)
         self._refuse_living_writers(self.snapshot, instant_time)
-        self._check_possible(plan.restored_to)
+        self._check_possible(_end_of(plan))
 
     def read_plan(self, instant_time: str) -> HoodieRestorePlan:
         """See `TableAction.read_plan`."""
-        return HoodieRestorePlan.read(self.snapshot.active_timeline, instant_time)
+        return read_restore_plan(self.snapshot.active_timeline, instant_time)
 
     def already_ended(self, instant_time: str) -> tuple[str, ...]:
         """Always an error.
@@ -177,38 +151,31 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
             HoodieIOException: Storage failed; call again.
         """
         started = time.monotonic()
-        files = self._files_between(plan.restored_to, instant_time)
-        rollbacks: dict[str, list[dict[str, Any]]] = {}
-        for undone, action in plan.instants_to_rollback:
-            deleted = self._undo(undone, action, files.pop(undone, {}))
-            rollbacks[undone] = [_rollback_metadata(instant_time, undone, action, deleted)]
+        restored_to, instants = _end_of(plan), plan.instants_to_rollback
+        files = self._files_between(restored_to, instant_time)
+        rollbacks: dict[str, tuple[HoodieRollbackMetadata, ...]] = {}
+        for info in instants:
+            deleted = self._undo(info.commit_time, Action(info.action), files.pop(info.commit_time, {}))
+            rollbacks[info.commit_time] = (rollback_metadata(instant_time, info, deleted, 0),)
         # Of instants that were archived, or that nothing of the timeline explains.
         for leftovers in files.values():
             self._delete(leftovers)
-        self._forget_rollbacks(plan.restored_to, instant_time)
-        content = encode_record(
-            "HoodieRestoreMetadata",
-            {
-                "startRestoreTime": instant_time,
-                "timeTakenInMillis": int((time.monotonic() - started) * 1000),
-                "instantsToRollback": [undone for undone, _ in plan.instants_to_rollback],
-                "hoodieRestoreMetadata": rollbacks,
-                "version": 1,
-                "restoreInstantInfo": [_info(*instant) for instant in plan.instants_to_rollback],
-            },
-        )
-        complete_instant(self.snapshot, instant_time, self.kind, content)
+        self._forget_rollbacks(restored_to, instant_time)
+        undone = tuple(info.commit_time for info in instants)
+        taken_ms = int((time.monotonic() - started) * 1000)
+        metadata = HoodieRestoreMetadata(instant_time, taken_ms, undone, rollbacks, instants)
+        complete_instant(self.snapshot, instant_time, self.kind, metadata)
         logger.info(
             "restored %s to %s at %s: %d instants undone",
-            self.snapshot.base_path, plan.restored_to, instant_time, len(plan.instants_to_rollback),
+            self.snapshot.base_path, restored_to, instant_time, len(undone),
         )  # fmt: skip
-        return tuple(undone for undone, _ in plan.instants_to_rollback)
+        return undone
 
     def _check_possible(self, instant_time: str) -> None:
         """Refuse to restore to what cannot be had any more, or is about to go."""
         timeline = self.snapshot.active_timeline
         where = f"{self.snapshot.base_path} cannot be restored to {instant_time}"
-        commits = timeline.commits_timeline().filter_completed_instants()
+        commits = timeline.completed_writes()
         if not commits.contains(instant_time):
             there = [commit.requested_time for commit in commits]
             raise HoodieRestoreException(
@@ -228,7 +195,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
 
     def _refuse_new_cleans(self, before: TableSnapshot) -> None:
         """A clean looks for a pending restore once it is planned; one that did so too early is seen here."""
-        known = {clean.requested_time for clean in before.active_timeline.filter_actions(Action.CLEAN)}
+        known = before.active_timeline.filter_actions(Action.CLEAN).times
         for clean in self.snapshot.active_timeline.filter_actions(Action.CLEAN):
             if clean.requested_time not in known:
                 raise HoodieRestoreException(
@@ -241,8 +208,8 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
 
         A write that begins after this finds the plan, or has a later time and keeps its files.
         """
-        known = {undone for undone, _ in plan.instants_to_rollback}
-        writes = self.snapshot.active_timeline.commits_timeline().after(plan.restored_to).before(restore_time)
+        known = {info.commit_time for info in plan.instants_to_rollback}
+        writes = self.snapshot.active_timeline.commits_timeline().after(_end_of(plan)).before(restore_time)
         begun = [instant.requested_time for instant in writes if instant.requested_time not in known]
         if begun:
             raise HoodieRestoreException(
@@ -270,7 +237,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
                 f"{where}: its version of {len(missing)} file groups was cleaned, such as {missing[0]}. Restore to a "
                 "later commit; a savepoint keeps files for this"
             )
-        archived = self.snapshot.archived_timeline.commits_timeline().filter_completed_instants()
+        archived = self.snapshot.archived_timeline.completed_writes()
         if archived.contains(instant_time):
             raise HoodieRestoreException(
                 f"{where}: it is being archived, and without it nothing would tell readers which files count. Restore "
@@ -292,7 +259,9 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         for partition_path, statuses in metadata.list_files_of(metadata.list_partitions()).items():
             for status in statuses:
                 name = parse_base_file_name(status.name)
-                if name is not None and instant_time < name.instant_time < restore_time:
+                if name is None or not is_after(name.instant_time, instant_time):
+                    continue
+                if is_before(name.instant_time, restore_time):
                     found[name.instant_time][partition_path].append(status.path)
         return found
 
@@ -316,34 +285,12 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         next one that goes back to its files must find it.
         """
         timeline = self.snapshot.active_timeline
-        for instant in timeline.filter_actions(Action.ROLLBACK).after(restored_to):
-            if instant.requested_time < restore_time:
-                timeline.revert_completed_to_inflight(instant.requested_time, instant.action)
-                timeline.delete_pending(instant.requested_time, instant.action)
+        for instant in timeline.filter_actions(Action.ROLLBACK).after(restored_to).before(restore_time):
+            timeline.revert_completed_to_inflight(instant.requested_time, instant.action)
+            timeline.delete_pending(instant.requested_time, instant.action)
 
 
-def _info(instant_time: str, action: Action) -> dict[str, str]:
-    return {"commitTime": instant_time, "action": str(action)}
-
-
-def _rollback_metadata(
-    restore_time: str, instant_time: str, action: Action, deleted: dict[str, list[str]]
-) -> dict[str, Any]:
-    return {
-        "startRollbackTime": restore_time,
-        "timeTakenInMillis": 0,
-        "totalFilesDeleted": sum(map(len, deleted.values())),
-        "commitsRollback": [instant_time],
-        "partitionMetadata": {
-            partition_path: {
-                "partitionPath": partition_path,
-                "successDeleteFiles": paths,
-                "failedDeleteFiles": [],
-                "rollbackLogFiles": {},
-                "logFilesFromFailedCommit": {},
-            }
-            for partition_path, paths in deleted.items()
-        },
-        "version": 1,
-        "instantsRollback": [_info(instant_time, action)],
-    }
+def _end_of(plan: HoodieRestorePlan) -> str:
+    """The instant that a plan goes back to; `read_restore_plan` refuses one that names none."""
+    assert plan.restored_to is not None
+    return plan.restored_to

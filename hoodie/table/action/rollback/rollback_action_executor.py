@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -19,25 +19,23 @@ from hoodie.avro.timeline_metadata import (
     HoodieRollbackPartitionMetadata,
     HoodieRollbackPlan,
     HoodieRollbackRequest,
-    decode,
-    encode,
 )
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.common.table.timeline.instant_time import in_order, newest
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
+from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.planned_instant import check_planned_instant
-from hoodie.table.action.table_action import TableAction, complete_instant
+from hoodie.table.action.table_action import TableAction
 from hoodie.table.table_state import last_versions
 
-__all__ = ["RollbackActionExecutor"]
+__all__ = ["RollbackActionExecutor", "rollback_metadata"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +92,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
 
     def publish(self, plan: HoodieRollbackPlan, check: Callable[[], None]) -> str:
         """See `TableAction.publish`."""
-        return self.snapshot.active_timeline.create_new_instant_time(self.kind, encode(plan))
+        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
 
     def refuse_rivals(self, plan: HoodieRollbackPlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop where a clean deletes what the table would go back to, or the instant was completed meanwhile."""
@@ -151,7 +149,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         metadata = self._delete_files(instant_time, plan, started)
         timeline.delete_pending(info.commit_time, action)
         self._delete_late_files(markers)
-        complete_instant(self.snapshot, instant_time, self.kind, encode(metadata))
+        complete_instant(self.snapshot, instant_time, self.kind, metadata)
         markers.delete_all()
         self._storage.delete_file(self.snapshot.heartbeat_path(info.commit_time))
         logger.info(
@@ -205,8 +203,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         """The plan, with paths as storage takes them; all that it names is the table's."""
         requested = HoodieInstant(instant_time, Action.ROLLBACK, State.REQUESTED)
         timeline = self.snapshot.active_timeline
-        content, source = timeline.read_details(requested), timeline.path_of(requested)
-        plan: HoodieRollbackPlan = decode(content, HoodieRollbackPlan, source)
+        plan, source = timeline.read_as(requested, HoodieRollbackPlan), timeline.path_of(requested)
         if plan.instant_to_rollback is None:
             raise HoodieCorruptedDataException(f"the plan {source} names no instant")
         check_planned_instant(plan.instant_to_rollback.commit_time, plan.instant_to_rollback.action, source)
@@ -230,18 +227,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             if request.files_to_be_deleted:
                 deleted.setdefault(request.partition_path, []).extend(request.files_to_be_deleted)
         self._storage.delete_files(path for paths in deleted.values() for path in paths)
-        assert plan.instant_to_rollback is not None
-        return HoodieRollbackMetadata(
-            start_rollback_time=rollback_time,
-            time_taken_ms=int((time.monotonic() - started) * 1000),
-            total_files_deleted=sum(len(paths) for paths in deleted.values()),
-            commits_rollback=(plan.instant_to_rollback.commit_time,),
-            partition_metadata={
-                partition_path: HoodieRollbackPartitionMetadata(partition_path, tuple(paths))
-                for partition_path, paths in deleted.items()
-            },
-            instants_rollback=(plan.instant_to_rollback,),
-        )
+        info, _ = _target_of(plan)
+        return rollback_metadata(rollback_time, info, deleted, int((time.monotonic() - started) * 1000))
 
     def _inside(self, planned: str, source: str) -> str:
         """A planned path, which must lie below the table's folder."""
@@ -313,7 +300,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         timeline = self.snapshot.active_timeline
         time_ = instant.requested_time
         where = f"{instant.action} {time_} of {self.snapshot.base_path} cannot be rolled back"
-        later = [i.requested_time for i in timeline.commits_timeline() if i.requested_time > time_]
+        later = [i.requested_time for i in timeline.commits_timeline().after(time_)]
         if later:
             raise HoodieRollbackException(
                 f"{where}: later ones exist ({', '.join(later)}); roll those back first, newest first"
@@ -331,17 +318,14 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             if not _is_new(stat)
         }
         missing = [group for group, version in wanted.items() if version not in self._versions(*group)]
-        if isinstance(metadata, HoodieReplaceCommitMetadata):
-            replaced = {
-                (path, file_id) for path, ids in metadata.partition_to_replace_file_ids.items() for file_id in ids
-            }
-            last = last_versions(self.snapshot, replaced, instant.requested_time)
-            for group in sorted(replaced):
-                versions, version = self._versions(*group), last.get(group)
-                if not versions if version is None else version not in versions:
-                    missing.append(group)
-                elif versions:
-                    wanted[group] = max(versions) if version is None else version
+        replaced = set(metadata.replaced_file_groups)
+        last = last_versions(self.snapshot, replaced, instant.requested_time)
+        for group in sorted(replaced):
+            versions, version = self._versions(*group), last.get(group)
+            if not versions if version is None else version not in versions:
+                missing.append(group)
+            elif versions:
+                wanted[group] = in_order(versions)[-1] if version is None else version
         if missing:
             raise HoodieRollbackException(
                 f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0][1]}"
@@ -363,37 +347,33 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             base = parse_base_file_name(name)
             if base is not None:
                 going[path, base.file_id][base.instant_time] = clean_time
-        visible = VisibleInstants.of(timeline)
+        visible = timeline.visible_instants
         if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
             raise HoodieRollbackException(f"{where}: it is savepointed")
-        for other in timeline.commits_timeline().filter_completed_instants():
+        for other in timeline.completed_writes():
             stats = timeline.read_commit_metadata(other).write_stats
             if any(stat.prev_commit == time_ for stat in stats):
                 raise HoodieRollbackException(f"{where}: {other.requested_time} is built on it")
         metadata = timeline.read_commit_metadata(instant)
         changed = {(stat.partition_path, stat.file_id) for stat in metadata.write_stats if not _is_new(stat)}
-        if isinstance(metadata, HoodieReplaceCommitMetadata):
-            changed |= {
-                (path, file_id) for path, ids in metadata.partition_to_replace_file_ids.items() for file_id in ids
-            }
-        for path, file_id in sorted(changed):
+        for path, file_id in sorted(changed.union(metadata.replaced_file_groups)):
             others = self._versions(path, file_id) - {time_}
             if not others:
                 raise HoodieRollbackException(
                     f"{where}: {file_id} of partition '{path}', which it changed, was cleaned"
                 )
-            newest = max(filter(visible.is_committed, others), default="")
-            if newest in going[path, file_id]:
+            last = newest(time for time in others if visible.is_committed(time))
+            if last in going[path, file_id]:
                 raise HoodieRollbackException(
                     f"{where}: what was there before of {file_id} of partition '{path}' is being cleaned: "
-                    f"{way_out_of_clean(timeline, going[path, file_id][newest])}"
+                    f"{way_out_of_clean(timeline, going[path, file_id][last])}"
                 )
 
     def _refuse_the_last_one(self, instant: HoodieInstant, where: str) -> None:
         """Files of archived commits are told by an active commit that is younger: one must be left."""
         timeline = self.snapshot.active_timeline
-        completed = timeline.commits_timeline().filter_completed_instants().before(instant.requested_time)
-        archived = self.snapshot.archived_timeline.commits_timeline().filter_completed_instants()
+        completed = timeline.completed_writes().before(instant.requested_time)
+        archived = self.snapshot.archived_timeline.completed_writes()
         # What is in the archive is active only until its archiver goes on.
         left = [commit.requested_time for commit in completed if not archived.contains(commit.requested_time)]
         if any(time not in timeline.savepoint_times for time in left):
@@ -407,13 +387,31 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
     def _versions(self, partition_path: str, file_id: str) -> set[str]:
         """Instant times of the base files of a file group, committed or not; each partition is listed once."""
         if partition_path not in self._listed:
-            versions: dict[str, set[str]] = defaultdict(set)
-            for status in self._storage.list_directory(join(self.snapshot.base_path, partition_path)):
-                name = parse_base_file_name(status.name)
-                if name is not None:
-                    versions[name.file_id].add(name.instant_time)
-            self._listed[partition_path] = versions
+            self._listed[partition_path] = self.snapshot.table_metadata.list_versions(partition_path)
         return self._listed[partition_path].get(file_id, set())
+
+
+def rollback_metadata(
+    rollback_time: str, undone: HoodieInstantInfo, deleted: Mapping[str, Sequence[str]], time_taken_ms: int
+) -> HoodieRollbackMetadata:
+    """What a rollback, or a restore for one of its instants, reports.
+
+    Args:
+        rollback_time: Its own instant time.
+        undone: The instant.
+        deleted: Partition path to full paths.
+        time_taken_ms: How long it took.
+    """
+    return HoodieRollbackMetadata(
+        start_rollback_time=rollback_time,
+        time_taken_ms=time_taken_ms,
+        total_files_deleted=sum(map(len, deleted.values())),
+        commits_rollback=(undone.commit_time,),
+        partition_metadata={
+            path: HoodieRollbackPartitionMetadata(path, tuple(paths)) for path, paths in deleted.items()
+        },
+        instants_rollback=(undone,),
+    )
 
 
 def _target_of(plan: HoodieRollbackPlan) -> tuple[HoodieInstantInfo, Action]:

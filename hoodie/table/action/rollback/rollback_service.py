@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from hoodie.avro.timeline_metadata import HoodieRollbackMetadata, decode
+from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.timeline.instant_time import is_instant_time
+from hoodie.common.table.timeline.instant_time import in_order, is_before, is_instant_time
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import HoodieHeartbeatException, HoodieIOException, HoodieRollbackException
@@ -200,7 +200,7 @@ class RollbackService:
             HoodieHeartbeatException: Its writer is alive.
         """
         for instant in snapshot.active_timeline.filter_pending():
-            if instant.action in INGESTION_ACTIONS and (before is None or instant.requested_time < before):
+            if instant.action in INGESTION_ACTIONS and (before is None or is_before(instant.requested_time, before)):
                 self._check_heartbeat(snapshot, instant)
 
     def _check_heartbeat(self, snapshot: TableSnapshot, instant: HoodieInstant) -> None:
@@ -229,7 +229,7 @@ class RollbackService:
         snapshot = snapshot.refreshed()
         pending = {instant.requested_time for instant in snapshot.active_timeline.filter_pending()}
         _delete_markers(snapshot, set(marked) - pending)
-        for instant_time in sorted(set(beating) - pending):
+        for instant_time in in_order(set(beating) - pending):
             # A heartbeat begins before its instant can be seen.
             if is_heartbeat_expired(snapshot, instant_time, self._config.write):
                 snapshot.storage.delete_file(snapshot.heartbeat_path(instant_time))
@@ -237,37 +237,42 @@ class RollbackService:
 
     # --- one instant ----------------------------------------------------------------------------------------------
 
-    def rollback(
-        self, snapshot: TableSnapshot, instant_time: str, only_pending: bool = False, is_patient: bool = True
-    ) -> bool:
+    def rollback(self, snapshot: TableSnapshot, instant_time: str) -> bool:
         """Roll back one instant.
 
         Args:
             snapshot: The table.
             instant_time: The instant.
-            only_pending: Of this process's own instant: leave it alone when it is completed, and where its write never
-                began take it out of the timeline without a rollback.
-            is_patient: Whether to wait for the lock.
 
         Returns:
             False when there is no such instant.
         """
+        with self._transactions.transaction(snapshot, f"rollback of {instant_time}") as transaction:
+            snapshot, instant = self._find(snapshot, instant_time)
+            if instant is not None:
+                self._roll_back(snapshot, instant, transaction.check_held)
+        return instant is not None
+
+    def give_up(self, snapshot: TableSnapshot, instant_time: str, is_patient: bool = True) -> None:
+        """Roll back an instant of this process, unless it is completed.
+
+        One whose write never began is taken out of the timeline without a rollback.
+
+        Args:
+            snapshot: The table.
+            instant_time: The instant.
+            is_patient: Whether to wait for the lock.
+        """
         what = f"rollback of {instant_time}"
         with self._transactions.transaction(snapshot, what, is_patient) as transaction:
-            _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
-            instant = next(
-                (
-                    found
-                    for found in snapshot.active_timeline
-                    if found.requested_time == instant_time and found.action in INGESTION_ACTIONS
-                ),
-                None,
-            )
-            if instant is None or (only_pending and instant.is_completed):
-                return False
-            if not (only_pending and _withdraw(snapshot, instant)):
+            snapshot, instant = self._find(snapshot, instant_time)
+            if instant is not None and instant.is_pending and not _withdraw(snapshot, instant):
                 self._roll_back(snapshot, instant, transaction.check_held)
-        return True
+
+    def _find(self, snapshot: TableSnapshot, instant_time: str) -> tuple[TableSnapshot, HoodieInstant | None]:
+        """The table as it is now, without pending rollbacks, and the write of an instant time there."""
+        _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
+        return snapshot, snapshot.active_timeline.filter_actions(*INGESTION_ACTIONS).find(instant_time)
 
     def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
         executor = RollbackActionExecutor(snapshot, instant, using_markers=self._config.write.rollback_using_markers)
@@ -282,29 +287,32 @@ class RollbackService:
         for partition_path in metadata.partition_metadata:
             snapshot.storage.delete_leftovers(join(snapshot.base_path, partition_path), LEFTOVER_AGE_MS)
 
-    def was_undone(self, snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
-        """Whether somebody rolled an instant back that its writer has completed all the same; to ask under the lock.
+    def unless_undone(self, snapshot: TableSnapshot, instant: HoodieInstant) -> TableSnapshot | None:
+        """Look whether somebody rolled an instant back that its writer has completed all the same; under the lock.
 
         What a rollback left half done is finished, and the completed file, which names files that are gone, is deleted.
 
         Args:
             snapshot: The table.
             instant: The instant, in any state.
+
+        Returns:
+            The table as it is now; None where the instant was rolled back.
         """
         _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed(), of_completed=instant.requested_time)
         found = snapshot.active_timeline.find(instant.requested_time, instant.action)
-        archived = snapshot.archived_timeline.commits_timeline().filter_completed_instants()
+        archived = snapshot.archived_timeline.completed_writes()
         if (found is None or found.is_completed) and archived.contains(instant.requested_time):
             # Archived since, or by half.
-            return False
+            return snapshot
         if found is None or not found.is_completed:
-            return True
+            return None
         inflight = HoodieInstant(instant.requested_time, instant.action, State.INFLIGHT)
         if snapshot.storage.exists(snapshot.active_timeline.path_of(inflight)):
-            return False
+            return snapshot
         # The inflight file is the last but one that a rollback deletes.
         self.take_back(snapshot, found, is_empty=True)
-        return True
+        return None
 
     def take_back(self, snapshot: TableSnapshot, instant: HoodieInstant, is_empty: bool = False) -> None:
         """Roll back what this writer has completed just now and should not have; to be done under the lock.
@@ -374,10 +382,7 @@ class RollbackService:
 
 def rolled_back_by(snapshot: TableSnapshot, rollback: HoodieInstant) -> tuple[str, ...]:
     """The instant times that a completed rollback undid."""
-    timeline = snapshot.active_timeline
-    content = timeline.read_details(rollback)
-    metadata: HoodieRollbackMetadata = decode(content, HoodieRollbackMetadata, timeline.path_of(rollback))
-    return metadata.commits_rollback
+    return snapshot.active_timeline.read_as(rollback, HoodieRollbackMetadata).commits_rollback
 
 
 def _left_ms(snapshot: TableSnapshot, instant: HoodieInstant) -> float:
@@ -421,7 +426,7 @@ def _instants_with_heartbeat(snapshot: TableSnapshot) -> list[str]:
 
 
 def _delete_markers(snapshot: TableSnapshot, instant_times: Iterable[str]) -> None:
-    for instant_time in sorted(instant_times):
+    for instant_time in in_order(instant_times):
         try:
             WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).delete_all()
         except HoodieIOException as error:
@@ -435,7 +440,7 @@ def _check_nothing_follows(snapshot: TableSnapshot, instant: HoodieInstant) -> N
 
     One with a heartbeat is of several writers at once, who did not clear each other's.
     """
-    completed = snapshot.active_timeline.commits_timeline().filter_completed_instants()
+    completed = snapshot.active_timeline.completed_writes()
     later = completed.after(instant.requested_time).first_instant
     if later is not None and not snapshot.storage.exists(snapshot.heartbeat_path(instant.requested_time)):
         raise _perhaps_lost(snapshot, instant, f"{later.requested_time} and others after it are completed")

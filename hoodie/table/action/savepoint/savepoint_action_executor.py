@@ -11,21 +11,19 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from hoodie.avro.timeline_metadata import decode_record, encode_record
+from hoodie.avro.savepoint_metadata import HoodieSavepointMetadata, HoodieSavepointPartitionMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieException, HoodieSavepointException
-from hoodie.storage.storage_path import join
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned
-from hoodie.table.action.table_action import AnnouncedAction, complete_instant
+from hoodie.table.action.completion import complete_instant
+from hoodie.table.action.table_action import AnnouncedAction
 from hoodie.table.table_state import files_at, missing_at
 
 __all__ = ["HoodieSavepoint", "SavepointActionExecutor", "delete_savepoint", "savepoints"]
 
 logger = logging.getLogger(__name__)
-
-_RECORD = "HoodieSavepointMetadata"
 
 
 @attrs.frozen
@@ -53,21 +51,11 @@ class HoodieSavepoint:
         """How many files it keeps."""
         return sum(map(len, self.files.values()))
 
-    def encode(self) -> bytes:
-        """The content of its completed file."""
-        partitions = {
-            path: {"partitionPath": path, "savepointDataFile": list(names)} for path, names in self.files.items()
-        }
-        return encode_record(
-            _RECORD,
-            {
-                "savepointedBy": self.user,
-                "savepointedAt": self.created_ms,
-                "comments": self.comment,
-                "partitionMetadata": partitions,
-                "version": 1,
-            },
-        )
+    @property
+    def metadata(self) -> HoodieSavepointMetadata:
+        """What its completed file holds."""
+        partitions = {path: HoodieSavepointPartitionMetadata(path, names) for path, names in self.files.items()}
+        return HoodieSavepointMetadata(self.user, self.created_ms, self.comment, partitions)
 
     @classmethod
     def read(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> HoodieSavepoint:
@@ -76,9 +64,9 @@ class HoodieSavepoint:
         Raises:
             HoodieCorruptedDataException: Its file is damaged.
         """
-        value = decode_record(timeline.read_details(instant), _RECORD, timeline.path_of(instant))
-        files = {path: tuple(kept["savepointDataFile"]) for path, kept in value["partitionMetadata"].items()}
-        return cls(instant.requested_time, value["savepointedBy"], value["comments"], value["savepointedAt"], files)
+        read = timeline.read_as(instant, HoodieSavepointMetadata)
+        files = {path: kept.savepoint_data_file for path, kept in read.partition_metadata.items()}
+        return cls(instant.requested_time, read.savepointed_by, read.comments, read.savepointed_at, files)
 
 
 def savepoints(timeline: HoodieActiveTimeline) -> list[HoodieSavepoint]:
@@ -118,7 +106,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
                 clean is pending.
         """
         instant_time, timeline = self._instant_time, self.snapshot.active_timeline
-        commits = timeline.commits_timeline().filter_completed_instants()
+        commits = timeline.completed_writes()
         if not commits.contains(instant_time):
             newest = commits.last_instant
             raise self._refusal(
@@ -152,7 +140,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
         except HoodieException:
             timeline.delete_pending(instant_time, self.kind)
             raise
-        if not complete_instant(self.snapshot, instant_time, self.kind, plan.encode()):
+        if not complete_instant(self.snapshot, instant_time, self.kind, plan.metadata):
             raise self._refusal("somebody else has done so just now")
         return instant_time
 
@@ -168,8 +156,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
         if snapshot.archived_timeline.commits_timeline().contains(instant_time):
             raise self._refusal("it is being archived. Savepoint a later commit")
         for partition_path, names in plan.files.items():
-            folder = join(snapshot.base_path, partition_path)
-            listed = {status.name for status in snapshot.storage.list_directory(folder)}
+            listed = {status.name for status in snapshot.table_metadata.list_files(partition_path)}
             gone = [name for name in names if name not in listed or (partition_path, name) in going]
             if gone:
                 raise self._refusal(

@@ -8,6 +8,7 @@ import pytest
 
 from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name
 from hoodie.common.model.partition_metadata import ensure_partition_metadata
+from hoodie.common.table import table_metadata
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.exception import HoodieIOException
 from hoodie.storage.fsspec_storage import open_storage
@@ -105,3 +106,34 @@ def test_many_partitions_are_all_found_in_order(metadata: FileSystemBackedTableM
         make_partition(metadata, path)
     assert metadata.list_partitions() == paths
     assert list(metadata.list_files_of(paths)) == paths
+
+
+def test_versions_are_those_of_base_files(metadata: FileSystemBackedTableMetadata) -> None:
+    later = make_base_file_name("f-0", "0-1-2", "20261121101500124")
+    other = make_base_file_name("g-0", "0-1-2", INSTANT)
+    for name in (BASE, LOG, later, other, "notes.txt"):
+        (make_partition(metadata, "asia") / name).write_bytes(b"1")
+    assert metadata.list_versions("asia") == {"f-0": {INSTANT, "20261121101500124"}, "g-0": {INSTANT}}
+    assert metadata.list_versions("missing") == {}
+
+
+def test_stored_base_files_are_found_in_folders_that_are_no_partitions(
+    metadata: FileSystemBackedTableMetadata, tmp_path: Path
+) -> None:
+    for folder in ("", "no/partition", ".hoodie/metadata"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / BASE).write_bytes(b"1")
+        (tmp_path / folder / LOG).write_bytes(b"1")
+    (make_partition(metadata, "asia") / BASE).write_bytes(b"1")
+    found = metadata.list_stored_base_files()
+    assert {path: [file.name for file in files] for path, files in found.items()} == {
+        "": [BASE],
+        "asia": [BASE],
+        "no/partition": [BASE],
+    }
+
+
+def test_one_place_chooses_what_lists_a_table() -> None:
+    sources = Path(table_metadata.__file__).parents[2]
+    named = [path.name for path in sources.rglob("*.py") if "FileSystemBackedTableMetadata(" in path.read_text()]
+    assert named == ["table_metadata.py"]

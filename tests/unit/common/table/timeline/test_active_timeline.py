@@ -16,7 +16,7 @@ import pytest
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.timeline.timeline_layout import TimelineLayoutV1, timeline_layout
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
@@ -511,3 +511,37 @@ def test_the_clock_going_back_does_not_turn_times_back(tmp_path: Path, lead: tim
     timeline = load(tmp_path, clock=clock)
     times = _take(timeline, [Action.COMMIT] * 3)
     assert times == sorted(set(times))
+
+
+class LayoutWithCompletionTimes(TimelineLayoutV1):
+    """Names of completed files as in layout 2: they hold a time that nobody can make up."""
+
+    def file_name(self, requested_time: str, action: Action, state: State, completion_time: str | None = None) -> str:
+        name = super().file_name(requested_time, action, state)
+        if state is not State.COMPLETED:
+            return name
+        return name.replace(".", f"_{completion_time or 'unknown'}.", 1)
+
+    def parse_file_name(self, name: str) -> HoodieInstant | None:
+        requested_time, _, rest = name.partition("_")
+        if not rest:
+            return super().parse_file_name(name)
+        completion_time, _, action = rest.partition(".")
+        return HoodieInstant(requested_time, Action(action), State.COMPLETED, completion_time)
+
+
+def with_completion_times(path: Path) -> HoodieActiveTimeline:
+    touch(path, f"{OLD_TIME}.commit.requested", f"{OLD_TIME}.inflight", f"{OLD_TIME}_{NOW_TIME}.commit")
+    return HoodieActiveTimeline.load(LocalStorage(str(path)), str(path), LayoutWithCompletionTimes())
+
+
+def test_a_completed_file_is_found_by_its_state_not_by_its_name(tmp_path: Path) -> None:
+    timeline = with_completion_times(tmp_path)
+    with pytest.raises(HoodieCommitException, match=f"{OLD_TIME}_{NOW_TIME}.commit exists"):
+        timeline.delete_pending(OLD_TIME, Action.COMMIT)
+    assert not timeline.withdraw_requested(OLD_TIME, Action.COMMIT)
+    (tmp_path / f"{OLD_TIME}.inflight").unlink()
+    assert not timeline.withdraw_requested(OLD_TIME, Action.COMMIT)
+    assert not timeline.save_as_complete(OLD_TIME, Action.COMMIT, b"{}")
+    timeline.revert_completed_to_inflight(OLD_TIME, Action.COMMIT)
+    assert names(tmp_path) == [f"{OLD_TIME}.commit.requested", f"{OLD_TIME}.inflight"]

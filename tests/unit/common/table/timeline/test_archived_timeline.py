@@ -17,6 +17,7 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieRepl
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
 from hoodie.storage.fsspec_storage import open_storage
 
@@ -39,7 +40,7 @@ def table(shared_tables: Path, tmp_path: Path) -> Path:
 
 
 def load(table: Path) -> HoodieArchivedTimeline:
-    return HoodieArchivedTimeline.load(open_storage(str(table)), f"{table}/.hoodie", "archived")
+    return HoodieArchivedTimeline.load(open_storage(str(table)), f"{table}/.hoodie", "archived", timeline_layout(1))
 
 
 def archive(table: Path, name: str, *entries: tuple[str | None, str | None, str | None], more: str = "") -> None:

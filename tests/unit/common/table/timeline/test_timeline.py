@@ -38,7 +38,8 @@ def test_instants_are_in_the_order_of_their_times() -> None:
 def test_an_empty_timeline_has_no_first_and_last() -> None:
     empty = HoodieTimeline()
     assert (empty.first_instant, empty.last_instant, len(empty), empty.is_empty) == (None, None, 0, True)
-    assert not empty.contains_or_before_start("0")
+    assert not empty.visible_instants.is_committed("0")
+    assert empty.undone_since(["1"]) == ["1"]
 
 
 def test_filters() -> None:
@@ -46,10 +47,38 @@ def test_filters() -> None:
     assert times(MIXED.filter_pending()) == [2, 5, 6]
     assert times(MIXED.commits_timeline()) == [1, 2, 4, 5]
     assert times(MIXED.filter_actions(Action.CLEAN, Action.ROLLBACK)) == [3, 6]
-    assert times(MIXED.in_range_before_or_on(f"{3:017d}")) == [1, 1, 2, 3]
-    assert times(MIXED.in_range(f"{2:017d}", f"{4:017d}")) == [3, 4]
+    assert times(MIXED.completed_writes()) == [1, 4]
+
+
+def test_instants_are_told_by_the_order_of_their_requests() -> None:
+    assert times(MIXED.before_or_on(f"{3:017d}")) == [1, 1, 2, 3]
+    assert times(MIXED.after_or_on(f"{5:017d}")) == [5, 6]
     assert times(MIXED.after(f"{4:017d}")) == [5, 6]
     assert times(MIXED.before(f"{2:017d}")) == [1, 1]
+    assert MIXED.times == {f"{time:017d}" for time in range(1, 7)}
+    assert MIXED.savepoint_times == {f"{1:017d}"}
+
+
+def test_what_a_reader_of_an_instant_does_not_see_was_completed_after_it() -> None:
+    assert times(MIXED.completed_after(f"{1:017d}")) == [4]
+    assert times(MIXED.completed_after("")) == [1, 4]
+    assert times(MIXED.completed_before_or_on(f"{3:017d}")) == [1]
+    seen = MIXED.visible_instants
+    assert seen.is_seen_at(f"{4:017d}", f"{4:017d}") and not seen.is_seen_at(f"{4:017d}", f"{3:017d}")
+    assert seen.is_seen_at(f"{4:017d}", None)
+
+
+def test_what_is_gone_was_undone_unless_it_is_older_than_all_that_is_left() -> None:
+    now = HoodieTimeline([instant(20), instant(30, Action.CLEAN), instant(40), instant(50, state=State.INFLIGHT)])
+    known = [f"{time:017d}" for time in (50, 40, 30, 20, 10)]
+    assert now.undone_since(known) == [f"{30:017d}", f"{50:017d}"]
+
+
+def test_a_savepointed_commit_that_archiving_goes_past_does_not_tell_what_was_undone() -> None:
+    now = HoodieTimeline([instant(10), instant(10, Action.SAVEPOINT), instant(30)])
+    assert now.undone_since([f"{20:017d}"]) == [f"{20:017d}"]
+    assert now.undone_since([f"{20:017d}"], held=now.savepoint_times) == []
+    assert now.undone_since([f"{20:017d}"], held=now.times) == [f"{20:017d}"]
 
 
 def test_an_instant_is_found_by_time_and_by_comparable_action() -> None:
@@ -62,7 +91,7 @@ def test_an_instant_is_found_by_time_and_by_comparable_action() -> None:
 
 def test_what_is_older_than_the_timeline_was_archived() -> None:
     timeline = HoodieTimeline([instant(10), instant(12)])
-    assert [timeline.contains_or_before_start(f"{time:017d}") for time in (9, 10, 11, 12, 13)] == [
+    assert [timeline.visible_instants.is_committed(f"{time:017d}") for time in (9, 10, 11, 12, 13)] == [
         True,
         True,
         False,
@@ -73,8 +102,7 @@ def test_what_is_older_than_the_timeline_was_archived() -> None:
 
 def test_a_savepointed_commit_that_stayed_behind_is_not_the_start() -> None:
     timeline = HoodieTimeline([instant(3), instant(3, Action.SAVEPOINT), instant(10), instant(12)])
-    commits = timeline.filter_completed_instants().commits_timeline()
-    assert [commits.contains_or_before_start(f"{time:017d}") for time in (2, 3, 5, 9, 10, 11)] == [
+    assert [timeline.visible_instants.is_committed(f"{time:017d}") for time in (2, 3, 5, 9, 10, 11)] == [
         True,
         True,
         True,

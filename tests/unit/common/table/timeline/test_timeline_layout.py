@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
+from hoodie.avro.savepoint_metadata import HoodieRestoreMetadata, HoodieRestorePlan
+from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata, HoodieRollbackPlan
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.table.timeline import timeline_layout as timeline_layout_module
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
@@ -108,17 +112,51 @@ def test_all_timeline_files_of_real_tables_are_known(shared_tables: Path) -> Non
     assert count > 50
 
 
-def test_commit_metadata_is_json_and_of_the_kind_of_the_action() -> None:
-    data = LAYOUT.encode_commit_metadata(HoodieReplaceCommitMetadata(partition_to_replace_file_ids={"p": ("f",)}))
+def test_commit_metadata_is_json() -> None:
+    data = LAYOUT.encode(HoodieReplaceCommitMetadata(partition_to_replace_file_ids={"p": ("f",)}))
     assert data.startswith(b"{")
-    replaced = LAYOUT.decode_commit_metadata(data, Action.REPLACE_COMMIT)
-    assert isinstance(replaced, HoodieReplaceCommitMetadata)
+    replaced = LAYOUT.decode(data, HoodieReplaceCommitMetadata, "a commit")
     assert replaced.partition_to_replace_file_ids == {"p": ("f",)}
-    assert type(LAYOUT.decode_commit_metadata(data, Action.COMMIT)) is HoodieCommitMetadata
-    with pytest.raises(HoodieCorruptedDataException):
-        LAYOUT.decode_commit_metadata(data[:-5], Action.COMMIT)
+    assert type(LAYOUT.decode(data, HoodieCommitMetadata, "a commit")) is HoodieCommitMetadata
+    with pytest.raises(HoodieCorruptedDataException, match="a commit"):
+        LAYOUT.decode(data[:-5], HoodieCommitMetadata, "a commit")
+
+
+def test_plans_and_metadata_of_other_actions_are_avro() -> None:
+    info = HoodieInstantInfo("20250126040823628", "commit")
+    plan = HoodieRestorePlan((info,), "20250126040823000")
+    data = LAYOUT.encode(plan)
+    assert data.startswith(b"Obj\x01") and LAYOUT.decode(data, HoodieRestorePlan, "a plan") == plan
+    rollback = HoodieRollbackMetadata("20250126040824000", 0, 1, (info.commit_time,), {}, instants_rollback=(info,))
+    restored = HoodieRestoreMetadata(
+        "20250126040825000", 7, (info.commit_time,), {info.commit_time: (rollback,)}, (info,)
+    )
+    assert LAYOUT.decode(LAYOUT.encode(restored), HoodieRestoreMetadata, "a restore") == restored
+    with pytest.raises(HoodieCorruptedDataException, match="a plan"):
+        LAYOUT.decode(data, HoodieRollbackPlan, "a plan")
+
+
+def test_files_of_the_archive_are_told_by_their_numbers() -> None:
+    name = LAYOUT.archive_file_name(12)
+    assert name == ".commits_.archive.12_1-0-1" and LAYOUT.archive_file_number(name) == 12
+    assert LAYOUT.archive_file_number(".commits_.archive.3") == 3
+    assert [LAYOUT.archive_file_number(other) for other in (f"{name}.crc", "mergeArchivePlan", "x" + name)] == [
+        None
+    ] * 3
 
 
 def test_an_unknown_layout_is_refused_by_property() -> None:
     with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.timeline\.layout\.version=2"):
         timeline_layout(2)
+
+
+def test_nobody_else_writes_or_reads_the_contents_of_a_timeline() -> None:
+    sources = Path(timeline_layout_module.__file__).parents[3]
+    found = set()
+    for path in sources.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "hoodie.avro.timeline_metadata":
+                names = {alias.name for alias in node.names} & {"encode", "decode", "encode_record", "decode_record"}
+                found |= {path.relative_to(sources).as_posix()} if names else set()
+    # Entries of the archive hold what the files held.
+    assert found == {"common/table/timeline/archived_entry.py"}

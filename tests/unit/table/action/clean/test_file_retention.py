@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name
 from hoodie.common.model.file_slice import HoodieFileGroupId
-from hoodie.common.table.view.file_system_view import VisibleInstants
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.storage.storage import FileStatus
 from hoodie.table.action.clean.file_retention import FileRetention
 

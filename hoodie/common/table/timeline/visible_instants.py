@@ -1,0 +1,82 @@
+"""Which instants count for readers.
+
+Hudi: org.apache.hudi.common.table.timeline.HoodieTimeline (containsOrBeforeTimelineStarts), and what
+AbstractTableFileSystemView asks of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import is_after, is_before, newest, oldest
+
+__all__ = ["VisibleInstants"]
+
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
+
+
+@attrs.frozen
+class VisibleInstants:
+    """Which instants of a timeline make their files visible.
+
+    Attributes:
+        completed: Requested times of completed commits, delta commits and replace commits.
+        pending: Of those that are requested or inflight.
+        pending_compactions: Of compactions that are requested or inflight: log files of their slices count already,
+            their base files do not.
+        start: The first of `completed` and `pending_compactions` that no savepoint holds; instants before it have been
+            archived, and only completed ones are. (Archival may go past a savepointed commit, so the first instant of
+            all is not the start.) The last of all where savepoints hold all, as after a restore to one; None when there
+            is none.
+    """
+
+    completed: frozenset[str]
+    pending: frozenset[str]
+    pending_compactions: frozenset[str]
+    start: str | None
+
+    @classmethod
+    def of(cls, instants: Iterable[HoodieInstant]) -> VisibleInstants:
+        """Read them off all instants, of any action and state, of an active timeline."""
+        completed: set[str] = set()
+        pending: set[str] = set()
+        pending_compactions: set[str] = set()
+        savepoints: set[str] = set()
+        for instant in instants:
+            if instant.action is Action.SAVEPOINT:
+                savepoints.add(instant.requested_time)
+            elif instant.action in _COMPACTIONS and instant.is_pending:
+                pending_compactions.add(instant.requested_time)
+            elif instant.action.completed_action in COMMIT_ACTIONS:
+                (completed if instant.is_completed else pending).add(instant.requested_time)
+        writes = completed | pending_compactions
+        return cls(
+            frozenset(completed),
+            frozenset(pending - completed),
+            frozenset(pending_compactions - completed),
+            oldest(writes - savepoints) or newest(writes),
+        )
+
+    def is_committed(self, instant_time: str) -> bool:
+        """Whether base files of an instant are visible: it is completed, or older than the timeline and not pending."""
+        if instant_time in self.completed:
+            return True
+        if instant_time in self.pending or instant_time in self.pending_compactions:
+            return False
+        return self.start is not None and is_before(instant_time, self.start)
+
+    def has_visible_log_files(self, base_instant_time: str) -> bool:
+        """Whether log files of a slice are visible: its instant is committed, or a pending compaction."""
+        return base_instant_time in self.pending_compactions or self.is_committed(base_instant_time)
+
+    def is_seen_at(self, instant_time: str, as_of: str | None) -> bool:
+        """Whether what a committed instant did is seen by readers of the table as it was at another instant.
+
+        Args:
+            instant_time: The instant.
+            as_of: The other one; None for the present.
+        """
+        return as_of is None or not is_after(instant_time, as_of)

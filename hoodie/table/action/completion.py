@@ -1,0 +1,53 @@
+"""Complete instants: writes and all other actions, in one order.
+
+| | step | who |
+|---|---|---|
+| 1 | what the action did is checked: files and markers, validators | the action |
+| 2 | the lock, a new snapshot, conflicts with others | the action, as far as it needs them |
+| 3 | `check`: the lock is held still | `complete_instant` |
+| 4 | the completed file is made: from here on the action counts | `complete_instant` |
+| 5 | the lock is given back | the action |
+| 6 | markers, heartbeats and what else is left of it go | the action |
+| 7 | metrics, callbacks, services that are due | the client |
+
+A metadata table, which must know of an action before it counts, belongs between 2 and 3. The completion time, which
+names the completed file in later table versions, belongs between 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
+from hoodie.table.action.table_action import no_check
+
+__all__ = ["complete_instant"]
+
+
+def complete_instant(
+    snapshot: TableSnapshot,
+    instant_time: str,
+    action: Action,
+    metadata: attrs.AttrsInstance,
+    check: Callable[[], None] = no_check,
+) -> bool:
+    """Complete an instant of any action: the only place where one becomes complete.
+
+    Args:
+        snapshot: The table.
+        instant_time: The instant, inflight.
+        action: Its action.
+        metadata: What was done.
+        check: Called right before the file is made; what it raises leaves the instant as it is.
+
+    Returns:
+        False when it is complete already.
+
+    Raises:
+        HoodieCommitException: There is no inflight file: it was rolled back.
+        HoodieIOException: Storage failed; nothing was completed.
+    """
+    return snapshot.active_timeline.save_as_complete(instant_time, action, metadata, check)
