@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -41,7 +41,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.index.hashed_keys import HashedKeys
-from hoodie.index.index import append_locations, match_keys
+from hoodie.index.index import append_numbered_locations, match_keys
 from hoodie.merge.merge_spec import TAKE_INCOMING, MergeSpec
 
 __all__ = ["CURRENT_PARTITION_PATH", "STORED_PREFIX", "DecideGroups", "GlobalKeyLocations", "PartitionMoves"]
@@ -193,12 +193,12 @@ class GlobalKeyLocations:
     Attributes:
         table: Record key (``key``), file (int32, index into ``files``), position (int64) and, when the moves need it,
             the stored ordering field, with its prefix; a key may occur several times.
-        files: (partition path, base file).
+        files: The file slices.
         moves: Decides what becomes of keys that live in another partition.
     """
 
     table: pa.Table
-    files: Sequence[tuple[str, HoodieBaseFile]]
+    files: Sequence[FileSlice]
     moves: PartitionMoves
     _hashed: dict[str, HashedKeys] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
@@ -208,14 +208,15 @@ class GlobalKeyLocations:
         found = entries >= 0
         files = np.where(found, _taken(self.table["file"], entries), -1).astype(np.int32)
         positions = np.where(found, _taken(self.table["position"], entries), -1)
-        paths = pa.array([partition_path for partition_path, _ in self.files], pa.string())
+        paths = pa.array([file_slice.partition_path for file_slice in self.files], pa.string())
         current = paths.take(pa.array(files, mask=~found))
         locations = pa.RecordBatch.from_arrays([current], names=[CURRENT_PARTITION_PATH])
         for name in self.table.column_names:
             if name.startswith(STORED_PREFIX):
                 stored = self.table[name].combine_chunks().take(pa.array(entries, mask=~found))
                 locations = locations.append_column(name, stored)
-        located = append_locations(locations, [base_file for _, base_file in self.files], files, positions)
+        places = [file_slice.location for file_slice in self.files]
+        located = append_numbered_locations(locations, places, files, positions)
         return self.moves.decide(batch, rows, located)
 
 

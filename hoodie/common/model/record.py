@@ -26,10 +26,17 @@ class HoodieKey:
 
 @attrs.frozen
 class HoodieRecordLocation:
-    """Where a record lives: the file group, and the instant of the base file it was found in."""
+    """Where a record lives: the file group, and the instant of the base file it was found in.
+
+    Attributes:
+        instant_time: The instant.
+        file_id: The file group's id.
+        position: The row in the base file, from 0; None where it is not known, or where all rows are meant.
+    """
 
     instant_time: str
     file_id: str
+    position: int | None = None
 
 
 def _operation(value: RecordOperation | int | str) -> RecordOperation:

@@ -19,6 +19,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, H
 from hoodie.index.bloom.index_file_filter import KeySlices
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index_report import Decision
+from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, RowGroupKeys
 from hoodie.storage.storage import HoodieStorage
 
@@ -53,8 +54,7 @@ class CheckedFile:
 
     Attributes:
         number: As of `FileToCheck`.
-        keys: Keys that the file holds (string); one that stands in it twice comes twice.
-        positions: int64, their rows in the file.
+        found: Keys that the file holds.
         decided_by: What settled it.
         compared: Keys that were compared in that step.
         row_groups: Row groups of the file.
@@ -64,8 +64,7 @@ class CheckedFile:
     """
 
     number: int
-    keys: pa.Array
-    positions: np.ndarray
+    found: FoundKeys
     decided_by: Decision
     compared: int
     row_groups: int
@@ -99,7 +98,10 @@ class CheckFiles:
             if bloom_filter is not None:
                 possible = may_contain(bloom_filter, candidates)
                 if not len(possible):
-                    return _nothing(file, Decision.FILTER, len(candidates), reader, has_filter, problem)
+                    count, row_groups = len(candidates), reader.num_row_groups
+                    return CheckedFile(
+                        file.number, NOTHING_FOUND, Decision.FILTER, count, row_groups, 0, has_filter, problem
+                    )
                 candidates = candidates if len(possible) == len(candidates) else candidates.take(pa.array(possible))
             return check_keys(reader, file.number, candidates, has_filter, problem)
 
@@ -154,7 +156,7 @@ def check_keys(
     groups = reader.row_group_keys()
     wanted = row_groups_for(SortedKeys(keys), groups)
     if not wanted:
-        return CheckedFile(number, keys[:0], _NO_ROWS, Decision.RANGE, len(keys), len(groups), 0, has_filter, problem)
+        return CheckedFile(number, NOTHING_FOUND, Decision.RANGE, len(keys), len(groups), 0, has_filter, problem)
     stored = reader.read_record_keys(None if len(wanted) == len(groups) else wanted)
     found = pc.index_in(stored, value_set=keys)
     found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
@@ -163,7 +165,7 @@ def check_keys(
         positions = _rows_of_file(positions, groups, wanted)
     held = keys.take(found.drop_null())
     return CheckedFile(
-        number, held, positions, Decision.KEY_CHECK, len(keys), len(groups), len(wanted), has_filter, problem
+        number, (held, positions), Decision.KEY_CHECK, len(keys), len(groups), len(wanted), has_filter, problem
     )
 
 
@@ -179,22 +181,6 @@ def row_groups_for(keys: SortedKeys, groups: Sequence[RowGroupKeys]) -> list[int
     ends = keys.before([groups[n].max_key or b"" for n in known], with_equal=True)
     excluded = {n for n, start, end in zip(known, starts.tolist(), ends.tolist(), strict=True) if start >= end}
     return [n for n, group in enumerate(groups) if group.rows and n not in excluded]
-
-
-_NO_ROWS = np.zeros(0, dtype=np.int64)
-
-
-def _nothing(
-    file: FileToCheck,
-    decided_by: Decision,
-    compared: int,
-    reader: HoodieParquetReader,
-    has_filter: bool,
-    problem: str | None,
-) -> CheckedFile:
-    none = pa.array([], pa.string())
-    groups = reader.num_row_groups
-    return CheckedFile(file.number, none, _NO_ROWS, decided_by, compared, groups, 0, has_filter, problem)
 
 
 def _rows_of_file(positions: np.ndarray, groups: Sequence[RowGroupKeys], read: Sequence[int]) -> np.ndarray:

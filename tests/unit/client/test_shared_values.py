@@ -33,7 +33,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[Shared]:
 
     monkeypatch.setattr(LocalEngineContext, "share", share)
     monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", 0)
-    for module in ("simple.simple_index", "simple.global_simple_index", "bloom.bloom_index"):
+    for module in ("simple.simple_index", "simple.global_simple_index"):
         monkeypatch.setattr(f"hoodie.index.{module}.SHARED_KEY_BYTES", 60)
     monkeypatch.setattr("hoodie.index.bloom.bloom_index.MOST_COMPARISONS", 1000)
     return values

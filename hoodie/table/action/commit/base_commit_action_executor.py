@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie import exception
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
@@ -165,7 +165,7 @@ class BaseCommitActionExecutor(ABC):
             paths.update(self._table.view.list_partitions())
         return IndexedTable(
             self._table.snapshot.storage,
-            self._latest_base_files(sorted(paths)),
+            self._latest_file_slices(sorted(paths)),
             self._write_context.merge_spec,
             self._write_context.schema,
             base_path=self._write_context.base_path,
@@ -195,7 +195,7 @@ class BaseCommitActionExecutor(ABC):
             return records
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             indexed = self._indexed(counts)
-            step.count(files=len(indexed.files))
+            step.count(files=len(indexed.slices))
             return index.tag_location(records, self._context, indexed)
 
     def _write_inserts(self, records: HoodieData, given: int | None, by_key: bool = False) -> HoodieWriteMetadata:
@@ -234,7 +234,7 @@ class BaseCommitActionExecutor(ABC):
         indexed = attrs.evolve(self._indexed(counts, exact=True), stays=True)
         left: int | None
         with self._metrics.step("tag location", self._config.index.index_name) as step:
-            step.count(files=len(indexed.files))
+            step.count(files=len(indexed.slices))
             if keys is not None:
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
                 shared = self._context.share(locations)
@@ -269,23 +269,23 @@ class BaseCommitActionExecutor(ABC):
                 record_size = measure_record_size(records, self._write_context)
         if record_size is None:
             record_size = self._config.compaction.copy_on_write_record_size_estimate
-        return UpsertPartitioner(profile, self._config, self._files_to_fill(profile), record_size)
+        return UpsertPartitioner(profile, self._config, self._slices_to_fill(profile), record_size)
 
-    def _files_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[HoodieBaseFile]]:
-        """Partition path to the base files that rows may go to: the latest ones."""
-        return self._refuse_clustered(profile, self._table.latest_base_files(profile.stats))
+    def _slices_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[FileSlice]]:
+        """Partition path to the file slices that rows may go to: the latest ones."""
+        return self._refuse_clustered(profile, self._table.latest_file_slices(profile.stats))
 
     def _refuse_clustered(
-        self, profile: WorkloadProfile, files: dict[str, Sequence[HoodieBaseFile]]
-    ) -> dict[str, Sequence[HoodieBaseFile]]:
-        """The files without those that a pending clustering rewrites, which inserts must not fill.
+        self, profile: WorkloadProfile, slices: dict[str, Sequence[FileSlice]]
+    ) -> dict[str, Sequence[FileSlice]]:
+        """The slices without those that a pending clustering rewrites, which inserts must not fill.
 
         Raises:
             HoodieClusteringUpdateException: Stored records of such files are to be changed.
         """
         clustered = file_groups_in_pending_clustering(self._table.snapshot.active_timeline)
         if not clustered:
-            return files
+            return slices
         touched = {(path, location.file_id) for path, stat in profile.stats.items() for location in stat.updates}
         met = sorted(touched & clustered.keys())
         if met:
@@ -297,8 +297,8 @@ class BaseCommitActionExecutor(ABC):
                 "back"
             )
         return {
-            path: [base_file for base_file in group if (path, base_file.file_id) not in clustered]
-            for path, group in files.items()
+            path: [file_slice for file_slice in group if (path, file_slice.file_id) not in clustered]
+            for path, group in slices.items()
         }
 
     def _write_buckets(
@@ -347,13 +347,13 @@ class BaseCommitActionExecutor(ABC):
         )
         return statuses
 
-    def _latest_base_files(self, partition_paths: Sequence[str]) -> dict[str, Sequence[HoodieBaseFile]]:
-        """The latest base files of partitions."""
+    def _latest_file_slices(self, partition_paths: Sequence[str]) -> dict[str, Sequence[FileSlice]]:
+        """The latest file slices of partitions."""
         with self._metrics.step("list base files") as step:
-            files = self._table.latest_base_files(partition_paths)
-            listed = [base_file for group in files.values() for base_file in group]
+            slices = self._table.latest_file_slices(partition_paths)
+            listed = [file_slice.sole_base_file for group in slices.values() for file_slice in group]
             step.count(files=len(listed), bytes=sum(base_file.size_bytes for base_file in listed))
-        return files
+        return slices
 
 
 @attrs.frozen

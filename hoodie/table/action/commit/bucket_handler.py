@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
@@ -97,7 +97,8 @@ class CopyOnWriteBucketHandler:
         self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
     ) -> list[WriteStatus | TaskFailure]:
         """One file for the file group, and further groups for new records that no longer fit into it."""
-        assert bucket.base_file is not None
+        file_slice = bucket.file_slice
+        assert file_slice is not None
         incoming = pa.Table.from_batches(batches)
         rival = self._find_rival(bucket)
         if rival is not None:
@@ -117,14 +118,14 @@ class CopyOnWriteBucketHandler:
             handle_class = HoodieConcatHandle
         else:
             try:
-                placed = self._placed(bucket, incoming)
+                placed = self._placed(file_slice, incoming)
             except HoodieIndexException as error:
                 return [TaskFailure("HoodieIndexException", str(error), incoming.num_rows)]
             if isinstance(placed, TaskFailure):
                 return [placed]
             incoming = placed
         rows = RowCounter()
-        with handle_class(self.context, bucket.partition_path, bucket.base_file, task, rows) as handle:
+        with handle_class(self.context, file_slice, task, rows) as handle:
             overflow = handle.write(incoming)
             statuses: list[WriteStatus | TaskFailure] = [handle.close()]
         if overflow.num_rows:
@@ -132,7 +133,7 @@ class CopyOnWriteBucketHandler:
                 statuses += handler.consume(iter(overflow.to_batches()))
         return statuses
 
-    def _placed(self, bucket: BucketInfo, incoming: pa.Table) -> pa.Table | TaskFailure:
+    def _placed(self, file_slice: FileSlice, incoming: pa.Table) -> pa.Table | TaskFailure:
         """Rows with the positions of their keys, found now where nobody knows them; or a refusal.
 
         Raises:
@@ -140,16 +141,16 @@ class CopyOnWriteBucketHandler:
         """
         if self.context.operation is WriteOperationType.UPSERT_PREPPED:
             said = incoming[CURRENT_ROW_POSITION if self.context.places_records else CURRENT_FILE_ID].is_valid()
-            incoming = self._find_positions(bucket, incoming.append_column(_SAID, said))
-            return _not_there(bucket, incoming) or incoming
+            incoming = self._find_positions(file_slice, incoming.append_column(_SAID, said))
+            return _not_there(file_slice, incoming) or incoming
         if self.context.operation is WriteOperationType.DELETE_PREPPED:
             reason = "the rows to delete are not where they were: the table changed"
-            return self._misplaced(bucket, incoming, "HoodieDeleteException", reason) or incoming
+            return self._misplaced(file_slice, incoming, "HoodieDeleteException", reason) or incoming
         if self.context.operation in _INSERTS or self.context.places_records:
-            return self._find_positions(bucket, incoming)
+            return self._find_positions(file_slice, incoming)
         if self.context.config.index.has_class_of_user:
             reason = f"the index {self.context.config.index.index_class} names wrong places"
-            return self._misplaced(bucket, incoming, "HoodieIndexException", reason) or incoming
+            return self._misplaced(file_slice, incoming, "HoodieIndexException", reason) or incoming
         return incoming
 
     def _find_rival(self, bucket: BucketInfo) -> str | None:
@@ -166,11 +167,13 @@ class CopyOnWriteBucketHandler:
             write.heartbeat_tolerance_ms,
         )
 
-    def _misplaced(self, bucket: BucketInfo, incoming: pa.Table, error_class: str, reason: str) -> TaskFailure | None:
+    def _misplaced(
+        self, file_slice: FileSlice, incoming: pa.Table, error_class: str, reason: str
+    ) -> TaskFailure | None:
         """A refusal of rows for whose keys somebody names rows that hold other keys."""
-        assert bucket.base_file is not None
+        path = file_slice.sole_base_file.path
         placed = incoming.filter(incoming[CURRENT_ROW_POSITION].is_valid())
-        with HoodieParquetReader(self.context.storage, bucket.base_file.path) as reader:
+        with HoodieParquetReader(self.context.storage, path) as reader:
             stored = reader.read_record_keys()
         positions = placed[CURRENT_ROW_POSITION].to_numpy()
         is_beyond = (positions < 0) | (positions >= len(stored))
@@ -183,7 +186,7 @@ class CopyOnWriteBucketHandler:
         return TaskFailure(
             error_class,
             f"{reason}: the key '{first[RECORD_KEY][0].as_py()}' is not in row "
-            f"{first[CURRENT_ROW_POSITION][0].as_py()} of {bucket.base_file.path}. Positions are rows of the latest "
+            f"{first[CURRENT_ROW_POSITION][0].as_py()} of {path}. Positions are rows of the latest "
             "base file, from 0; see docs/indexes.md",
             count,
         )
@@ -197,14 +200,14 @@ class CopyOnWriteBucketHandler:
         identifier = HoodieSimpleBucketIndex(self.context.config).identifier(key_fields)
         return MisplacedKeyCheck(identifier, base_file.path, base_file.file_id)
 
-    def _find_positions(self, bucket: BucketInfo, incoming: pa.Table) -> pa.Table:
+    def _find_positions(self, file_slice: FileSlice, incoming: pa.Table) -> pa.Table:
         """Rows with the positions of their keys in the file; a key that stands there twice makes two rows."""
-        assert bucket.base_file is not None
+        base_file = file_slice.sole_base_file
         incoming = incoming.select([name for name in incoming.column_names if name != CURRENT_ROW_POSITION])
         record_keys = incoming[RECORD_KEY].combine_chunks()
         keys = record_keys.unique()
-        matches = HoodieKeyLookupHandle(self.context.storage, bucket.base_file.path).lookup(
-            keys, self._bucket_check(bucket.base_file)
+        matches = HoodieKeyLookupHandle(self.context.storage, base_file.path).lookup(
+            keys, self._bucket_check(base_file)
         )
         position = reserved_field(CURRENT_ROW_POSITION)
         places = np.full(len(keys), -1, dtype=np.int64)
@@ -342,7 +345,7 @@ def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.
         yield place, rows.slice(start, end - start)
 
 
-def _not_there(bucket: BucketInfo, incoming: pa.Table) -> TaskFailure | None:
+def _not_there(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
     """A refusal of rows tagged with a file group that does not hold their keys."""
     gone = pc.and_(incoming[_SAID], incoming[CURRENT_ROW_POSITION].is_null())
     if not pc.any(gone).as_py():
@@ -350,9 +353,9 @@ def _not_there(bucket: BucketInfo, incoming: pa.Table) -> TaskFailure | None:
     keys = incoming.filter(gone)[RECORD_KEY]
     return TaskFailure(
         "HoodieUpsertException",
-        f"They are tagged with file group {bucket.file_id} of partition '{bucket.partition_path}', which does not hold "
-        f"their keys now, such as '{keys[0].as_py()}': the table was changed since they were read. Read them again, or "
-        "use upsert",
+        f"They are tagged with file group {file_slice.file_id} of partition '{file_slice.partition_path}', which does "
+        f"not hold their keys now, such as '{keys[0].as_py()}': the table was changed since they were read. Read them "
+        "again, or use upsert",
         len(keys),
     )
 

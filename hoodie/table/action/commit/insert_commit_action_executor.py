@@ -50,7 +50,7 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
                     given = sum(counts["count"].to_pylist())
                     step.count(records=given)
                     self._refuse_rows_without_key(records, counts)
-                self._latest_base_files(counts[PARTITION_PATH].to_pylist())
+                self._latest_file_slices(counts[PARTITION_PATH].to_pylist())
             else:
                 new, counts, given = self._without_stored(records, policy)
             return self._write_inserts(self._placed(self._combine(new, combines), counts), given)

@@ -208,7 +208,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     ) -> tuple[HoodieData, LocatedRows]:
         """The rows with their locations, deletes of nothing among them, and how many go where."""
         with self._metrics.step("tag location", self._config.index.index_name) as step:
-            step.count(files=len(indexed.files))
+            step.count(files=len(indexed.slices))
             if keys is not None and self._table.index.decides_by_keys(indexed):
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
                 shared = self._context.share(locations)
@@ -287,8 +287,8 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
 
     def _refuse_unknown_file_groups(self, counts: pa.Table) -> None:
         paths = counts[PARTITION_PATH].to_pylist()
-        files = self._latest_base_files(sorted(set(paths)))
-        known = {(path, base_file.file_id) for path, group in files.items() for base_file in group}
+        slices = self._latest_file_slices(sorted(set(paths)))
+        known = {(path, file_slice.file_id) for path, group in slices.items() for file_slice in group}
         named = zip(paths, counts[CURRENT_FILE_ID].to_pylist(), strict=True)
         unknown = sorted({(path, file_id) for path, file_id in named if file_id is not None} - known)
         if unknown:
