@@ -13,14 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
-from hoodie.common.model.record_columns import MERGE_ERROR, PARTITION_PATH, RECORD_KEY, RESERVED_COLUMNS
+from hoodie.common.model.record_columns import MERGE_ERROR, OPERATION, PARTITION_PATH, RECORD_KEY, RESERVED_COLUMNS
+from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 
-__all__ = ["CopyOnWriteInsertHandler", "columns_of_handles"]
+__all__ = ["CopyOnWriteInsertHandler", "columns_of_handles", "upserts_only"]
 
 MAX_BUFFERED_BYTES = 256 << 20
 """Arrow bytes that the open files of one task may hold together; beyond, the largest writes its row group early."""
@@ -131,6 +132,14 @@ class CopyOnWriteInsertHandler:
             largest = max(writers, key=lambda writer: writer.buffered_bytes)
             held -= largest.buffered_bytes
             largest.flush()
+
+
+def upserts_only(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without rows that ask for a delete: there is nothing to delete where a record is new."""
+    operations = batch.column(OPERATION).to_numpy()
+    if (operations == RecordOperation.UPSERT).all():
+        return batch
+    return batch.filter(pa.array(operations == RecordOperation.UPSERT))
 
 
 def columns_of_handles(schema: pa.Schema) -> list[str]:

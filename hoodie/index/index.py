@@ -24,6 +24,7 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
     reserved_field,
 )
+from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
@@ -149,16 +150,46 @@ class HoodieIndex(ABC):
         """Whether a record key is unique in the whole table; otherwise it is within its partition."""
 
     @property
-    def places_records(self) -> bool:
+    def names_file_groups(self) -> bool:
         """Whether the key alone says which file group a record belongs to, new records included (bucket indexes).
 
-        Then every operation asks the index, inserts too. Rows are tagged with the file group of their key: its current
-        instant time is null where it does not exist yet, and the row position is null, unless `IndexedTable.exact` was
-        asked for; what is in the file group the task finds out that writes it. File groups are not bounded in size.
+        Then every operation asks the index, inserts too. Rows are tagged with the file group of their key; its current
+        instant time is null where it does not exist yet. File groups are not bounded in size.
+
+        An index that says so by ``places_records``, the older name, still does.
 
         Hudi: HoodieIndex.requiresTagging of inserts, and HoodieStorageLayout.determinesNumFileGroups.
         """
-        return False
+        return bool(getattr(self, "places_records", False))
+
+    @property
+    def knows_positions(self) -> bool:
+        """Whether tagged rows say at which row of the base file their key stands.
+
+        Where they do not, the row position is null, unless `IndexedTable.exact` was asked for: whether a key is in the
+        file group, and where, the task finds out that writes it.
+        """
+        return not self.names_file_groups
+
+    def record_placement(self, record_key_fields: Sequence[str]) -> RecordPlacement:
+        """What the tasks of a write need of the index. What an index of the user's says is compared with stored keys.
+
+        Args:
+            record_key_fields: The table's.
+        """
+        is_of_user = not type(self).__module__.startswith("hoodie.")
+        return RecordPlacement(self.names_file_groups, self.knows_positions, verifies_positions=is_of_user)
+
+    def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations | None:
+        """Locations that name the file group of any key, though the index was shown none; None where it cannot.
+
+        The first bulk insert of a table streams its rows by them to new file groups.
+
+        Args:
+            context: The engine.
+            table: The table's files.
+        """
+        return None
 
     def commit_metadata(self, record_key_fields: Sequence[str]) -> Mapping[str, str]:
         """What the extra metadata of a commit says of the index: what writers to come must do alike.

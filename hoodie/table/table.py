@@ -98,7 +98,7 @@ class HoodieTable:
             schema=schema,
             avro_schema=avro_schema_with_meta,
             merge_spec=self.merge_spec,
-            places_records=self.index.places_records,
+            placement=self.index.record_placement(self.record_key_fields),
             written_keys=self.index.written_keys,
             storage_options=self.storage_options,
         )

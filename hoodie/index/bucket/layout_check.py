@@ -60,7 +60,7 @@ def check_layout(
         return
     table = f"the table at {snapshot.base_path}"
     if identifier is None:
-        if not index.places_records and (
+        if not index.names_file_groups and (
             stored.get(_TYPE) == "BUCKET" or are_bucket_ids([str(stat.file_id) for stat in stats])
         ):
             buckets = f" ({_BUCKETS}={stored[_BUCKETS]})" if _BUCKETS in stored else ""

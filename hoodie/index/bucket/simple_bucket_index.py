@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieIndexException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id, new_bucket_file_ids
-from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys
+from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys, MisplacedKeyCheck
 from hoodie.index.index import (
     BaseFileIndex,
     IndexedTable,
@@ -54,8 +55,18 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
         return False
 
     @property
-    def places_records(self) -> bool:
+    def names_file_groups(self) -> bool:
         return True
+
+    def record_placement(self, record_key_fields: Sequence[str]) -> RecordPlacement:
+        placement = super().record_placement(record_key_fields)
+        if placement.verifies_positions:
+            # A subclass of the user's may name other buckets.
+            return placement
+        return attrs.evolve(placement, key_check=MisplacedKeyCheck(self.identifier(record_key_fields)))
+
+    def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations:
+        return self.locations(table, context)
 
     def commit_metadata(self, record_key_fields: Sequence[str]) -> Mapping[str, str]:
         identifier = self.identifier(record_key_fields)

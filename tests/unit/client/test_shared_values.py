@@ -69,7 +69,7 @@ def test_what_tasks_share_is_freed_when_a_write_fails(
         c.upsert(rows(100))
         number = len(shared)
         monkeypatch.setattr(
-            "hoodie.table.action.commit.bucket_handler.HoodieMergeHandle.write",
+            "hoodie.table.action.commit.copy_on_write_bucket_handler.HoodieMergeHandle.write",
             lambda *args: (_ for _ in ()).throw(HoodieException("the disk is full")),
         )
         with pytest.raises(HoodieException, match="the disk is full"):

@@ -26,7 +26,8 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
     reserved_field,
 )
-from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.unprepared_rows import failure_of
+from hoodie.common.model.write_operation_type import HoodieTableType, RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WithoutEffect, WriteStatus, unpack
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -41,14 +42,14 @@ from hoodie.exception import (
     HoodieDuplicateKeyException,
     HoodieKeyException,
 )
+from hoodie.execution.insert_handler import upserts_only
 from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
-from hoodie.table.action.commit.bucket_handler import CopyOnWriteBucketHandler, upserts_only
+from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import collect_keys
-from hoodie.table.action.commit.record_preparer import failure_of
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
@@ -65,6 +66,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _PLACES = (PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME)
+_BUCKET_HANDLERS = {HoodieTableType.COPY_ON_WRITE: CopyOnWriteBucketHandler}
 SAMPLED_BAD_ROWS = 5
 """Rows that an error about keys shows."""
 
@@ -191,7 +193,7 @@ class BaseCommitActionExecutor(ABC):
             counts: Their partition paths.
         """
         index = self._table.index
-        if not index.places_records:
+        if not index.names_file_groups:
             return records
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             indexed = self._indexed(counts)
@@ -311,13 +313,14 @@ class BaseCommitActionExecutor(ABC):
             routed = dealt.route(BUCKET, partitioner.num_buckets)
             if by_key:
                 routed = routed.sort_within([RECORD_KEY])
-            handler = CopyOnWriteBucketHandler(self._write_context, tuple(partitioner.buckets))
+            handler_class = _BUCKET_HANDLERS[self._write_context.table_config.table_type]
+            handler = handler_class(self._write_context, tuple(partitioner.buckets))
             statuses = self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
         return self._join_small_files(statuses)
 
     def _join_small_files(self, statuses: list[WriteStatus]) -> list[WriteStatus]:
         """Leave at most one small file a partition, where the size of records was not what was expected."""
-        if self._table.index.places_records or not plan_chains(statuses, self._config):
+        if self._table.index.names_file_groups or not plan_chains(statuses, self._config):
             return statuses
         with self._metrics.step("join small files") as step:
             joined = join_small_files(statuses, self._write_context, self._context)

@@ -265,7 +265,7 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
                 self._refuse_rows_without_key(records, counts)
             self._refuse_unknown_file_groups(counts)
             placed = records
-            if self._table.index.places_records:
+            if self._table.index.names_file_groups:
                 placed, counts = self._place_new(records, counts)
             with self._metrics.step("build workload profile") as step:
                 profile = WorkloadProfile.from_counts(self.operation, counts)

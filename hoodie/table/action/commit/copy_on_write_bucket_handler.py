@@ -1,53 +1,42 @@
-"""What a task does with the rows of its bucket: functions that cross to tasks.
+"""What a task does with the rows of its bucket of a copy-on-write table; crosses to tasks.
 
-Hudi: BaseSparkCommitActionExecutor.handleUpsertPartition and BulkInsertMapFunction.
+Hudi: BaseSparkCommitActionExecutor.handleUpsertPartition.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
-from itertools import chain, groupby, pairwise
-from operator import itemgetter
+from functools import partial
+from itertools import chain
 
 import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
     CURRENT_ROW_POSITION,
-    OPERATION,
-    PARTITION_PATH,
     RECORD_KEY,
     reserved_field,
 )
-from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
-from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus, pack
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
 from hoodie.common.table.marker.early_conflict_detection import find_rival
-from hoodie.config.index_config import IndexType
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieIndexException
-from hoodie.execution.insert_handler import CopyOnWriteInsertHandler, columns_of_handles
-from hoodie.index.bucket.bucket_identifier import DIGITS, bucket_of_file_id
-from hoodie.index.bucket.misplaced_keys import MisplacedKeyCheck
-from hoodie.index.bucket.simple_bucket_index import BucketLocations, HoodieSimpleBucketIndex
-from hoodie.io.create_handle import HoodieCreateHandle
+from hoodie.execution.insert_handler import CopyOnWriteInsertHandler, upserts_only
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
-from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
-from hoodie.table.action.commit.record_preparer import failure_of
 
-__all__ = ["BucketFillHandler", "BulkInsertHandler", "CopyOnWriteBucketHandler", "DealToBuckets"]
-
+__all__ = ["CopyOnWriteBucketHandler"]
 
 _SAID = "__hoodie_said"
 """Which rows of a prepped upsert said where they are."""
@@ -139,16 +128,17 @@ class CopyOnWriteBucketHandler:
         Raises:
             HoodieIndexException: The file has keys of other buckets.
         """
+        placement = self.context.placement
         if self.context.operation is WriteOperationType.UPSERT_PREPPED:
-            said = incoming[CURRENT_ROW_POSITION if self.context.places_records else CURRENT_FILE_ID].is_valid()
+            said = incoming[CURRENT_ROW_POSITION if placement.names_file_groups else CURRENT_FILE_ID].is_valid()
             incoming = self._find_positions(file_slice, incoming.append_column(_SAID, said))
             return _not_there(file_slice, incoming) or incoming
         if self.context.operation is WriteOperationType.DELETE_PREPPED:
             reason = "the rows to delete are not where they were: the table changed"
             return self._misplaced(file_slice, incoming, "HoodieDeleteException", reason) or incoming
-        if self.context.operation in _INSERTS or self.context.places_records:
+        if self.context.operation in _INSERTS or not placement.knows_positions:
             return self._find_positions(file_slice, incoming)
-        if self.context.config.index.has_class_of_user:
+        if placement.verifies_positions:
             reason = f"the index {self.context.config.index.index_class} names wrong places"
             return self._misplaced(file_slice, incoming, "HoodieIndexException", reason) or incoming
         return incoming
@@ -191,23 +181,15 @@ class CopyOnWriteBucketHandler:
             count,
         )
 
-    def _bucket_check(self, base_file: HoodieBaseFile) -> MisplacedKeyCheck | None:
-        """Refuses a file with keys of other buckets, where a bucket index places records."""
-        index = self.context.config.index
-        if not self.context.places_records or index.has_class_of_user or index.index_type is not IndexType.BUCKET:
-            return None
-        key_fields = self.context.table_config.record_key_fields or self.context.config.table.record_key_fields or ()
-        identifier = HoodieSimpleBucketIndex(self.context.config).identifier(key_fields)
-        return MisplacedKeyCheck(identifier, base_file.path, base_file.file_id)
-
     def _find_positions(self, file_slice: FileSlice, incoming: pa.Table) -> pa.Table:
         """Rows with the positions of their keys in the file; a key that stands there twice makes two rows."""
         base_file = file_slice.sole_base_file
         incoming = incoming.select([name for name in incoming.column_names if name != CURRENT_ROW_POSITION])
         record_keys = incoming[RECORD_KEY].combine_chunks()
         keys = record_keys.unique()
+        check = self.context.placement.key_check
         matches = HoodieKeyLookupHandle(self.context.storage, base_file.path).lookup(
-            keys, self._bucket_check(base_file)
+            keys, None if check is None else partial(check, path=base_file.path, file_id=base_file.file_id)
         )
         position = reserved_field(CURRENT_ROW_POSITION)
         places = np.full(len(keys), -1, dtype=np.int64)
@@ -224,127 +206,6 @@ class CopyOnWriteBucketHandler:
         return incoming.append_column(position, joined["position"].cast(pa.int64()))
 
 
-@attrs.frozen
-class BulkInsertHandler:
-    """Writes the rows of one partition of the input to new file groups, one open file for each partition path.
-
-    Attributes:
-        context: The write.
-        key_generator: Explains rows without a key; None when the input brought its keys.
-        is_sorted: Whether all rows of a partition path follow each other.
-    """
-
-    context: WriteContext
-    key_generator: KeyGenerator | None
-    is_sorted: bool = False
-
-    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
-        told: list[TaskFailure | WithoutEffect] = []
-        with CopyOnWriteInsertHandler(self.context, task, is_sorted=self.is_sorted) as handler:
-            statuses = handler.consume(self._checked(batches, told))
-        yield pack([*told, *statuses])
-
-    def _checked(
-        self, batches: Iterator[pa.RecordBatch], told: list[TaskFailure | WithoutEffect]
-    ) -> Iterator[pa.RecordBatch]:
-        """Batches without deletes until one has a row without a key; from there on rows are only counted."""
-        deletes, has_failed = 0, False
-        for batch in batches:
-            if batch.column(PARTITION_PATH).null_count:
-                told.append(self._failure(batch.filter(batch.column(PARTITION_PATH).is_null())))
-                has_failed = True
-            if not has_failed:
-                upserts = upserts_only(batch)
-                deletes += batch.num_rows - upserts.num_rows
-                yield upserts
-        if deletes:
-            told.append(WithoutEffect(unmatched_deletes=deletes))
-
-    def _failure(self, bad: pa.RecordBatch) -> TaskFailure:
-        failure = failure_of(bad)
-        if failure is not None:
-            return TaskFailure(type(failure).__name__, str(failure), bad.num_rows)
-        message = self.key_generator.explain_bad_rows(bad) if self.key_generator else "Keys are null, empty or NaN."
-        return TaskFailure("HoodieKeyException", message, bad.num_rows)
-
-
-@attrs.frozen
-class DealToBuckets:
-    """Adds the file group of each row, which exists nowhere yet, and the number of the task that writes it.
-
-    Buckets of one partition path that follow each other go to different tasks. Rows without a key have no file group.
-
-    Attributes:
-        locations: Names the file groups.
-        num_tasks: How many tasks write.
-    """
-
-    locations: BucketLocations
-    num_tasks: int
-
-    def schema(self, schema: pa.Schema) -> pa.Schema:
-        """What comes of rows of a schema."""
-        return schema.append(reserved_field(CURRENT_FILE_ID)).append(reserved_field(BUCKET))
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        is_bad = batch.column(PARTITION_PATH).is_null()
-        keys = batch.select([RECORD_KEY, PARTITION_PATH])
-        if batch.column(PARTITION_PATH).null_count:
-            keys = keys.filter(pc.invert(is_bad))
-        file_ids = self.locations.tag(keys).column(CURRENT_FILE_ID)
-        encoded = file_ids.dictionary_encode()
-        tasks = np.array([self._task_of(file_id) for file_id in encoded.dictionary.to_pylist()], dtype=np.int32)
-        numbers = pa.array(tasks[encoded.indices.to_numpy()])
-        if len(keys) < len(batch):
-            file_ids = pc.replace_with_mask(pa.nulls(len(batch), pa.string()), pc.invert(is_bad), file_ids)
-            numbers = pc.replace_with_mask(pa.array(np.zeros(len(batch), np.int32)), pc.invert(is_bad), numbers)
-        return pa.RecordBatch.from_arrays(
-            [*batch.columns, file_ids, numbers], schema=self.schema(batch.schema.with_metadata(None))
-        )
-
-    def _task_of(self, file_id: str) -> int:
-        bucket = bucket_of_file_id(file_id)
-        assert bucket is not None
-        return (bucket + zlib.crc32(file_id[DIGITS:].encode())) % self.num_tasks
-
-
-@attrs.frozen
-class BucketFillHandler(BulkInsertHandler):
-    """Writes rows that come sorted by their new file groups: one file after the other, each with all of its rows."""
-
-    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
-        told: list[TaskFailure | WithoutEffect] = []
-        statuses: list[WriteStatus] = []
-        counter = RowCounter()
-        written: set[str] = set()
-        pieces = chain.from_iterable(map(_split_by_file, self._checked(batches, told)))
-        for (file_id, partition_path), group in groupby(pieces, key=itemgetter(0)):
-            if file_id in written:
-                raise HoodieException(f"the rows of file group {file_id} do not follow each other: it would lose some")
-            written.add(file_id)
-            with HoodieCreateHandle(self.context, partition_path, file_id, task, counter) as handle:
-                for _, rows in group:
-                    if handle.write(rows).num_rows:
-                        raise HoodieException(f"file group {file_id} of a bucket did not take all of its rows")
-                statuses.append(handle.close())
-        yield pack([*told, *statuses])
-
-
-def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
-    """((file id, partition path), rows) of a batch that is sorted by file id; of reserved columns those of handles."""
-    if not batch.num_rows:
-        return
-    file_ids = batch.column(CURRENT_FILE_ID)
-    codes = file_ids.dictionary_encode().indices.to_numpy()
-    starts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist()]
-    rows = batch.select(columns_of_handles(batch.schema))
-    for start, end in pairwise([*starts, batch.num_rows]):
-        place = (file_ids[start].as_py(), batch.column(PARTITION_PATH)[start].as_py())
-        yield place, rows.slice(start, end - start)
-
-
 def _not_there(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
     """A refusal of rows tagged with a file group that does not hold their keys."""
     gone = pc.and_(incoming[_SAID], incoming[CURRENT_ROW_POSITION].is_null())
@@ -358,14 +219,6 @@ def _not_there(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
         "again, or use upsert",
         len(keys),
     )
-
-
-def upserts_only(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without rows that ask for a delete: there is nothing to delete where a record is new."""
-    operations = batch.column(OPERATION).to_numpy()
-    if (operations == RecordOperation.UPSERT).all():
-        return batch
-    return batch.filter(pa.array(operations == RecordOperation.UPSERT))
 
 
 def _of_bucket(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
