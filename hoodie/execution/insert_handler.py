@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 import pyarrow as pa
 
+from hoodie.common.data.grouped_rows import rows_by_value
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
 from hoodie.common.model.record_columns import MERGE_ERROR, OPERATION, PARTITION_PATH, RECORD_KEY, RESERVED_COLUMNS
 from hoodie.common.model.write_operation_type import RecordOperation
@@ -152,22 +152,16 @@ def split_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBa
     if batch.num_rows == 0:
         return
     needed = columns_of_handles(batch.schema)
-    partitions = batch.column(PARTITION_PATH).dictionary_encode()
-    values = partitions.dictionary.to_pylist()
+    partition_paths = batch.column(PARTITION_PATH)
     batch = batch.select(needed)
-    if len(values) == 1:
-        yield values[0], batch
-        return
-    codes = partitions.indices.to_numpy()
-    if len(values) <= np.iinfo(np.int16).max:
-        codes = codes.astype(np.int16)  # numpy sorts 16 bits by counting
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
     distinct, places = _distinct_columns(batch)
-    for code, value in enumerate(values):
-        rows = pa.array(order[bounds[code] : bounds[code + 1]])
+    for partition_path, numbers in rows_by_value(partition_paths):
+        if len(numbers) == batch.num_rows:
+            yield partition_path, batch
+            return
+        rows = pa.array(numbers)
         taken = [column.take(rows) for column in distinct]
-        yield value, pa.RecordBatch.from_arrays([taken[place] for place in places], schema=batch.schema)
+        yield partition_path, pa.RecordBatch.from_arrays([taken[place] for place in places], schema=batch.schema)
 
 
 def _distinct_columns(batch: pa.RecordBatch) -> tuple[list[pa.Array], list[int]]:

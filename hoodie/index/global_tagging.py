@@ -44,7 +44,14 @@ from hoodie.index.hashed_keys import HashedKeys
 from hoodie.index.index import append_numbered_locations, match_keys
 from hoodie.merge.merge_spec import TAKE_INCOMING, MergeSpec
 
-__all__ = ["CURRENT_PARTITION_PATH", "STORED_PREFIX", "DecideGroups", "GlobalKeyLocations", "PartitionMoves"]
+__all__ = [
+    "CURRENT_PARTITION_PATH",
+    "STORED_PREFIX",
+    "DecideGroups",
+    "GlobalKeyLocations",
+    "PartitionMoves",
+    "one_batch",
+]
 
 CURRENT_PARTITION_PATH = "__hoodie_current_partition_path"
 """While tagging: the partition that a key lives in."""
@@ -129,7 +136,7 @@ class PartitionMoves:
         entries, is_arrival = entries[order], is_arrival[order]
         # Deletes write no row: they may carry any of their key.
         chosen = np.where(is_arrival | at_home[entries], source[entries], rows[entries])
-        written = _one_batch(values.take(pa.array(chosen)), batch.schema)
+        written = one_batch(values.take(pa.array(chosen)), batch.schema)
         elsewhere = (found & ~at_home)[entries] & ~is_arrival
         paths = pc.if_else(pa.array(elsewhere), current.take(pa.array(entries)), written.column(PARTITION_PATH))
         operations = np.where(deleted[entries] & ~is_arrival, int(RecordOperation.DELETE), operations[entries])
@@ -263,14 +270,12 @@ def _first_of_row(rows: np.ndarray, flags: np.ndarray) -> np.ndarray:
     return kept
 
 
-def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of a table as one batch; of the schema where there are none."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def _replaced(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
     index = batch.schema.get_field_index(name)
-    columns = [*batch.columns]
-    columns[index] = column
-    schema = batch.schema.set(index, batch.schema.field(index).with_type(column.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return batch.set_column(index, batch.schema.field(index).with_type(column.type), column)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.grouped_rows import rows_by_value
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import (
@@ -301,11 +302,6 @@ class KeyLocations:
     files: Sequence[HoodieRecordLocation]
     _hashed: dict[str, HashedKeys] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
-    @property
-    def nbytes(self) -> int:
-        """Arrow bytes of all tables."""
-        return sum(table.nbytes for table in self.tables.values())
-
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """As of `Locations`: a row for each location of a key in its partition, or one row of nulls."""
         rows, positions, files = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
@@ -403,22 +399,9 @@ def match_keys(
         if known is None:
             known = hashed[name] = HashedKeys.of(table_keys)
         return known.match(keys)
-    first = pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy()
-    encoded = table_keys.dictionary_encode()
-    if len(encoded.dictionary) == len(table_keys):
-        return np.arange(len(keys)), first.astype(np.int64)
-    # A key at several locations: group the entries by key, then repeat the row for each entry of its key.
-    codes = encoded.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    starts = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
-    code = pc.fill_null(pc.index_in(keys, value_set=encoded.dictionary), -1).to_numpy()
-    counts = np.where(code >= 0, starts[np.maximum(code, 0) + 1] - starts[np.maximum(code, 0)], 1)
-    rows = np.repeat(np.arange(len(keys)), counts)
-    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    found = code[rows] >= 0
-    entries = np.full(len(rows), -1, dtype=np.int64)
-    entries[found] = order[starts[code[rows[found]]] + within[found]]
-    return rows, entries
+    if pc.count_distinct(table_keys).as_py() < len(table_keys):
+        return HashedKeys.of(table_keys).match(keys)
+    return np.arange(len(keys)), pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy().astype(np.int64)
 
 
 def keys_by_partition_path(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray, pa.Array]]:
@@ -428,17 +411,8 @@ def keys_by_partition_path(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndar
         batch: With record key and partition path.
     """
     keys = batch.column(RECORD_KEY)
-    partitions = batch.column(PARTITION_PATH).dictionary_encode()
-    values = partitions.dictionary.to_pylist()
-    if len(values) == 1:
-        yield values[0], np.arange(batch.num_rows), keys
-        return
-    codes = partitions.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
-    for code, value in enumerate(values):
-        positions = order[bounds[code] : bounds[code + 1]]
-        yield value, positions, keys.take(pa.array(positions))
+    for value, rows in rows_by_value(batch.column(PARTITION_PATH)):
+        yield value, rows, keys if len(rows) == len(keys) else keys.take(pa.array(rows))
 
 
 def _by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:

@@ -31,6 +31,7 @@ __all__ = [
     "StoredKeys",
     "find_in_key_columns",
     "gather_locations",
+    "keys_among",
     "keys_by_partition",
     "located_keys",
 ]
@@ -43,7 +44,8 @@ LOCATION_SCHEMA = with_location_columns(pa.schema([reserved_field(RECORD_KEY), r
 
 FoundKeys = tuple[pa.Array, np.ndarray]
 """The incoming keys that a slice holds (string), and their row positions (int64); one that stands twice comes twice."""
-NOTHING_FOUND: FoundKeys = (pa.array([], pa.string()), np.zeros(0, dtype=np.int64))
+# Not by pa.array, which loads pandas.
+NOTHING_FOUND: FoundKeys = (pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64))
 
 
 def keys_by_partition(keys: pa.Table) -> dict[str, pa.Array]:
@@ -75,6 +77,19 @@ def find_in_key_columns(
     for _, look in looked_up:
         table.work.note(look)
     return [found for found, _ in looked_up]
+
+
+def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
+    """The keys that stand among stored ones, and their places there.
+
+    Args:
+        stored: Strings.
+        keys: Distinct strings.
+    """
+    found = pc.index_in(stored, value_set=keys)
+    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
+    return keys.take(found.drop_null()), positions
 
 
 @attrs.frozen

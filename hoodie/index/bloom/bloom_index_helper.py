@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import attrs
 import numpy as np
@@ -79,11 +80,6 @@ class BloomIndexHelper:
         self._cache = KeyRangeCache() if config.bloom_use_caching else None
         self._logged: set[str] = set()
 
-    @property
-    def cache(self) -> KeyRangeCache | None:
-        """The key ranges that are kept; None when none are."""
-        return self._cache
-
     def file_infos(
         self,
         slices: Sequence[FileSlice],
@@ -116,25 +112,6 @@ class BloomIndexHelper:
                     self._cache.put(path, info)
         return [known for path in paths if (known := infos[path]) is not None]
 
-    def _candidates(
-        self, keys: Mapping[str, SortedKeys], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
-    ) -> list[KeySlices]:
-        """For each slice the keys that it can hold by its range; see `find`."""
-        if not self._config.bloom_prune_by_ranges:
-            return [((0, len(keys[group])),) if group in keys else () for group in groups]
-        slices = table.slices
-        wanted = [number for number, group in enumerate(groups) if group in keys]
-        infos = self.file_infos([slices[number] for number in wanted], context, table, whole=False)
-        by_group: dict[str, list[tuple[int, BloomIndexFileInfo]]] = {}
-        for number, info in zip(wanted, infos, strict=True):
-            by_group.setdefault(groups[number], []).append((number, info))
-        found: list[KeySlices] = [()] * len(slices)
-        for group, members in by_group.items():
-            of_group = candidates(keys[group], [info for _, info in members], self._config.bloom_use_treebased_filter)
-            for (number, _), some in zip(members, of_group, strict=True):
-                found[number] = some
-        return found
-
     def find(
         self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
     ) -> list[FoundKeys]:
@@ -147,10 +124,16 @@ class BloomIndexHelper:
             table: The table.
         """
         with table.metrics.step("compare keys with ranges") as step:
+            slices = table.slices
             in_order = {group: SortedKeys.of(some) for group, some in keys.items()}
-            possible = self._candidates(in_order, groups, context, table)
+            infos: list[BloomIndexFileInfo | None] = [None] * len(slices)
+            if self._config.bloom_prune_by_ranges:
+                wanted = [number for number, group in enumerate(groups) if group in keys]
+                read_infos = self.file_infos([slices[number] for number in wanted], context, table, whole=False)
+                for number, info in zip(wanted, read_infos, strict=True):
+                    infos[number] = info
+            possible = candidates(in_order, groups, infos, self._config.bloom_use_treebased_filter)
             step.count(records=sum(map(count_keys, possible)), files=sum(map(bool, possible)))
-        slices = table.slices
         found = [NOTHING_FOUND] * len(slices)
         pieces = []
         for number, (some, group, file_slice) in enumerate(zip(possible, groups, slices, strict=True)):
@@ -170,14 +153,14 @@ class BloomIndexHelper:
                 parts = context.run_tasks(tasks, CheckFiles(table.storage, shared))
             finally:
                 shared.release()
-            checked = [file for part in parts for file in part]
-            read = {file.number for file in checked if file.row_groups_read}
-            step.count(records=sum(len(file.found[0]) for file in checked), files=len(read))
-        by_file: dict[int, list[CheckedFile]] = {}
-        for file in checked:
-            by_file.setdefault(file.number, []).append(file)
-        for number, of_file in by_file.items():
-            found[number] = self._gathered(slices[number], of_file, table)
+            checked = list(zip(chain.from_iterable(tasks), chain.from_iterable(parts), strict=True))
+            read = {piece.number for piece, part in checked if part.row_groups_read}
+            step.count(records=sum(len(part.found[0]) for _, part in checked), files=len(read))
+        by_slice: dict[int, list[CheckedFile]] = {}
+        for piece, part in checked:
+            by_slice.setdefault(piece.number, []).append(part)
+        for number, of_slice in by_slice.items():
+            found[number] = self._gathered(slices[number], of_slice, table)
         return found
 
     def search(

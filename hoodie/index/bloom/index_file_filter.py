@@ -5,7 +5,7 @@ Hudi: org.apache.hudi.index.bloom.{IndexFileFilter, IntervalTreeBasedIndexFileFi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,19 +20,41 @@ KeySlices = tuple[tuple[int, int], ...]
 """Some of sorted keys: pairs of first and end, growing, that do not touch."""
 
 
-def candidates(keys: SortedKeys, files: Sequence[BloomIndexFileInfo], is_tree_based: bool = True) -> list[KeySlices]:
-    """For each file the keys that it can hold.
+def candidates(
+    keys: Mapping[str, SortedKeys],
+    groups: Sequence[str],
+    files: Sequence[BloomIndexFileInfo | None],
+    is_tree_based: bool = True,
+) -> list[KeySlices]:
+    """For each file the keys of its group that it can hold.
 
-    A file's keys are those within the range of its footer and within that of one of its row groups. The footer's range
-    is passed over where it depends on the order of the file's writer whether a key is within it, the statistics of
-    row groups never: their order is that of UTF-8 bytes.
+    These are the keys within the range of its footer and within that of one of its row groups. The footer's range is
+    passed over where it depends on the order of the file's writer whether a key is within it, the statistics of row
+    groups never: their order is that of UTF-8 bytes.
 
     Args:
-        keys: The keys.
-        files: What the files' footers say.
+        keys: The keys by the name of their group.
+        groups: Of each file the group of keys that is looked for in it.
+        files: What the files' footers say; None where they were not asked, and any key may be there.
         is_tree_based: Whether the ends of ranges are searched in the sorted keys (there is no tree), whose cost grows
             with the ranges and the logarithm of the keys; else every key is compared with every range.
     """
+    found: list[KeySlices] = [()] * len(files)
+    by_group: dict[str, list[tuple[int, BloomIndexFileInfo]]] = {}
+    for number, (group, info) in enumerate(zip(groups, files, strict=True)):
+        if group in keys and info is not None:
+            by_group.setdefault(group, []).append((number, info))
+        elif group in keys:
+            found[number] = ((0, len(keys[group])),)
+    for group, members in by_group.items():
+        slices_of_files = _of_group(keys[group], [info for _, info in members], is_tree_based)
+        for (number, _), slices in zip(members, slices_of_files, strict=True):
+            found[number] = slices
+    return found
+
+
+def _of_group(keys: SortedKeys, files: Sequence[BloomIndexFileInfo], is_tree_based: bool) -> list[KeySlices]:
+    """For each file of a group the keys of the group that it can hold."""
     lows: list[bytes] = []
     highs: list[bytes] = []
     for info in files:

@@ -10,8 +10,10 @@ Hudi: org.apache.hudi.index.bloom.BucketizedBloomCheckPartitioner.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
 
 import attrs
 import numpy as np
@@ -23,13 +25,11 @@ from hoodie.common.model.record_columns import BUCKET, PARTITION_PATH, RECORD_KE
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.index.bloom.bloom_index_check_function import check_keys, may_contain, open_filter
+from hoodie.index.bloom.bloom_index_check_function import check_file
 from hoodie.index.bloom.index_file_filter import KeySlices, candidates, count_keys
-from hoodie.index.bloom.key_ranges import BloomIndexFileInfo
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index import IndexedTable
 from hoodie.index.stored_keys import LOCATION_SCHEMA, located_keys
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["FILE_COST", "FileCandidates", "count_candidates", "deal", "deal_files", "exchange_keys"]
@@ -66,16 +66,14 @@ class FileCandidates:
         Args:
             batch: With record key and partition path.
         """
-        by_group: dict[str, list[tuple[int, BloomIndexFileInfo | None]]] = {}
-        for number, (group, info) in enumerate(self.files.value):
-            by_group.setdefault(group, []).append((number, info))
-        for group, keys in self._grouped(batch):
-            members = by_group.get(group, [])
-            known = [(number, info) for number, info in members if info is not None]
-            slices_of_files = candidates(keys, [info for _, info in known], self.is_tree_based)
-            found = [(number, slices) for (number, _), slices in zip(known, slices_of_files, strict=True) if slices]
-            found += [(number, ((0, len(keys)),)) for number, info in members if info is None]
-            yield keys, found
+        keys = dict(self._grouped(batch))
+        found: dict[str, list[tuple[int, KeySlices]]] = {group: [] for group in keys}
+        groups = [group for group, _ in self.files.value]
+        for number, slices in enumerate(candidates(keys, groups, [i for _, i in self.files.value], self.is_tree_based)):
+            if slices:
+                found[groups[number]].append((number, slices))
+        for group, some in keys.items():
+            yield some, found[group]
 
     def _grouped(self, batch: pa.RecordBatch) -> Iterator[tuple[str, SortedKeys]]:
         keys = batch.column(RECORD_KEY)
@@ -186,20 +184,20 @@ class _CountCandidates:
     candidates: FileCandidates
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts: dict[int, int] = {_ROWS: 0}
+        counts = Counter({_ROWS: 0})
         for batch in batches:
             counts[_ROWS] += batch.num_rows
             for _, files in self.candidates.of(batch):
                 for number, slices in files:
-                    counts[number] = counts.get(number, 0) + count_keys(slices)
+                    counts[number] += count_keys(slices)
         yield _counted(counts)
 
 
 def _sum_counts(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     for batch in batches:
         for number, count in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            counts[number] = counts.get(number, 0) + count
+            counts[number] += count
     yield _counted(counts)
 
 
@@ -237,54 +235,17 @@ class _CheckRouted:
     files: Shared
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number, parts in _by_file(batches):
-            yield from self._check(number, parts)
-
-    def _check(self, number: int, parts: Iterable[pa.Array]) -> Iterator[pa.RecordBatch]:
-        file_slice = self.files.value[number]
-        with HoodieParquetReader(self.storage, file_slice.sole_base_file.path) as reader:
-            bloom_filter, _ = open_filter(reader)
-            possible = []
-            for keys in parts:
-                some = keys if bloom_filter is None else keys.take(pa.array(may_contain(bloom_filter, keys)))
-                possible.append(some)
-            keys = SortedKeys.of(pa.concat_arrays(possible)).keys
-            if not len(keys):
-                return
-            checked = check_keys(reader, number, keys)
-        yield from located_keys(file_slice, *checked.found)
+        pieces = chain.from_iterable(map(_split_by_file, batches))
+        for number, group in groupby(pieces, key=itemgetter(0)):
+            file_slice = self.files.value[number]
+            parts = (keys for _, keys in group)
+            checked = check_file(self.storage, file_slice.sole_base_file.path, parts, are_sorted=False)
+            yield from located_keys(file_slice, *checked.found)
 
 
-def _by_file(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.Array]]]:
-    """Of rows sorted by file, each file and its keys."""
-    runs = _Runs(batches)
-    while runs.file is not None:
-        yield runs.file, runs.keys_of(runs.file)
-
-
-class _Runs:
-    """Cuts batches where the file changes; each file's keys are to be read before the next file is asked for."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._pieces: Iterator[Any] = (piece for batch in batches for piece in self._cut(batch))
-        self._next: tuple[int, pa.Array] | None = next(self._pieces, None)
-
-    @property
-    def file(self) -> int | None:
-        """The file that comes next; None at the end."""
-        return None if self._next is None else self._next[0]
-
-    def keys_of(self, file: int) -> Iterator[pa.Array]:
-        """The keys of that file."""
-        while self._next is not None and self._next[0] == file:
-            keys = self._next[1]
-            self._next = next(self._pieces, None)
-            yield keys
-
-    @staticmethod
-    def _cut(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
-        files = batch.column(_FILE).to_numpy()
-        keys = batch.column(RECORD_KEY)
-        starts = np.flatnonzero(np.diff(files, prepend=-1))
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(files)], strict=True):
-            yield int(files[start]), keys.slice(start, end - start)
+def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
+    """(file, its keys) of a batch that is sorted by file."""
+    files, keys = batch.column(_FILE).to_numpy(), batch.column(RECORD_KEY)
+    starts = np.flatnonzero(np.diff(files, prepend=-1)).tolist()
+    for start, end in pairwise([*starts, len(files)]):
+        yield int(files[start]), keys.slice(start, end - start)

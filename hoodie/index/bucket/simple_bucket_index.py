@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
@@ -110,7 +111,11 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
                 of them.
         """
         identifier = self.identifier(table.record_key_fields)
-        groups = {path: _bucket_files(path, slices, identifier) for path, slices in table.file_slices.items() if slices}
+        groups = {
+            path: _locations_of_buckets(path, slices, identifier)
+            for path, slices in table.file_slices.items()
+            if slices
+        }
         self._check_keys(table, identifier, context)
         table.work.note_all(table.slices, Decision.HASH)
         return BucketLocations(identifier, groups, uuid.uuid4().hex)
@@ -132,26 +137,17 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
 
 
 @attrs.frozen
-class _BucketFiles:
-    """The file groups of a partition: bucket ``numbers[i]``, ascending, is in group ``file_ids[i]``."""
-
-    numbers: np.ndarray
-    file_ids: tuple[str, ...]
-    instants: tuple[str, ...]
-
-
-@attrs.frozen
 class BucketLocations:
     """Which file group each key belongs to; new file groups are named here, before they are written.
 
     Attributes:
         identifier: Computes buckets.
-        groups: Partition path to the file groups that exist.
+        groups: Partition path to the locations of the file groups that exist, by bucket.
         seed: What the ids of new file groups are made of.
     """
 
     identifier: BucketIdentifier
-    groups: Mapping[str, _BucketFiles]
+    groups: Mapping[str, Mapping[int, HoodieRecordLocation]]
     seed: str
 
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -171,11 +167,11 @@ class BucketLocations:
             file_numbers[rows] = places + len(file_ids)
             ids = new_bucket_file_ids(buckets, self.seed, partition_path)
             times: list[str | None] = [None] * len(ids)
-            group = self.groups.get(partition_path)
-            if group is not None:
-                at = np.minimum(np.searchsorted(group.numbers, buckets), len(group.numbers) - 1)
-                for place in np.flatnonzero(group.numbers[at] == buckets):
-                    ids[place], times[place] = group.file_ids[at[place]], group.instants[at[place]]
+            known = self.groups.get(partition_path, {})
+            for place, bucket in enumerate(buckets.tolist() if known else ()):
+                location = known.get(bucket)
+                if location is not None:
+                    ids[place], times[place] = location.file_id, location.instant_time
             file_ids += ids
             instants += times
         taken = pa.array(file_numbers)
@@ -198,8 +194,10 @@ def _distinct(buckets: np.ndarray, num_buckets: int) -> tuple[np.ndarray, np.nda
     return found, place_of[buckets]
 
 
-def _bucket_files(partition_path: str, slices: Sequence[FileSlice], identifier: BucketIdentifier) -> _BucketFiles:
-    """The file groups of a partition by bucket."""
+def _locations_of_buckets(
+    partition_path: str, slices: Sequence[FileSlice], identifier: BucketIdentifier
+) -> dict[int, HoodieRecordLocation]:
+    """The locations of the file groups of a partition by bucket."""
     by_bucket: dict[int, FileSlice] = {}
     for file_slice in slices:
         bucket, path = bucket_of_file_id(file_slice.file_id), file_slice.sole_base_file.path
@@ -218,9 +216,4 @@ def _bucket_files(partition_path: str, slices: Sequence[FileSlice], identifier: 
                 "nothing was written. Roll back the later of the two instants, or save the records of one file, delete "
                 "it, and upsert them"
             )
-    numbers = sorted(by_bucket)
-    return _BucketFiles(
-        np.array(numbers, dtype=np.int32),
-        tuple(by_bucket[number].file_id for number in numbers),
-        tuple(by_bucket[number].base_instant_time for number in numbers),
-    )
+    return {bucket: file_slice.location for bucket, file_slice in by_bucket.items()}

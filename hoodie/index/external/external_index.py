@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import attrs
 import numpy as np
@@ -44,8 +44,6 @@ logger = logging.getLogger(__name__)
 
 _Group = tuple[str, str]
 _GROUP_NUMBER = "group_number"
-LOUD_FILES = 1
-"""From how many files on catching up is a warning."""
 
 
 class StoreFactory(ABC):
@@ -143,7 +141,7 @@ class HoodieExternalIndex(HoodieIndex):
         return store
 
     @staticmethod
-    def _narrowed(table: IndexedTable, claimed: set[_Group]) -> IndexedTable:
+    def _narrowed(table: IndexedTable, claimed: Set[_Group]) -> IndexedTable:
         """The table with some of its file groups; the others are noted as judged."""
         kept = [part for part in table.slices if (part.partition_path, part.file_id) in claimed]
         others = [part for part in table.slices if (part.partition_path, part.file_id) not in claimed]
@@ -152,17 +150,15 @@ class HoodieExternalIndex(HoodieIndex):
 
     def _known_groups(
         self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable
-    ) -> tuple[dict[int, _Group], set[_Group]]:
+    ) -> tuple[dict[int, _Group], Set[_Group]]:
         """The file groups of the table that the store knows, by their number, and those that it does not.
 
         Unless nothing may be written the store knows them all afterwards.
         """
         if not table.reads_only:
             return self._catch_up(store, context, table), set()
-        live = _live(table)
-        known = {(g.partition_path, g.file_id): g for g in store.groups()} if store.exists() else {}
-        unknown = {key for key, part in live.items() if key not in known or _file_name(part) not in known[key].files}
-        return {known[key].number: key for key in live if key in known}, unknown
+        live, known = _live(table), _known(store) if store.exists() else {}
+        return {known[key].number: key for key in live if key in known}, _missing(live, known).keys()
 
     # --- being as the table is ------------------------------------------------------------------------------------
 
@@ -172,8 +168,7 @@ class HoodieExternalIndex(HoodieIndex):
         Returns:
             The file groups of the table by their number.
         """
-        live = _live(table)
-        known = {(group.partition_path, group.file_id): group for group in store.groups()}
+        live, known = _live(table), _known(store)
         gone = [group.number for key, group in known.items() if _is_gone(group, live.get(key), table)]
         if gone:
             logger.info(
@@ -181,11 +176,7 @@ class HoodieExternalIndex(HoodieIndex):
             )
             store.drop_groups(gone)
             known = {key: group for key, group in known.items() if group.number not in set(gone)}
-        missing = {
-            key: file_slice
-            for key, file_slice in live.items()
-            if key not in known or _file_name(file_slice) not in known[key].files
-        }
+        missing = _missing(live, known)
         if missing:
             known = self._read_missing(store, context, table, missing, known)
         self._forget_old(store, context, table, live, known)
@@ -205,32 +196,29 @@ class HoodieExternalIndex(HoodieIndex):
             "the index of %s does not know %d of its %d base files, which were written without it: it reads their keys "
             "now", table.base_path, len(missing), len(table.slices),
         )  # fmt: skip
-        groups = store.add_groups(missing.keys(), table.instant_time)
-        claims = [
-            _Claim(
-                groups[key],
-                file_slice.sole_base_file.path,
-                KnownFile(_file_name(file_slice), file_slice.base_instant_time, removed=key in known),
-                None,
-            )
-            for key, file_slice in missing.items()
-        ]
         for _ in range(2):
-            claims = self._claim(store, context, table, claims)
-            if not claims:
-                break
-            # Another writer took keys away meanwhile: once more, from what the group is now.
             groups = store.add_groups(missing.keys(), table.instant_time)
             claims = [
-                attrs.evolve(claim, group=groups[claim.group.partition_path, claim.group.file_id]) for claim in claims
+                _Claim(
+                    groups[key],
+                    file_slice.sole_base_file.path,
+                    KnownFile(_file_name(file_slice), file_slice.base_instant_time, removed=key in known),
+                    None,
+                )
+                for key, file_slice in missing.items()
             ]
+            refused = {_key(claim.group) for claim in self._claim(store, context, table, claims)}
+            # Another writer took keys away meanwhile: once more, from what the group is now.
+            missing = {key: file_slice for key, file_slice in missing.items() if key in refused}
+            if not missing:
+                break
         else:
             raise HoodieIndexException(
                 f"the index of {table.base_path} cannot keep up: other writers change it at the same time. Nothing was "
                 "written; write again"
             )
         logger.warning("the index of %s knows all base files after %.1f s", table.base_path, time.monotonic() - started)
-        return {(group.partition_path, group.file_id): group for group in store.groups()}
+        return _known(store)
 
     def _claim(
         self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable, claims: Sequence[_Claim]
@@ -335,6 +323,24 @@ def _added_by(group: KnownGroup, instant_time: str) -> bool:
 def _live(table: IndexedTable) -> dict[_Group, FileSlice]:
     """The file groups that are in the table."""
     return {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in table.slices}
+
+
+def _key(group: KnownGroup) -> _Group:
+    return group.partition_path, group.file_id
+
+
+def _known(store: LocationStore) -> dict[_Group, KnownGroup]:
+    """The file groups that a store has."""
+    return {_key(group): group for group in store.groups()}
+
+
+def _missing(live: Mapping[_Group, FileSlice], known: Mapping[_Group, KnownGroup]) -> dict[_Group, FileSlice]:
+    """The latest slices whose base file a store does not know."""
+    return {
+        key: file_slice
+        for key, file_slice in live.items()
+        if key not in known or _file_name(file_slice) not in known[key].files
+    }
 
 
 def _file_name(file_slice: FileSlice) -> str:

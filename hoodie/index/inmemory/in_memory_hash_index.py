@@ -8,9 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
@@ -22,7 +20,7 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
-from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys
+from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys, keys_among
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.written_keys import WrittenKeys, compact_keys, is_of_instant
 from hoodie.storage.storage_path import join
@@ -68,10 +66,7 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
             if incoming is None:
                 return NOTHING_FOUND, 0
             stored, row_groups_read = self._load(table, file_slice.sole_base_file)
-            found = pc.index_in(stored, value_set=incoming)
-            found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-            positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
-            return (incoming.take(found.drop_null()), positions), row_groups_read
+            return keys_among(stored, incoming), row_groups_read
 
         looked_up = context.run_tasks(list(zip(groups, table.slices, strict=True)), look_up)
         for group, file_slice, (found, read) in zip(groups, table.slices, looked_up, strict=True):

@@ -17,7 +17,13 @@ from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY, reser
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.index.global_tagging import CURRENT_PARTITION_PATH, DecideGroups, GlobalKeyLocations, PartitionMoves
+from hoodie.index.global_tagging import (
+    CURRENT_PARTITION_PATH,
+    DecideGroups,
+    GlobalKeyLocations,
+    PartitionMoves,
+    one_batch,
+)
 from hoodie.index.index import BaseFileIndex, IndexedTable, Locations, tag_with_locations, with_location_columns
 from hoodie.index.index_report import Decision
 from hoodie.index.stored_keys import (
@@ -153,14 +159,9 @@ class _DecideRepeated:
 
     def _decided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         written = self.decide(batch.drop_columns([_DECIDED]))
-        columns = []
-        for field in self.schema:
-            if field.name == _DECIDED:
-                columns.append(pa.repeat(True, written.num_rows))
-            elif field.name in written.schema.names:
-                columns.append(written.column(field.name).cast(field.type))
-            else:
-                columns.append(pa.nulls(written.num_rows, field.type))
+        count = written.num_rows
+        made = dict(zip(written.schema.names, written.columns, strict=True)) | {_DECIDED: pa.repeat(True, count)}
+        columns = [made[f.name].cast(f.type) if f.name in made else pa.nulls(count, f.type) for f in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
@@ -177,9 +178,7 @@ class _DecideOthers:
         open_rows = batch.filter(pc.invert(decided)).drop_columns([_DECIDED])
         if open_rows.num_rows:
             parts.append(self.decide(open_rows).select(self.target.names))
-        whole = pa.Table.from_batches([part.cast(self.target) for part in parts], self.target).combine_chunks()
-        batches = whole.to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.target)
+        return one_batch(pa.Table.from_batches([part.cast(self.target) for part in parts], self.target), self.target)
 
 
 def _read_stored(
@@ -199,35 +198,21 @@ def _read_stored(
     if not stored.names:
         return {}
     slices = table.slices
-    record_keys, homes = keys[RECORD_KEY].combine_chunks(), keys[PARTITION_PATH].combine_chunks()
-    wanted = set(_with_copies([held for held, _ in found], [file_slice.partition_path for file_slice in slices]))
-    for number, (file_slice, (held, _)) in enumerate(zip(slices, found, strict=True)):
-        own = homes.take(pc.index_in(held, value_set=record_keys))
-        if pc.all(pc.fill_null(pc.equal(own, file_slice.partition_path), False)).as_py() is False:
-            wanted.add(number)
-    numbers = sorted(wanted)
+    owners = np.repeat(np.arange(len(found)), [len(held) for held, _ in found])
+    places = pc.index_in(
+        pa.chunked_array([held for held, _ in found], pa.string()).combine_chunks(),
+        value_set=keys[RECORD_KEY].combine_chunks(),
+    )
+    homes = keys[PARTITION_PATH].combine_chunks().take(places)
+    paths = pa.array([file_slice.partition_path for file_slice in slices], pa.string()).take(pa.array(owners))
+    stays = pc.fill_null(pc.equal(homes, paths), False).to_numpy(zero_copy_only=False)
+    # Of the copies of a key in several partitions at most one is at home.
+    is_moving = np.zeros(keys.num_rows, dtype=bool)
+    is_moving[places.to_numpy()[~stays]] = True
+    numbers = np.unique(owners[is_moving[places.to_numpy()]]).tolist()
     items = [(slices[number], found[number][1]) for number in numbers]
     tables = context.run_tasks(items, ReadStored(table.storage, stored))
     return {number: values.columns for number, values in zip(numbers, tables, strict=True)}
-
-
-def _with_copies(found: Sequence[pa.Array], partition_paths: Sequence[str]) -> list[int]:
-    """Numbers of the slices with keys that were found in several partitions.
-
-    Args:
-        found: For each slice the keys that it holds.
-        partition_paths: Of the slices.
-    """
-    keys = pa.chunked_array(found, pa.string()).combine_chunks()
-    if pc.count_distinct(keys).as_py() == len(keys):
-        return []
-    owners = np.repeat(np.arange(len(found)), [len(held) for held in found])
-    paths = np.unique(partition_paths, return_inverse=True)[1][owners]
-    codes = keys.dictionary_encode().indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
-    first, last = np.minimum.reduceat(paths[order], starts), np.maximum.reduceat(paths[order], starts)
-    return sorted(set(owners[(first != last)[codes]].tolist()))
 
 
 def _distinct(keys: pa.Table) -> pa.Table:

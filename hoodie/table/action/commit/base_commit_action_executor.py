@@ -49,7 +49,7 @@ from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
-from hoodie.table.action.commit.incoming_keys import collect_keys
+from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
@@ -144,6 +144,28 @@ class BaseCommitActionExecutor(ABC):
             + self._explain(sample)
         )
 
+    def _read_input(
+        self, records: HoodieData, columns: Sequence[str], collects: bool = True
+    ) -> tuple[IncomingKeys | None, pa.Table, int]:
+        """Read the input for the first time; rows without a key are refused.
+
+        Args:
+            records: The rows.
+            columns: What they are counted by, the partition path among it; where keys are at hand they are counted by
+                the partition path alone.
+            collects: Whether keys are wanted.
+
+        Returns:
+            The keys, None where they are too many or not wanted; the counts; and their sum.
+        """
+        with self._metrics.step("read the input and its keys") as step:
+            keys = collect_keys(records) if collects else None
+            counts = keys.count_by_partition() if keys is not None else records.count_by(columns)
+            number = sum(counts["count"].to_pylist())
+            step.count(records=number)
+            self._refuse_rows_without_key(records, counts)
+        return keys, counts, number
+
     def _explain(self, rows: pa.Table | None) -> str:
         if rows is None or self._key_generator is None:
             return "Their record key is null, empty or NaN, or their partition path cannot be made."
@@ -225,29 +247,27 @@ class BaseCommitActionExecutor(ABC):
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table, int | None]:
-        """Numbered and persisted rows without those whose key is in the table, or a refusal of them; the count of all
-        by partition path; and how many rows are left, None where that is not known.
+        """Numbered and persisted rows without those whose key is in the table, or a refusal of them, unless the policy
+        lets them stand there twice; the count of all by partition path; and how many rows are left, None where that is
+        not known.
         """
-        with self._metrics.step("read the input and its keys") as step:
-            keys = collect_keys(records)
-            counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
-            step.count(records=sum(counts["count"].to_pylist()))
-            self._refuse_rows_without_key(records, counts)
+        is_asked = policy is not InsertDupPolicy.NONE
+        keys, counts, number = self._read_input(records, [PARTITION_PATH], collects=is_asked)
+        if not is_asked:
+            return records, counts, number
         indexed = attrs.evolve(self._indexed(counts, exact=True), stays=True)
         left: int | None
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.slices))
             if keys is not None:
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
-                shared = self._context.share(locations)
-                self._shared.append(shared)
-                tagged = tag_with_locations(records, shared)
+                tagged = tag_with_locations(records, indexed.share(self._context, locations))
                 located = keys.count_by_location(locations)
                 found = _found_rows(located.counts)
                 left = sum(located.counts["count"].to_pylist()) - found + located.unmatched_deletes
             else:
                 tagged = self._table.index.tag_location(records, self._context, indexed)
-                left = sum(counts["count"].to_pylist()) if policy is InsertDupPolicy.FAIL else None
+                left = number if policy is InsertDupPolicy.FAIL else None
                 found = _found_rows(tagged.count_by([CURRENT_FILE_ID])) if policy is InsertDupPolicy.FAIL else 0
         if policy is InsertDupPolicy.FAIL and found:
             raise HoodieDuplicateKeyException(
@@ -256,7 +276,7 @@ class BaseCommitActionExecutor(ABC):
                 "upsert them"
             )
         if left is not None:
-            self._without_effect += WithoutEffect(kept=sum(counts["count"].to_pylist()) - left)
+            self._without_effect += WithoutEffect(kept=number - left)
         return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts, left
 
     @staticmethod

@@ -154,16 +154,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                 return self._fill_buckets(records, locations, combines, by_key)
         kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         try:
-            if policy is InsertDupPolicy.NONE:
-                new = kept
-                given: int | None
-                with self._metrics.step("read the input and its keys") as step:
-                    counts = kept.count_by([PARTITION_PATH])
-                    given = sum(counts["count"].to_pylist())
-                    step.count(records=given)
-                    self._refuse_rows_without_key(kept, counts)
-            else:
-                new, counts, given = self._without_stored(kept, policy)
+            new, counts, given = self._without_stored(kept, policy)
             new = self._combine(new, combines or policy is InsertDupPolicy.DROP)
             return self._write_inserts(self._placed(new, counts), given, by_key)
         finally:

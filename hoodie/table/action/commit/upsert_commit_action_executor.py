@@ -126,14 +126,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         located: HoodieData | None = None
         combined: HoodieData = records
         try:
-            with self._metrics.step("read the input and its keys") as step:
-                keys = collect_keys(records)
-                counts = (
-                    keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH, OPERATION])
-                )
-                num_records = sum(counts["count"].to_pylist())
-                step.count(records=num_records)
-                self._refuse_rows_without_key(records, counts)
+            keys, counts, num_records = self._read_input(records, [PARTITION_PATH, OPERATION])
             indexed = attrs.evolve(self._indexed(counts, exact=self._must_know_keys), reads_only=not begins)
             if self._should_combine and keys is None:
                 combined = self._combine(records, True)
@@ -211,9 +204,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             step.count(files=len(indexed.slices))
             if keys is not None and self._table.index.decides_by_keys(indexed):
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
-                shared = self._context.share(locations)
-                self._shared.append(shared)
-                return tag_with_locations(records, shared), keys.count_by_location(locations)
+                tagged = tag_with_locations(records, indexed.share(self._context, locations))
+                return tagged, keys.count_by_location(locations)
             tagged = self._table.index.tag_location(records, self._context, indexed).persist()
             return tagged, LocatedRows.of(tagged)
 
@@ -259,10 +251,7 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
         records = records.map_batches(without_deletes_of_nothing, records.schema).persist(fixed)
         columns = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
         try:
-            with self._metrics.step("read the input and its keys") as step:
-                counts = records.count_by(columns)
-                step.count(records=sum(counts["count"].to_pylist()))
-                self._refuse_rows_without_key(records, counts)
+            _, counts, _ = self._read_input(records, columns, collects=False)
             self._refuse_unknown_file_groups(counts)
             placed = records
             if self._table.index.names_file_groups:

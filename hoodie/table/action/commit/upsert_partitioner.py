@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.murmur_hash import hash_keys
+from hoodie.common.data.grouped_rows import rows_by_value
 from hoodie.common.fs.file_names import file_id_prefix, new_file_id_prefix
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice
@@ -120,14 +121,8 @@ class BucketAssigner:
         numbers = np.full(batch.num_rows, -1, dtype=np.int32)
         if batch.num_rows:
             located = CURRENT_FILE_ID in batch.schema.names
-            partitions = batch.column(PARTITION_PATH).dictionary_encode()
             files = _Codes.of(batch.column(CURRENT_FILE_ID)) if located else None
-            values = partitions.dictionary.to_pylist()
-            codes = partitions.indices.to_numpy()
-            order = np.argsort(codes, kind="stable") if len(values) > 1 else np.arange(batch.num_rows)
-            bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
-            for code, partition_path in enumerate(values):
-                rows = order[bounds[code] : bounds[code + 1]]
+            for partition_path, rows in rows_by_value(batch.column(PARTITION_PATH)):
                 if files is not None:
                     rows = self._assign_updates(numbers, rows, partition_path, files)
                 if len(rows):

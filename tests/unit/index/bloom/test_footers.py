@@ -166,8 +166,9 @@ INFOS = st.builds(BloomIndexFileInfo, BYTES, BYTES, st.lists(GROUPS, max_size=4)
 @settings(max_examples=150)
 def test_both_filters_give_the_keys_within_the_ranges(infos: list[BloomIndexFileInfo], texts: list[str]) -> None:
     keys = SortedKeys.of(pa.array(texts, pa.string()))
-    found = candidates(keys, infos)
-    assert found == candidates(keys, infos, is_tree_based=False)
+    groups = ["p"] * len(infos)
+    found = candidates({"p": keys}, groups, infos)
+    assert found == candidates({"p": keys}, groups, infos, is_tree_based=False)
     for info, slices in zip(infos, found, strict=True):
         chosen = [key for start, end in slices for key in keys.keys.to_pylist()[start:end]]
         assert len(chosen) == len(set(chosen)) == count_keys(slices)
