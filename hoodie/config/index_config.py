@@ -251,8 +251,3 @@ class HoodieIndexConfig(PropertyGroup):
     def index_name(self) -> str:
         """A short name of the index, for messages."""
         return str(self.index_type) if self.index_class is None else self.index_class.rpartition(".")[2]
-
-    @property
-    def has_class_of_user(self) -> bool:
-        """Whether the index is a class of the user; then its answers are checked before records are replaced."""
-        return self.index_class is not None and not self.index_class.startswith("hoodie.")

@@ -9,18 +9,19 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 import pyarrow as pa
 
+from hoodie.common.data.grouped_rows import rows_by_value
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
-from hoodie.common.model.record_columns import MERGE_ERROR, PARTITION_PATH, RECORD_KEY, RESERVED_COLUMNS
+from hoodie.common.model.record_columns import MERGE_ERROR, OPERATION, PARTITION_PATH, RECORD_KEY, RESERVED_COLUMNS
+from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 
-__all__ = ["CopyOnWriteInsertHandler", "columns_of_handles"]
+__all__ = ["CopyOnWriteInsertHandler", "columns_of_handles", "upserts_only"]
 
 MAX_BUFFERED_BYTES = 256 << 20
 """Arrow bytes that the open files of one task may hold together; beyond, the largest writes its row group early."""
@@ -133,6 +134,14 @@ class CopyOnWriteInsertHandler:
             largest.flush()
 
 
+def upserts_only(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without rows that ask for a delete: there is nothing to delete where a record is new."""
+    operations = batch.column(OPERATION).to_numpy()
+    if (operations == RecordOperation.UPSERT).all():
+        return batch
+    return batch.filter(pa.array(operations == RecordOperation.UPSERT))
+
+
 def columns_of_handles(schema: pa.Schema) -> list[str]:
     """The columns of rows in flight that write handles need."""
     return [name for name in schema.names if name not in RESERVED_COLUMNS or name in (RECORD_KEY, MERGE_ERROR)]
@@ -143,22 +152,16 @@ def split_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBa
     if batch.num_rows == 0:
         return
     needed = columns_of_handles(batch.schema)
-    partitions = batch.column(PARTITION_PATH).dictionary_encode()
-    values = partitions.dictionary.to_pylist()
+    partition_paths = batch.column(PARTITION_PATH)
     batch = batch.select(needed)
-    if len(values) == 1:
-        yield values[0], batch
-        return
-    codes = partitions.indices.to_numpy()
-    if len(values) <= np.iinfo(np.int16).max:
-        codes = codes.astype(np.int16)  # numpy sorts 16 bits by counting
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
     distinct, places = _distinct_columns(batch)
-    for code, value in enumerate(values):
-        rows = pa.array(order[bounds[code] : bounds[code + 1]])
+    for partition_path, numbers in rows_by_value(partition_paths):
+        if len(numbers) == batch.num_rows:
+            yield partition_path, batch
+            return
+        rows = pa.array(numbers)
         taken = [column.take(rows) for column in distinct]
-        yield value, pa.RecordBatch.from_arrays([taken[place] for place in places], schema=batch.schema)
+        yield partition_path, pa.RecordBatch.from_arrays([taken[place] for place in places], schema=batch.schema)
 
 
 def _distinct_columns(batch: pa.RecordBatch) -> tuple[list[pa.Array], list[int]]:

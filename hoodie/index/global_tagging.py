@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -41,10 +41,17 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.index.hashed_keys import HashedKeys
-from hoodie.index.index import append_locations, match_keys
+from hoodie.index.index import append_numbered_locations, match_keys
 from hoodie.merge.merge_spec import TAKE_INCOMING, MergeSpec
 
-__all__ = ["CURRENT_PARTITION_PATH", "STORED_PREFIX", "DecideGroups", "GlobalKeyLocations", "PartitionMoves"]
+__all__ = [
+    "CURRENT_PARTITION_PATH",
+    "STORED_PREFIX",
+    "DecideGroups",
+    "GlobalKeyLocations",
+    "PartitionMoves",
+    "one_batch",
+]
 
 CURRENT_PARTITION_PATH = "__hoodie_current_partition_path"
 """While tagging: the partition that a key lives in."""
@@ -129,7 +136,7 @@ class PartitionMoves:
         entries, is_arrival = entries[order], is_arrival[order]
         # Deletes write no row: they may carry any of their key.
         chosen = np.where(is_arrival | at_home[entries], source[entries], rows[entries])
-        written = _one_batch(values.take(pa.array(chosen)), batch.schema)
+        written = one_batch(values.take(pa.array(chosen)), batch.schema)
         elsewhere = (found & ~at_home)[entries] & ~is_arrival
         paths = pc.if_else(pa.array(elsewhere), current.take(pa.array(entries)), written.column(PARTITION_PATH))
         operations = np.where(deleted[entries] & ~is_arrival, int(RecordOperation.DELETE), operations[entries])
@@ -193,12 +200,12 @@ class GlobalKeyLocations:
     Attributes:
         table: Record key (``key``), file (int32, index into ``files``), position (int64) and, when the moves need it,
             the stored ordering field, with its prefix; a key may occur several times.
-        files: (partition path, base file).
+        files: The file slices.
         moves: Decides what becomes of keys that live in another partition.
     """
 
     table: pa.Table
-    files: Sequence[tuple[str, HoodieBaseFile]]
+    files: Sequence[FileSlice]
     moves: PartitionMoves
     _hashed: dict[str, HashedKeys] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
@@ -208,14 +215,15 @@ class GlobalKeyLocations:
         found = entries >= 0
         files = np.where(found, _taken(self.table["file"], entries), -1).astype(np.int32)
         positions = np.where(found, _taken(self.table["position"], entries), -1)
-        paths = pa.array([partition_path for partition_path, _ in self.files], pa.string())
+        paths = pa.array([file_slice.partition_path for file_slice in self.files], pa.string())
         current = paths.take(pa.array(files, mask=~found))
         locations = pa.RecordBatch.from_arrays([current], names=[CURRENT_PARTITION_PATH])
         for name in self.table.column_names:
             if name.startswith(STORED_PREFIX):
                 stored = self.table[name].combine_chunks().take(pa.array(entries, mask=~found))
                 locations = locations.append_column(name, stored)
-        located = append_locations(locations, [base_file for _, base_file in self.files], files, positions)
+        places = [file_slice.location for file_slice in self.files]
+        located = append_numbered_locations(locations, places, files, positions)
         return self.moves.decide(batch, rows, located)
 
 
@@ -262,14 +270,12 @@ def _first_of_row(rows: np.ndarray, flags: np.ndarray) -> np.ndarray:
     return kept
 
 
-def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of a table as one batch; of the schema where there are none."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def _replaced(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
     index = batch.schema.get_field_index(name)
-    columns = [*batch.columns]
-    columns[index] = column
-    schema = batch.schema.set(index, batch.schema.field(index).with_type(column.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return batch.set_column(index, batch.schema.field(index).with_type(column.type), column)

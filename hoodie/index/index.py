@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.index.HoodieIndex.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.data.grouped_rows import rows_by_value
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
+from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -23,6 +25,7 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
     reserved_field,
 )
+from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
@@ -35,17 +38,20 @@ from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = [
+    "BaseFileIndex",
     "HoodieIndex",
     "IndexedTable",
     "KeyLocations",
     "Locations",
     "append_locations",
+    "append_numbered_locations",
     "keys_by_partition_path",
     "match_keys",
-    "tag_batch",
     "tag_with_locations",
     "with_location_columns",
 ]
+
+_LOCATION_COLUMNS = (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION)
 
 MANY_ENTRIES = 2
 """Locations for each row of a batch from which on they are hashed once for all batches, and not again for each."""
@@ -53,12 +59,12 @@ MANY_ENTRIES = 2
 
 @attrs.frozen
 class IndexedTable:
-    """What an index knows of the table: its storage and the latest base files.
+    """What an index knows of the table: its storage and the latest file slices.
 
     Attributes:
         storage: Where the files are; picklable.
-        base_files: Partition path to its latest base files: of the partitions of the incoming records, or for a global
-            index of all.
+        file_slices: Partition path to its latest file slices: of the partitions of the incoming records, or for a
+            global index of all.
         merge_spec: Decides between a stored record and one that would move to another partition; only global indexes
             ask.
         schema: The table's columns as they are written.
@@ -77,7 +83,7 @@ class IndexedTable:
     """
 
     storage: HoodieStorage
-    base_files: Mapping[str, Sequence[HoodieBaseFile]]
+    file_slices: Mapping[str, Sequence[FileSlice]]
     merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
     schema: pa.Schema = attrs.field(factory=lambda: pa.schema([]))
     stays: bool = False
@@ -90,6 +96,33 @@ class IndexedTable:
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
     metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)
     shared: list[Shared] = attrs.field(factory=list, eq=False, repr=False)
+    _narrowed_to: Mapping[str, Sequence[HoodieBaseFile]] | None = attrs.field(
+        default=None, alias="base_files", kw_only=True, eq=False, repr=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self._narrowed_to is not None:
+            kept = {base_file.path for group in self._narrowed_to.values() for base_file in group}
+            slices = [file_slice for file_slice in self.slices if file_slice.sole_base_file.path in kept]
+            object.__setattr__(self, "file_slices", _by_partition(slices))
+
+    @property
+    def base_files(self) -> Mapping[str, Sequence[HoodieBaseFile]]:
+        """The base files of the slices; ``attrs.evolve(table, base_files=...)`` leaves out the slices of the others."""
+        return {path: [part.sole_base_file for part in group] for path, group in self.file_slices.items()}
+
+    @property
+    def slices(self) -> list[FileSlice]:
+        """The slices of all partitions."""
+        return [file_slice for group in self.file_slices.values() for file_slice in group]
+
+    def narrowed_to(self, slices: Iterable[FileSlice]) -> IndexedTable:
+        """The table with some of its slices: keys are looked for in no others.
+
+        Args:
+            slices: Those that are left.
+        """
+        return attrs.evolve(self, file_slices=_by_partition(slices))
 
     def share(self, context: HoodieEngineContext, value: object) -> Shared:
         """Share a value with tasks until the write is done.
@@ -101,11 +134,6 @@ class IndexedTable:
         shared = context.share(value)
         self.shared.append(shared)
         return shared
-
-    @property
-    def files(self) -> list[tuple[str, HoodieBaseFile]]:
-        """(partition path, base file) of all of them."""
-        return [(partition_path, base_file) for partition_path, group in self.base_files.items() for base_file in group]
 
 
 class HoodieIndex(ABC):
@@ -123,16 +151,46 @@ class HoodieIndex(ABC):
         """Whether a record key is unique in the whole table; otherwise it is within its partition."""
 
     @property
-    def places_records(self) -> bool:
+    def names_file_groups(self) -> bool:
         """Whether the key alone says which file group a record belongs to, new records included (bucket indexes).
 
-        Then every operation asks the index, inserts too. Rows are tagged with the file group of their key: its current
-        instant time is null where it does not exist yet, and the row position is null, unless `IndexedTable.exact` was
-        asked for; what is in the file group the task finds out that writes it. File groups are not bounded in size.
+        Then every operation asks the index, inserts too. Rows are tagged with the file group of their key; its current
+        instant time is null where it does not exist yet. File groups are not bounded in size.
+
+        An index that says so by ``places_records``, the older name, still does.
 
         Hudi: HoodieIndex.requiresTagging of inserts, and HoodieStorageLayout.determinesNumFileGroups.
         """
-        return False
+        return bool(getattr(self, "places_records", False))
+
+    @property
+    def knows_positions(self) -> bool:
+        """Whether tagged rows say at which row of the base file their key stands.
+
+        Where they do not, the row position is null, unless `IndexedTable.exact` was asked for: whether a key is in the
+        file group, and where, the task finds out that writes it.
+        """
+        return not self.names_file_groups
+
+    def record_placement(self, record_key_fields: Sequence[str]) -> RecordPlacement:
+        """What the tasks of a write need of the index. What an index of the user's says is compared with stored keys.
+
+        Args:
+            record_key_fields: The table's.
+        """
+        is_of_user = not type(self).__module__.startswith("hoodie.")
+        return RecordPlacement(self.names_file_groups, self.knows_positions, verifies_positions=is_of_user)
+
+    def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations | None:
+        """Locations that name the file group of any key, though the index was shown none; None where it cannot.
+
+        The first bulk insert of a table streams its rows by them to new file groups.
+
+        Args:
+            context: The engine.
+            table: The table's files.
+        """
+        return None
 
     def commit_metadata(self, record_key_fields: Sequence[str]) -> Mapping[str, str]:
         """What the extra metadata of a commit says of the index: what writers to come must do alike.
@@ -190,7 +248,7 @@ class HoodieIndex(ABC):
         Args:
             statuses: Of all new files; deleted and updated keys are found by reading these.
             context: The engine.
-            table: Storage, base path and instant; no base files.
+            table: Storage, base path and instant; no file slices.
 
         Raises:
             HoodieIndexException: It cannot be done; the write is rolled back.
@@ -205,6 +263,18 @@ class HoodieIndex(ABC):
         Args:
             instant_time: The instant.
         """
+
+
+class BaseFileIndex(HoodieIndex):
+    """An index that keeps nothing of its own: what the base files hold is what it knows."""
+
+    def update_location(
+        self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
+    ) -> None:
+        """Nothing: the base files are the index."""
+
+    def rollback_commit(self, instant_time: str) -> None:
+        """Nothing: the base files are the index."""
 
 
 class Locations(Protocol):
@@ -225,37 +295,39 @@ class KeyLocations:
     Attributes:
         tables: Partition path to a table of record key (string), file (int32, index into ``files``) and position
             (int64), sorted by nothing; a key may occur several times.
-        files: The base files.
+        files: The locations of the file slices.
     """
 
     tables: Mapping[str, pa.Table]
-    files: Sequence[HoodieBaseFile]
+    files: Sequence[HoodieRecordLocation]
     _hashed: dict[str, HashedKeys] = attrs.field(factory=dict, init=False, eq=False, repr=False)
-
-    @property
-    def nbytes(self) -> int:
-        """Arrow bytes of all tables."""
-        return sum(table.nbytes for table in self.tables.values())
 
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """As of `Locations`: a row for each location of a key in its partition, or one row of nulls."""
-        return tag_batch(batch, self)
-
-    def match(self, partition_path: str, keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs (row of ``keys``, row of the partition's table or -1); see `match_keys`.
-
-        Args:
-            partition_path: A partition with locations.
-            keys: Strings.
-        """
-        return match_keys(keys, self.tables[partition_path]["key"].combine_chunks(), self._hashed, partition_path)
+        rows, positions, files = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        for partition_path, row_numbers, keys in keys_by_partition_path(batch):
+            table = self.tables.get(partition_path)
+            if table is None or table.num_rows == 0:
+                rows.append(row_numbers)
+                positions.append(np.full(len(row_numbers), -1, dtype=np.int64))
+                files.append(np.full(len(row_numbers), -1, dtype=np.int32))
+                continue
+            row, entry = match_keys(keys, table["key"].combine_chunks(), self._hashed, partition_path)
+            found = entry >= 0
+            rows.append(row_numbers[row])
+            positions.append(np.where(found, table["position"].to_numpy()[entry], -1))
+            files.append(np.where(found, table["file"].to_numpy()[entry], -1).astype(np.int32))
+        row_numbers = np.concatenate(rows)
+        order = np.argsort(row_numbers, kind="stable")
+        tagged = batch if len(order) == batch.num_rows else batch.take(pa.array(row_numbers[order]))
+        return append_numbered_locations(
+            tagged, self.files, np.concatenate(files)[order], np.concatenate(positions)[order]
+        )
 
 
 def with_location_columns(schema: pa.Schema) -> pa.Schema:
     """The schema with the three CURRENT columns."""
-    for name in (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION):
-        schema = schema.append(reserved_field(name))
-    return schema
+    return pa.schema([*schema, *map(reserved_field, _LOCATION_COLUMNS)])
 
 
 def tag_with_locations(records: HoodieData, locations: Shared) -> HoodieData:
@@ -277,53 +349,38 @@ class _Tagger:
         return locations.tag(batch)
 
 
-def tag_batch(batch: pa.RecordBatch, locations: KeyLocations) -> pa.RecordBatch:
-    """A batch with the three CURRENT columns: a row for each location of its key, or one row of nulls.
-
-    Args:
-        batch: With record key and partition path.
-        locations: Where keys live.
-    """
-    rows, positions, files = [], [], []
-    for partition_path, row_numbers, keys in keys_by_partition_path(batch):
-        table = locations.tables.get(partition_path)
-        if table is None or table.num_rows == 0:
-            rows.append(row_numbers)
-            positions.append(np.full(len(row_numbers), -1, dtype=np.int64))
-            files.append(np.full(len(row_numbers), -1, dtype=np.int32))
-            continue
-        row, entry = locations.match(partition_path, keys)
-        found = entry >= 0
-        rows.append(row_numbers[row])
-        positions.append(np.where(found, table["position"].to_numpy()[entry], -1))
-        files.append(np.where(found, table["file"].to_numpy()[entry], -1).astype(np.int32))
-    row_numbers = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
-    file_numbers = np.concatenate(files) if files else np.zeros(0, dtype=np.int32)
-    row_positions = np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
-    order = np.argsort(row_numbers, kind="stable")
-    tagged = batch if len(order) == batch.num_rows else batch.take(pa.array(row_numbers[order]))
-    return append_locations(tagged, locations.files, file_numbers[order], row_positions[order])
-
-
 def append_locations(
-    batch: pa.RecordBatch, files: Sequence[HoodieBaseFile], file_numbers: np.ndarray, positions: np.ndarray
+    batch: pa.RecordBatch, instants: pa.Array, file_ids: pa.Array, positions: pa.Array
 ) -> pa.RecordBatch:
     """The batch with the three CURRENT columns.
 
     Args:
         batch: The rows.
-        files: Base files.
+        instants: For each row the current instant time.
+        file_ids: The current file id.
+        positions: The row position.
+    """
+    for name, column in zip(_LOCATION_COLUMNS, (instants, file_ids, positions), strict=True):
+        batch = batch.append_column(reserved_field(name), column)
+    return batch
+
+
+def append_numbered_locations(
+    batch: pa.RecordBatch, files: Sequence[HoodieRecordLocation], file_numbers: np.ndarray, positions: np.ndarray
+) -> pa.RecordBatch:
+    """The batch with the three CURRENT columns.
+
+    Args:
+        batch: The rows.
+        files: Locations of file slices.
         file_numbers: For each row an index into ``files``, negative where its key is not in the table.
         positions: For each row its position in that file.
     """
     missing = file_numbers < 0
     indices = pa.array(file_numbers, mask=missing)
-    instants = pa.array([base_file.instant_time for base_file in files], pa.string())
-    ids = pa.array([base_file.file_id for base_file in files], pa.string())
-    columns = [instants.take(indices), ids.take(indices), pa.array(positions, mask=missing)]
-    for name, column in zip((CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION), columns, strict=True):
-        batch = batch.append_column(reserved_field(name), column)
-    return batch
+    instants = pa.array([location.instant_time for location in files], pa.string())
+    ids = pa.array([location.file_id for location in files], pa.string())
+    return append_locations(batch, instants.take(indices), ids.take(indices), pa.array(positions, mask=missing))
 
 
 def match_keys(
@@ -342,22 +399,9 @@ def match_keys(
         if known is None:
             known = hashed[name] = HashedKeys.of(table_keys)
         return known.match(keys)
-    first = pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy()
-    encoded = table_keys.dictionary_encode()
-    if len(encoded.dictionary) == len(table_keys):
-        return np.arange(len(keys)), first.astype(np.int64)
-    # A key at several locations: group the entries by key, then repeat the row for each entry of its key.
-    codes = encoded.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    starts = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
-    code = pc.fill_null(pc.index_in(keys, value_set=encoded.dictionary), -1).to_numpy()
-    counts = np.where(code >= 0, starts[np.maximum(code, 0) + 1] - starts[np.maximum(code, 0)], 1)
-    rows = np.repeat(np.arange(len(keys)), counts)
-    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    found = code[rows] >= 0
-    entries = np.full(len(rows), -1, dtype=np.int64)
-    entries[found] = order[starts[code[rows[found]]] + within[found]]
-    return rows, entries
+    if pc.count_distinct(table_keys).as_py() < len(table_keys):
+        return HashedKeys.of(table_keys).match(keys)
+    return np.arange(len(keys)), pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy().astype(np.int64)
 
 
 def keys_by_partition_path(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray, pa.Array]]:
@@ -367,14 +411,12 @@ def keys_by_partition_path(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndar
         batch: With record key and partition path.
     """
     keys = batch.column(RECORD_KEY)
-    partitions = batch.column(PARTITION_PATH).dictionary_encode()
-    values = partitions.dictionary.to_pylist()
-    if len(values) == 1:
-        yield values[0], np.arange(batch.num_rows), keys
-        return
-    codes = partitions.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
-    for code, value in enumerate(values):
-        positions = order[bounds[code] : bounds[code + 1]]
-        yield value, positions, keys.take(pa.array(positions))
+    for value, rows in rows_by_value(batch.column(PARTITION_PATH)):
+        yield value, rows, keys if len(rows) == len(keys) else keys.take(pa.array(rows))
+
+
+def _by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
+    found: dict[str, list[FileSlice]] = {}
+    for file_slice in slices:
+        found.setdefault(file_slice.partition_path, []).append(file_slice)
+    return found

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 
 __all__ = ["Decision", "FileGroupLook", "IndexReport", "IndexWork"]
 
@@ -120,15 +120,15 @@ class IndexWork:
         """
         self._looks[look.partition_path, look.file_id] = look
 
-    def note_all(self, files: Iterable[tuple[str, HoodieBaseFile]], decided_by: str) -> None:
+    def note_all(self, slices: Iterable[FileSlice], decided_by: str) -> None:
         """Several file groups of one verdict, of which no more is known.
 
         Args:
-            files: (partition path, base file).
+            slices: Of the file groups.
             decided_by: What settled it.
         """
-        for partition_path, base_file in files:
-            self.note(FileGroupLook(partition_path, base_file.file_id, decided_by))
+        for file_slice in slices:
+            self.note(FileGroupLook(file_slice.partition_path, file_slice.file_id, decided_by))
 
     def note_reads(self, footers: int = 0, filters: int = 0) -> None:
         """Add to what was read.

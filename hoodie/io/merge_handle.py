@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
 from hoodie.common.data.equal_rows import comparison_cost, equal_rows
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
     COMMIT_TIME_META,
@@ -96,8 +96,7 @@ class HoodieMergeHandle(HoodieWriteHandle):
 
     Args:
         context: The write.
-        partition_path: The partition.
-        base_file: The version to start from.
+        file_slice: The version to start from.
         task: Who writes.
         row_counter: As of `HoodieWriteHandle`.
 
@@ -109,13 +108,12 @@ class HoodieMergeHandle(HoodieWriteHandle):
     def __init__(
         self,
         context: WriteContext,
-        partition_path: str,
-        base_file: HoodieBaseFile,
+        file_slice: FileSlice,
         task: TaskIdentity,
         row_counter: RowCounter | None = None,
     ) -> None:
-        super().__init__(context, partition_path, base_file.file_id, task, row_counter)
-        self.base_file = base_file
+        super().__init__(context, file_slice.partition_path, file_slice.file_id, task, row_counter)
+        self.base_file = file_slice.sole_base_file
         self._reader: HoodieParquetReader | None = None
         self._goes_on = False
 

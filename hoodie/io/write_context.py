@@ -8,6 +8,7 @@ import attrs
 import pyarrow as pa
 
 from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.write_config import HoodieWriteConfig
@@ -33,8 +34,7 @@ class WriteContext:
         schema: The user's columns as they are written, without meta columns.
         avro_schema: The writer schema with meta columns as Avro JSON, for the footer ``parquet.avro.schema``.
         merge_spec: How an incoming record and a stored one become one.
-        places_records: Whether the index says of each key which file group it belongs to: then a file group has all
-            records of its bucket, however many.
+        placement: How the index places records.
         written_keys: Where handles put the record keys of what they wrote, for an index in the same process; None
             for no such index.
         storage_options: Options and credentials of the storage; never printed.
@@ -48,7 +48,7 @@ class WriteContext:
     schema: pa.Schema
     avro_schema: str
     merge_spec: MergeSpec
-    places_records: bool = False
+    placement: RecordPlacement = attrs.field(factory=RecordPlacement)
     written_keys: WrittenKeys | None = attrs.field(default=None, repr=False, eq=False)
     storage_options: StorageOptions | None = attrs.field(default=None, repr=False)
 

@@ -317,7 +317,7 @@ class HoodieWriteHandle:
 
     @property
     def _full_bytes(self) -> int:
-        if self.context.places_records:
+        if self.context.placement.names_file_groups:
             return sys.maxsize
         return int(FULL_SHARE * self.context.config.storage.parquet_max_file_size)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
@@ -63,11 +63,11 @@ class HoodieTable:
         )
         self.view: HoodieTableFileSystemView = snapshot.view()
 
-    def latest_base_files(self, partition_paths: Iterable[str]) -> dict[str, Sequence[HoodieBaseFile]]:
-        """Partition path to its latest committed base files; partitions that do not exist yet have none."""
+    def latest_file_slices(self, partition_paths: Iterable[str]) -> dict[str, Sequence[FileSlice]]:
+        """Partition path to its latest committed file slices; partitions that do not exist yet have none."""
         wanted = list(partition_paths)
         self.view.load_partitions(wanted)
-        return {partition_path: self.view.latest_base_files(partition_path) for partition_path in wanted}
+        return {partition_path: self.view.latest_file_slices(partition_path) for partition_path in wanted}
 
     def latest_file_ids(self, partition_paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Partition path to the file ids that readers see there, log-only groups included."""
@@ -98,7 +98,7 @@ class HoodieTable:
             schema=schema,
             avro_schema=avro_schema_with_meta,
             merge_spec=self.merge_spec,
-            places_records=self.index.places_records,
+            placement=self.index.record_placement(self.record_key_fields),
             written_keys=self.index.written_keys,
             storage_options=self.storage_options,
         )

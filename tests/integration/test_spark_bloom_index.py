@@ -48,7 +48,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, spark: 
     if name != "shared keys":
         monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", FEW_KEYS)
         monkeypatch.setattr("hoodie.index.simple.global_simple_index.SHARED_KEY_BYTES", FEW_KEYS)
-        monkeypatch.setattr("hoodie.index.bloom.bloom_index.SHARED_KEY_BYTES", FEW_KEYS)
+        monkeypatch.setattr("hoodie.index.simple.simple_index.SHARED_KEY_BYTES", FEW_KEYS)
         monkeypatch.setattr("hoodie.index.bloom.bloom_index.MOST_COMPARISONS", 1000 if name == "exchange" else 0)
     spark.conf.set(BATCH_ROWS, "3")
     yield name

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import attrs
 
+from hoodie.common.model.record import HoodieRecordLocation
+from hoodie.exception import HoodieNotSupportedException
+
 __all__ = ["FileSlice", "HoodieBaseFile", "HoodieFileGroup", "HoodieFileGroupId", "HoodieLogFile"]
 
 
@@ -79,6 +82,26 @@ class FileSlice:
     base_instant_time: str
     base_file: HoodieBaseFile | None = None
     log_files: tuple[HoodieLogFile, ...] = ()
+
+    @property
+    def location(self) -> HoodieRecordLocation:
+        """Where its records live, without their positions."""
+        return HoodieRecordLocation(self.base_instant_time, self.file_id)
+
+    @property
+    def sole_base_file(self) -> HoodieBaseFile:
+        """Its base file, which holds all of its records: a slice of a copy-on-write table is nothing else.
+
+        Raises:
+            HoodieNotSupportedException: Log files hold records too.
+        """
+        if self.base_file is None or not all(log_file.is_cdc for log_file in self.log_files):
+            raise HoodieNotSupportedException(
+                f"file group {self.file_id} of partition '{self.partition_path}' has log files at "
+                f"{self.base_instant_time}, which hoodie neither reads nor writes yet: their records would be lost. "
+                "Compact the table with the writer that made them; nothing was written"
+            )
+        return self.base_file
 
 
 @attrs.frozen

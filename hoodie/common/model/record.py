@@ -26,10 +26,17 @@ class HoodieKey:
 
 @attrs.frozen
 class HoodieRecordLocation:
-    """The place of a record: the file group, and the instant of the base file in which it was found."""
+    """The place of a record: the file group, and the instant of the base file in which it was found.
+
+    Attributes:
+        instant_time: The instant.
+        file_id: The file group's id.
+        position: The row in the base file, from 0; None if it is unknown, or if all rows are meant.
+    """
 
     instant_time: str
     file_id: str
+    position: int | None = None
 
 
 def _operation(value: RecordOperation | int | str) -> RecordOperation:

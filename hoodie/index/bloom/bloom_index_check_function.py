@@ -5,12 +5,11 @@ Hudi: org.apache.hudi.index.bloom.HoodieBloomIndexCheckFunction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
 from hoodie.engine.engine_context import Shared
@@ -19,10 +18,11 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, H
 from hoodie.index.bloom.index_file_filter import KeySlices
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index_report import Decision
+from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys, keys_among
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, RowGroupKeys
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["CheckFiles", "CheckedFile", "FileToCheck", "check_keys", "open_filter"]
+__all__ = ["CheckFiles", "CheckedFile", "FileToCheck", "check_file"]
 
 _SAMPLE = 1024
 """Keys that a filter is asked about first, where it would be asked about many more."""
@@ -52,9 +52,7 @@ class CheckedFile:
     """What comparing keys with a file came to.
 
     Attributes:
-        number: As of `FileToCheck`.
-        keys: Keys that the file holds (string); one that stands in it twice comes twice.
-        positions: int64, their rows in the file.
+        found: Keys that the file holds.
         decided_by: What settled it.
         compared: Keys that were compared in that step.
         row_groups: Row groups of the file.
@@ -63,15 +61,13 @@ class CheckedFile:
         problem: Why the filter could not be used, if it could not.
     """
 
-    number: int
-    keys: pa.Array
-    positions: np.ndarray
+    found: FoundKeys
     decided_by: Decision
     compared: int
     row_groups: int
     row_groups_read: int
-    has_filter: bool
-    problem: str | None
+    has_filter: bool = False
+    problem: str | None = None
 
 
 @attrs.frozen
@@ -88,23 +84,42 @@ class CheckFiles:
 
     def __call__(self, task: TaskIdentity, files: Sequence[FileToCheck]) -> list[CheckedFile]:
         groups = self.keys.value
-        return [self._check(file, groups[file.group]) for file in files]
-
-    def _check(self, file: FileToCheck, keys: pa.Array) -> CheckedFile:
-        parts = [keys.slice(start, end - start) for start, end in file.slices]
-        candidates = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-        with HoodieParquetReader(self.storage, file.path) as reader:
-            bloom_filter, problem = open_filter(reader)
-            has_filter = bloom_filter is not None
-            if bloom_filter is not None:
-                possible = may_contain(bloom_filter, candidates)
-                if not len(possible):
-                    return _nothing(file, Decision.FILTER, len(candidates), reader, has_filter, problem)
-                candidates = candidates if len(possible) == len(candidates) else candidates.take(pa.array(possible))
-            return check_keys(reader, file.number, candidates, has_filter, problem)
+        return [
+            check_file(
+                self.storage, file.path, [groups[file.group].slice(start, end - start) for start, end in file.slices]
+            )
+            for file in files
+        ]
 
 
-def open_filter(reader: HoodieParquetReader) -> tuple[BloomFilter | None, str | None]:
+def check_file(storage: HoodieStorage, path: str, parts: Iterable[pa.Array], are_sorted: bool = True) -> CheckedFile:
+    """Compare keys with a base file: with its bloom filter, then with its keys.
+
+    Args:
+        storage: Where the file is.
+        path: Full path of the file.
+        parts: The keys (string), at least one array of them.
+        are_sorted: Whether they are distinct, and sorted by UTF-8 bytes.
+
+    Raises:
+        HoodieCorruptedDataException: The file cannot be read.
+    """
+    with HoodieParquetReader(storage, path) as reader:
+        bloom_filter, problem = _open_filter(reader)
+        possible, compared = [], 0
+        for part in parts:
+            compared += len(part)
+            possible.append(part if bloom_filter is None else _may_contain(bloom_filter, part))
+        keys = possible[0] if len(possible) == 1 else pa.concat_arrays(possible)
+        if not len(keys):
+            return CheckedFile(
+                NOTHING_FOUND, Decision.FILTER, compared, reader.num_row_groups, 0, bloom_filter is not None, problem
+            )
+        checked = _check_keys(reader, keys if are_sorted else SortedKeys.of(keys).keys)
+    return attrs.evolve(checked, has_filter=bloom_filter is not None, problem=problem)
+
+
+def _open_filter(reader: HoodieParquetReader) -> tuple[BloomFilter | None, str | None]:
     """The bloom filter of a file, or why it cannot be used; neither where the footer has none.
 
     Args:
@@ -116,55 +131,34 @@ def open_filter(reader: HoodieParquetReader) -> tuple[BloomFilter | None, str | 
         return None, str(error)
 
 
-def may_contain(bloom_filter: BloomFilter, keys: pa.Array) -> np.ndarray:
-    """Which keys a filter does not exclude; of many keys all of them, when it excludes too few to be of use.
-
-    Args:
-        bloom_filter: The filter.
-        keys: string.
-
-    Returns:
-        Indices of the keys, growing.
-    """
+def _may_contain(bloom_filter: BloomFilter, keys: pa.Array) -> pa.Array:
+    """The keys that a filter does not exclude; of many keys all of them, when it excludes too few to be of use."""
     try:
         if len(keys) > 4 * _SAMPLE:
             sample = keys.take(pa.array(np.arange(0, len(keys), len(keys) // _SAMPLE)))
             if bloom_filter.might_contain(sample).mean() > _WORTHLESS_SHARE:
-                return np.arange(len(keys))
-        return np.flatnonzero(bloom_filter.might_contain(keys))
+                return keys
+        is_possible = bloom_filter.might_contain(keys)
     except HoodieKeyException:
-        return np.arange(len(keys))
+        return keys
+    return keys if is_possible.all() else keys.filter(pa.array(is_possible))
 
 
-def check_keys(
-    reader: HoodieParquetReader, number: int, keys: pa.Array, has_filter: bool = False, problem: str | None = None
-) -> CheckedFile:
+def _check_keys(reader: HoodieParquetReader, keys: pa.Array) -> CheckedFile:
     """Compare keys with those of a file, in row groups whose statistics do not exclude them all.
 
     Args:
         reader: Of the file, open.
-        number: Of the file.
         keys: Distinct, sorted by UTF-8 bytes.
-        has_filter: As of `CheckedFile`.
-        problem: As of `CheckedFile`.
-
-    Raises:
-        HoodieCorruptedDataException: The file cannot be read.
     """
     groups = reader.row_group_keys()
     wanted = row_groups_for(SortedKeys(keys), groups)
     if not wanted:
-        return CheckedFile(number, keys[:0], _NO_ROWS, Decision.RANGE, len(keys), len(groups), 0, has_filter, problem)
-    stored = reader.read_record_keys(None if len(wanted) == len(groups) else wanted)
-    found = pc.index_in(stored, value_set=keys)
-    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-    positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
+        return CheckedFile(NOTHING_FOUND, Decision.RANGE, len(keys), len(groups), 0)
+    held, positions = keys_among(reader.read_record_keys(None if len(wanted) == len(groups) else wanted), keys)
     if len(wanted) < len(groups):
         positions = _rows_of_file(positions, groups, wanted)
-    held = keys.take(found.drop_null())
-    return CheckedFile(
-        number, held, positions, Decision.KEY_CHECK, len(keys), len(groups), len(wanted), has_filter, problem
-    )
+    return CheckedFile((held, positions), Decision.KEY_CHECK, len(keys), len(groups), len(wanted))
 
 
 def row_groups_for(keys: SortedKeys, groups: Sequence[RowGroupKeys]) -> list[int]:
@@ -179,22 +173,6 @@ def row_groups_for(keys: SortedKeys, groups: Sequence[RowGroupKeys]) -> list[int
     ends = keys.before([groups[n].max_key or b"" for n in known], with_equal=True)
     excluded = {n for n, start, end in zip(known, starts.tolist(), ends.tolist(), strict=True) if start >= end}
     return [n for n, group in enumerate(groups) if group.rows and n not in excluded]
-
-
-_NO_ROWS = np.zeros(0, dtype=np.int64)
-
-
-def _nothing(
-    file: FileToCheck,
-    decided_by: Decision,
-    compared: int,
-    reader: HoodieParquetReader,
-    has_filter: bool,
-    problem: str | None,
-) -> CheckedFile:
-    none = pa.array([], pa.string())
-    groups = reader.num_row_groups
-    return CheckedFile(file.number, none, _NO_ROWS, decided_by, compared, groups, 0, has_filter, problem)
 
 
 def _rows_of_file(positions: np.ndarray, groups: Sequence[RowGroupKeys], read: Sequence[int]) -> np.ndarray:

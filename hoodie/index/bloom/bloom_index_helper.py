@@ -5,24 +5,24 @@ Hudi: org.apache.hudi.index.bloom.{BaseHoodieBloomIndexHelper, SparkHoodieBloomI
 
 from __future__ import annotations
 
-import heapq
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.bloom.bloom_index_check_function import CheckedFile, CheckFiles, FileToCheck
-from hoodie.index.bloom.index_file_filter import KeySlices, count_keys, create_index_file_filter
+from hoodie.index.bloom.index_file_filter import KeySlices, candidates, count_keys
 from hoodie.index.bloom.key_exchange import (
-    CandidateCounts,
     FileCandidates,
     count_candidates,
+    deal,
     deal_files,
     exchange_keys,
 )
@@ -30,6 +30,7 @@ from hoodie.index.bloom.key_ranges import BloomIndexFileInfo, KeyRangeCache, Rea
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index import IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook
+from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys
 
 __all__ = ["BloomIndexHelper", "KeySearch"]
 
@@ -37,8 +38,6 @@ logger = logging.getLogger(__name__)
 
 FOOTERS_PER_TASK = 64
 TASKS_PER_CORE = 4
-FILE_COST = 20_000
-"""Opening a file costs about what comparing this many keys costs."""
 _LOGGED_FILES = 10_000
 """Files that were complained about are remembered up to this number."""
 
@@ -48,21 +47,23 @@ class KeySearch:
     """What is known of a search for keys that stay in tasks.
 
     Attributes:
-        files: Numbers of the files that can hold keys.
-        counts: How many keys each of all files can hold, and the incoming rows.
+        slices: Those that can hold keys.
+        counts: int64, how many keys each of all slices can hold.
+        rows: Incoming rows.
         stored_rows: Rows of the files that can hold keys; 0 where footers were not asked.
         candidates: Says which keys each file can hold.
     """
 
-    files: list[int]
-    counts: CandidateCounts
+    slices: list[FileSlice]
+    counts: np.ndarray
+    rows: int
     stored_rows: int
     candidates: FileCandidates
 
     @property
     def comparisons(self) -> int:
         """How many keys there are to be compared, each as often as files can hold it."""
-        return int(self.counts.keys.sum())
+        return int(self.counts.sum())
 
 
 class BloomIndexHelper:
@@ -79,14 +80,9 @@ class BloomIndexHelper:
         self._cache = KeyRangeCache() if config.bloom_use_caching else None
         self._logged: set[str] = set()
 
-    @property
-    def cache(self) -> KeyRangeCache | None:
-        """The key ranges that are kept; None when none are."""
-        return self._cache
-
     def file_infos(
         self,
-        files: Sequence[tuple[str, HoodieBaseFile]],
+        slices: Sequence[FileSlice],
         context: HoodieEngineContext,
         table: IndexedTable,
         whole: bool = True,
@@ -94,12 +90,12 @@ class BloomIndexHelper:
         """What the footers of files say, read where it is not known.
 
         Args:
-            files: (partition path, base file).
+            slices: Of the files.
             context: The engine.
             table: Their table; what is read is noted there.
             whole: Whether row groups are asked for, and not only ranges of keys.
         """
-        paths = [base_file.path for _, base_file in files]
+        paths = [file_slice.sole_base_file.path for file_slice in slices]
         infos = {path: self._cache.get(path) if self._cache is not None else None for path in paths}
         missing = [path for path, info in infos.items() if info is None or (whole and info.row_groups is None)]
         if missing:
@@ -116,69 +112,38 @@ class BloomIndexHelper:
                     self._cache.put(path, info)
         return [known for path in paths if (known := infos[path]) is not None]
 
-    def candidates(
-        self,
-        files: Sequence[tuple[str, HoodieBaseFile]],
-        groups: Sequence[str],
-        keys: Mapping[str, SortedKeys],
-        context: HoodieEngineContext,
-        table: IndexedTable,
-    ) -> list[KeySlices]:
-        """For each file the keys that it can hold by its range.
-
-        Args:
-            files: (partition path, base file).
-            groups: For each file the name of the keys that are looked for in it.
-            keys: The keys by that name.
-            context: The engine.
-            table: Their table.
-        """
-        if not self._config.bloom_prune_by_ranges:
-            return [((0, len(keys[group])),) if group in keys else () for group in groups]
-        wanted = [number for number, group in enumerate(groups) if group in keys]
-        infos = self.file_infos([files[number] for number in wanted], context, table, whole=False)
-        by_group: dict[str, list[tuple[int, BloomIndexFileInfo]]] = {}
-        for number, info in zip(wanted, infos, strict=True):
-            by_group.setdefault(groups[number], []).append((number, info))
-        file_filter = create_index_file_filter(self._config.bloom_use_treebased_filter)
-        candidates: list[KeySlices] = [()] * len(files)
-        for group, members in by_group.items():
-            found = file_filter.candidates(keys[group], [info for _, info in members])
-            for (number, _), slices in zip(members, found, strict=True):
-                candidates[number] = slices
-        return candidates
-
     def find(
-        self,
-        files: Sequence[tuple[str, HoodieBaseFile]],
-        groups: Sequence[str],
-        keys: Mapping[str, pa.Array],
-        context: HoodieEngineContext,
-        table: IndexedTable,
-    ) -> list[tuple[pa.Array, np.ndarray]]:
-        """For each file the keys that it holds and their rows; every file is noted on ``table.work``.
+        self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
+    ) -> list[FoundKeys]:
+        """For each slice the keys that it holds and their rows; every slice is noted on ``table.work``.
 
         Args:
-            files: (partition path, base file).
-            groups: For each file the name of the keys that are looked for in it.
-            keys: The keys by that name (string).
+            keys: Keys (string) by the name of their group.
+            groups: For each slice of the table the group of keys that is looked for in it.
             context: The engine.
-            table: Their table.
+            table: The table.
         """
         with table.metrics.step("compare keys with ranges") as step:
+            slices = table.slices
             in_order = {group: SortedKeys.of(some) for group, some in keys.items()}
-            candidates = self.candidates(files, groups, in_order, context, table)
-            step.count(records=sum(map(count_keys, candidates)), files=sum(map(bool, candidates)))
-        nothing = pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
-        found = [nothing] * len(files)
+            infos: list[BloomIndexFileInfo | None] = [None] * len(slices)
+            if self._config.bloom_prune_by_ranges:
+                wanted = [number for number, group in enumerate(groups) if group in keys]
+                read_infos = self.file_infos([slices[number] for number in wanted], context, table, whole=False)
+                for number, info in zip(wanted, read_infos, strict=True):
+                    infos[number] = info
+            possible = candidates(in_order, groups, infos, self._config.bloom_use_treebased_filter)
+            step.count(records=sum(map(count_keys, possible)), files=sum(map(bool, possible)))
+        found = [NOTHING_FOUND] * len(slices)
         pieces = []
-        for number, (slices, group) in enumerate(zip(candidates, groups, strict=True)):
-            path, base_file = files[number]
-            if slices:
-                pieces += [FileToCheck(number, base_file.path, group, part) for part in self._parts(slices)]
+        for number, (some, group, file_slice) in enumerate(zip(possible, groups, slices, strict=True)):
+            if some:
+                path = file_slice.sole_base_file.path
+                pieces += [FileToCheck(number, path, group, part) for part in self._parts(some)]
             else:
                 compared = len(in_order[group]) if group in in_order else 0
-                table.work.note(FileGroupLook(path, base_file.file_id, Decision.RANGE, compared, 0))
+                look = FileGroupLook(file_slice.partition_path, file_slice.file_id, Decision.RANGE, compared, 0)
+                table.work.note(look)
         if not pieces:
             return found
         with table.metrics.step("ask filters and keys") as step:
@@ -188,88 +153,73 @@ class BloomIndexHelper:
                 parts = context.run_tasks(tasks, CheckFiles(table.storage, shared))
             finally:
                 shared.release()
-            checked = [file for part in parts for file in part]
-            read = {file.number for file in checked if file.row_groups_read}
-            step.count(records=sum(len(file.keys) for file in checked), files=len(read))
-        by_file: dict[int, list[CheckedFile]] = {}
-        for file in checked:
-            by_file.setdefault(file.number, []).append(file)
-        for number, of_file in by_file.items():
-            found[number] = self._gathered(files[number], of_file, table)
+            checked = list(zip(chain.from_iterable(tasks), chain.from_iterable(parts), strict=True))
+            read = {piece.number for piece, part in checked if part.row_groups_read}
+            step.count(records=sum(len(part.found[0]) for _, part in checked), files=len(read))
+        by_slice: dict[int, list[CheckedFile]] = {}
+        for piece, part in checked:
+            by_slice.setdefault(piece.number, []).append(part)
+        for number, of_slice in by_slice.items():
+            found[number] = self._gathered(slices[number], of_slice, table)
         return found
 
     def search(
-        self,
-        files: Sequence[tuple[str, HoodieBaseFile]],
-        records: HoodieData,
-        context: HoodieEngineContext,
-        table: IndexedTable,
-        is_global: bool,
+        self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, is_global: bool
     ) -> KeySearch:
-        """Count which files can hold keys that do not fit in the driver's memory; every file is noted.
+        """Count which slices can hold keys that do not fit in the driver's memory; every slice is noted.
 
         Args:
-            files: (partition path, base file).
             records: With record key and partition path.
             context: The engine.
-            table: Their table.
-            is_global: Whether keys are looked for in all files; else in those of their partition.
+            table: The table.
+            is_global: Whether keys are looked for in all slices; else in those of their partition.
         """
-        known: list[BloomIndexFileInfo] | list[None] = [None] * len(files)
+        slices = table.slices
+        known: list[BloomIndexFileInfo] | list[None] = [None] * len(slices)
         if self._config.bloom_prune_by_ranges:
-            known = self.file_infos(files, context, table)
-        groups = ["" if is_global else partition_path for partition_path, _ in files]
+            known = self.file_infos(slices, context, table)
+        groups = ["" if is_global else file_slice.partition_path for file_slice in slices]
         with table.metrics.step("compare keys with ranges") as step:
             shared = table.share(context, list(zip(groups, known, strict=True)))
-            candidates = FileCandidates(shared, is_global, self._config.bloom_use_treebased_filter)
-            counts = count_candidates(records, candidates, len(files))
-            chosen = np.flatnonzero(counts.keys).tolist()
-            step.count(records=int(counts.keys.sum()), files=len(chosen))
-        for number, (partition_path, base_file) in enumerate(files):
-            count = int(counts.keys[number])
+            possible = FileCandidates(shared, is_global, self._config.bloom_use_treebased_filter)
+            counts, rows = count_candidates(records, possible, len(slices))
+            chosen = np.flatnonzero(counts).tolist()
+            step.count(records=int(counts.sum()), files=len(chosen))
+        for file_slice, count in zip(slices, counts.tolist(), strict=True):
             decided_by, found = (Decision.KEY_CHECK, None) if count else (Decision.RANGE, 0)
-            table.work.note(FileGroupLook(partition_path, base_file.file_id, decided_by, count, found))
+            table.work.note(FileGroupLook(file_slice.partition_path, file_slice.file_id, decided_by, count, found))
         stored_rows = sum(info.rows for number in chosen if (info := known[number]) is not None)
-        return KeySearch(chosen, counts, stored_rows, candidates)
+        return KeySearch([slices[number] for number in chosen], counts, rows, stored_rows, possible)
 
     def exchange(
-        self,
-        search: KeySearch,
-        files: Sequence[tuple[str, HoodieBaseFile]],
-        records: HoodieData,
-        context: HoodieEngineContext,
-        table: IndexedTable,
+        self, search: KeySearch, records: HoodieData, context: HoodieEngineContext, table: IndexedTable
     ) -> HoodieData:
         """Locations of keys that do not fit in the driver's memory, found by tasks; see `exchange_keys`.
 
         Args:
-            search: For these files and records.
-            files: (partition path, base file).
+            search: For this table and these records.
             records: With record key and partition path.
             context: The engine.
-            table: Their table.
+            table: The table.
         """
         config = self._config
         limit = config.bloom_keys_per_bucket if config.bloom_bucketized_checking else None
         wanted = config.bloom_parallelism or max(records.num_partitions, TASKS_PER_CORE * context.default_parallelism)
-        num_tasks = max(1, wanted if limit is not None else len(search.files))
-        tasks = deal_files(search.counts.keys, limit, num_tasks, FILE_COST)
-        return exchange_keys(records, files, search.candidates, tasks, num_tasks, context, table)
+        num_tasks = max(1, wanted if limit is not None else len(search.slices))
+        tasks = deal_files(search.counts, limit, num_tasks)
+        return exchange_keys(records, search.candidates, tasks, num_tasks, context, table)
 
-    def _gathered(
-        self, file: tuple[str, HoodieBaseFile], parts: Sequence[CheckedFile], table: IndexedTable
-    ) -> tuple[pa.Array, np.ndarray]:
-        """What the tasks of one file found."""
-        partition_path, base_file = file
+    def _gathered(self, file_slice: FileSlice, parts: Sequence[CheckedFile], table: IndexedTable) -> FoundKeys:
+        """What the tasks of one slice found."""
         decisions = {part.decided_by for part in parts}
         decided_by = next(d for d in (Decision.KEY_CHECK, Decision.FILTER, Decision.RANGE) if d in decisions)
         table.work.note(
             FileGroupLook(
-                partition_path,
-                base_file.file_id,
+                file_slice.partition_path,
+                file_slice.file_id,
                 decided_by,
                 sum(part.compared for part in parts if part.decided_by is decided_by),
-                sum(len(part.keys) for part in parts),
+                sum(len(part.found[0]) for part in parts),
                 max(part.row_groups for part in parts),
                 max(part.row_groups_read for part in parts),
             )
@@ -277,9 +227,9 @@ class BloomIndexHelper:
         table.work.note_reads(filters=sum(part.has_filter for part in parts))
         self._log_problems(part.problem for part in parts)
         if len(parts) == 1:
-            return parts[0].keys, parts[0].positions
-        keys = pa.concat_arrays([part.keys for part in parts])
-        return keys, np.concatenate([part.positions for part in parts])
+            return parts[0].found
+        keys, positions = zip(*(part.found for part in parts), strict=True)
+        return pa.concat_arrays(keys), np.concatenate(positions)
 
     def _parts(self, slices: KeySlices) -> list[KeySlices]:
         """The keys of one file, in as many parts as tasks are to compare them."""
@@ -302,12 +252,9 @@ class BloomIndexHelper:
         if not self._config.bloom_bucketized_checking:
             return [[piece] for piece in pieces]
         count = min(len(pieces), self._config.bloom_parallelism or TASKS_PER_CORE * cores)
-        loads = [(0, number) for number in range(count)]
         tasks: list[list[FileToCheck]] = [[] for _ in range(count)]
-        for piece in sorted(pieces, key=lambda piece: (-count_keys(piece.slices), piece.number)):
-            load, number = heapq.heappop(loads)
+        for piece, number in zip(pieces, deal([count_keys(piece.slices) for piece in pieces], count), strict=True):
             tasks[number].append(piece)
-            heapq.heappush(loads, (load + FILE_COST + count_keys(piece.slices), number))
         return tasks
 
     def _log_problems(self, problems: Iterable[str | None]) -> None:

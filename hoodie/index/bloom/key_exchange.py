@@ -10,8 +10,10 @@ Hudi: org.apache.hudi.index.bloom.BucketizedBloomCheckPartitioner.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
 
 import attrs
 import numpy as np
@@ -19,27 +21,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.murmur_hash import hash_keys
-from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import BUCKET, PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.index.bloom.bloom_index_check_function import check_keys, may_contain, open_filter
-from hoodie.index.bloom.index_file_filter import KeySlices, count_keys, create_index_file_filter
-from hoodie.index.bloom.key_ranges import BloomIndexFileInfo
+from hoodie.index.bloom.bloom_index_check_function import check_file
+from hoodie.index.bloom.index_file_filter import KeySlices, candidates, count_keys
 from hoodie.index.bloom.sorted_keys import SortedKeys
-from hoodie.index.index import IndexedTable, with_location_columns
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.index.index import IndexedTable
+from hoodie.index.stored_keys import LOCATION_SCHEMA, located_keys
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["LOCATION_SCHEMA", "CandidateCounts", "FileCandidates", "count_candidates", "deal_files", "exchange_keys"]
+__all__ = ["FILE_COST", "FileCandidates", "count_candidates", "deal", "deal_files", "exchange_keys"]
+
+FILE_COST = 20_000
+"""Opening a file costs about what comparing this many keys costs."""
 
 _FILE = "__hoodie_file"
 _COUNT = "__hoodie_count"
 _COUNTED_SCHEMA = pa.schema([(_FILE, pa.int32()), (_COUNT, pa.int64())])
 _PAIR_SCHEMA = pa.schema([reserved_field(RECORD_KEY), (_FILE, pa.int32()), reserved_field(BUCKET)])
-LOCATION_SCHEMA = with_location_columns(pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)]))
-"""Of the locations of keys."""
 _ROWS = -1
 """In place of a file: counts the rows themselves."""
 
@@ -65,17 +66,14 @@ class FileCandidates:
         Args:
             batch: With record key and partition path.
         """
-        by_group: dict[str, list[tuple[int, BloomIndexFileInfo | None]]] = {}
-        for number, (group, info) in enumerate(self.files.value):
-            by_group.setdefault(group, []).append((number, info))
-        file_filter = create_index_file_filter(self.is_tree_based)
-        for group, keys in self._grouped(batch):
-            members = by_group.get(group, [])
-            known = [(number, info) for number, info in members if info is not None]
-            found = file_filter.candidates(keys, [info for _, info in known])
-            candidates = [(number, slices) for (number, _), slices in zip(known, found, strict=True) if slices]
-            candidates += [(number, ((0, len(keys)),)) for number, info in members if info is None]
-            yield keys, candidates
+        keys = dict(self._grouped(batch))
+        found: dict[str, list[tuple[int, KeySlices]]] = {group: [] for group in keys}
+        groups = [group for group, _ in self.files.value]
+        for number, slices in enumerate(candidates(keys, groups, [i for _, i in self.files.value], self.is_tree_based)):
+            if slices:
+                found[groups[number]].append((number, slices))
+        for group, some in keys.items():
+            yield some, found[group]
 
     def _grouped(self, batch: pa.RecordBatch) -> Iterator[tuple[str, SortedKeys]]:
         keys = batch.column(RECORD_KEY)
@@ -87,21 +85,8 @@ class FileCandidates:
             yield path, SortedKeys.of(keys.filter(pc.equal(paths, path)).drop_null())
 
 
-@attrs.frozen
-class CandidateCounts:
-    """What there is to compare.
-
-    Attributes:
-        keys: int64, for each file how many incoming keys it can hold.
-        rows: Incoming rows.
-    """
-
-    keys: np.ndarray
-    rows: int
-
-
-def count_candidates(records: HoodieData, candidates: FileCandidates, file_count: int) -> CandidateCounts:
-    """How many keys each file can hold. An action.
+def count_candidates(records: HoodieData, candidates: FileCandidates, file_count: int) -> tuple[np.ndarray, int]:
+    """For each file how many incoming keys it can hold (int64), and the number of incoming rows. An action.
 
     Args:
         records: With record key and partition path.
@@ -118,12 +103,11 @@ def count_candidates(records: HoodieData, candidates: FileCandidates, file_count
     keys = np.zeros(file_count, dtype=np.int64)
     files, counts = table[_FILE].to_numpy(), table[_COUNT].to_numpy()
     np.add.at(keys, files[files != _ROWS], counts[files != _ROWS])
-    return CandidateCounts(keys, int(counts[files == _ROWS].sum()))
+    return keys, int(counts[files == _ROWS].sum())
 
 
 def exchange_keys(
     records: HoodieData,
-    files: Sequence[tuple[str, HoodieBaseFile]],
     candidates: FileCandidates,
     tasks: Mapping[int, Sequence[int]],
     num_tasks: int,
@@ -134,8 +118,7 @@ def exchange_keys(
 
     Args:
         records: With record key and partition path.
-        files: (partition path, base file).
-        candidates: Says which keys each file can hold.
+        candidates: Says which keys each of the table's slices can hold.
         tasks: Of each file with candidates the tasks that its keys are dealt to.
         num_tasks: How many tasks there are.
         context: The engine.
@@ -149,11 +132,29 @@ def exchange_keys(
     )
     routed = pairs.route(BUCKET, num_tasks).sort_within([_FILE])
     return routed.map_partitions_with_index(
-        _CheckRouted(table.storage, table.share(context, list(files))), LOCATION_SCHEMA
+        _CheckRouted(table.storage, table.share(context, table.slices)), LOCATION_SCHEMA
     )
 
 
-def deal_files(counts: np.ndarray, keys_per_task: int | None, num_tasks: int, file_cost: int) -> dict[int, list[int]]:
+def deal(counts: Sequence[int], num_tasks: int, file_cost: int = FILE_COST) -> list[int]:
+    """The task of each piece of work: the dearest first, each to the task that has least so far.
+
+    Args:
+        counts: Of each piece the keys that are compared.
+        num_tasks: How many tasks there are.
+        file_cost: What opening a file costs, in keys.
+    """
+    loads = [(0, task) for task in range(num_tasks)]
+    tasks = [0] * len(counts)
+    for piece in sorted(range(len(counts)), key=lambda number: -counts[number]):
+        load, tasks[piece] = heapq.heappop(loads)
+        heapq.heappush(loads, (load + file_cost + counts[piece], tasks[piece]))
+    return tasks
+
+
+def deal_files(
+    counts: np.ndarray, keys_per_task: int | None, num_tasks: int, file_cost: int = FILE_COST
+) -> dict[int, list[int]]:
     """Deal what there is to compare to tasks of about the same cost.
 
     Args:
@@ -169,13 +170,10 @@ def deal_files(counts: np.ndarray, keys_per_task: int | None, num_tasks: int, fi
     for number in np.flatnonzero(counts).tolist():
         count = int(counts[number])
         pieces = 1 if keys_per_task is None else -(-count // keys_per_task)
-        parts += [(-(count // pieces), number)] * pieces
-    loads = [(0, task) for task in range(num_tasks)]
+        parts += [(number, count // pieces)] * pieces
     tasks: dict[int, list[int]] = {}
-    for negative_count, number in sorted(parts):
-        load, task = heapq.heappop(loads)
+    for (number, _), task in zip(parts, deal([count for _, count in parts], num_tasks, file_cost), strict=True):
         tasks.setdefault(number, []).append(task)
-        heapq.heappush(loads, (load + file_cost - negative_count, task))
     return tasks
 
 
@@ -186,20 +184,20 @@ class _CountCandidates:
     candidates: FileCandidates
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts: dict[int, int] = {_ROWS: 0}
+        counts = Counter({_ROWS: 0})
         for batch in batches:
             counts[_ROWS] += batch.num_rows
             for _, files in self.candidates.of(batch):
                 for number, slices in files:
-                    counts[number] = counts.get(number, 0) + count_keys(slices)
+                    counts[number] += count_keys(slices)
         yield _counted(counts)
 
 
 def _sum_counts(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     for batch in batches:
         for number, count in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            counts[number] = counts.get(number, 0) + count
+            counts[number] += count
     yield _counted(counts)
 
 
@@ -237,62 +235,17 @@ class _CheckRouted:
     files: Shared
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number, parts in _by_file(batches):
-            yield from self._check(number, parts)
-
-    def _check(self, number: int, parts: Iterable[pa.Array]) -> Iterator[pa.RecordBatch]:
-        partition_path, base_file = self.files.value[number]
-        with HoodieParquetReader(self.storage, base_file.path) as reader:
-            bloom_filter, _ = open_filter(reader)
-            possible = []
-            for keys in parts:
-                some = keys if bloom_filter is None else keys.take(pa.array(may_contain(bloom_filter, keys)))
-                possible.append(some)
-            keys = SortedKeys.of(pa.concat_arrays(possible)).keys
-            if not len(keys):
-                return
-            checked = check_keys(reader, number, keys)
-        count = len(checked.keys)
-        columns = [
-            checked.keys,
-            pa.repeat(partition_path, count),
-            pa.repeat(base_file.instant_time, count),
-            pa.repeat(base_file.file_id, count),
-            pa.array(checked.positions),
-        ]
-        yield from pa.Table.from_arrays(columns, schema=LOCATION_SCHEMA).to_batches(max_chunksize=1 << 16)
+        pieces = chain.from_iterable(map(_split_by_file, batches))
+        for number, group in groupby(pieces, key=itemgetter(0)):
+            file_slice = self.files.value[number]
+            parts = (keys for _, keys in group)
+            checked = check_file(self.storage, file_slice.sole_base_file.path, parts, are_sorted=False)
+            yield from located_keys(file_slice, *checked.found)
 
 
-def _by_file(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.Array]]]:
-    """Of rows sorted by file, each file and its keys."""
-    runs = _Runs(batches)
-    while runs.file is not None:
-        yield runs.file, runs.keys_of(runs.file)
-
-
-class _Runs:
-    """Cuts batches where the file changes; each file's keys are to be read before the next file is asked for."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._pieces: Iterator[Any] = (piece for batch in batches for piece in self._cut(batch))
-        self._next: tuple[int, pa.Array] | None = next(self._pieces, None)
-
-    @property
-    def file(self) -> int | None:
-        """The file that comes next; None at the end."""
-        return None if self._next is None else self._next[0]
-
-    def keys_of(self, file: int) -> Iterator[pa.Array]:
-        """The keys of that file."""
-        while self._next is not None and self._next[0] == file:
-            keys = self._next[1]
-            self._next = next(self._pieces, None)
-            yield keys
-
-    @staticmethod
-    def _cut(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
-        files = batch.column(_FILE).to_numpy()
-        keys = batch.column(RECORD_KEY)
-        starts = np.flatnonzero(np.diff(files, prepend=-1))
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(files)], strict=True):
-            yield int(files[start]), keys.slice(start, end - start)
+def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
+    """(file, its keys) of a batch that is sorted by file."""
+    files, keys = batch.column(_FILE).to_numpy(), batch.column(RECORD_KEY)
+    starts = np.flatnonzero(np.diff(files, prepend=-1)).tolist()
+    for start, end in pairwise([*starts, len(files)]):
+        yield int(files[start]), keys.slice(start, end - start)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from typing import overload
 
 import attrs
 import numpy as np
@@ -54,7 +53,13 @@ class SortedKeys:
         """
         if len(bounds) * _KEYS_PER_BOUND < len(self.keys):
             search = bisect_right if with_equal else bisect_left
-            return np.array([search(self._view, bound) for bound in bounds], dtype=np.int64)
+            places, texts = range(len(self.keys)), self._binary
+
+            def key_at(place: int) -> bytes:
+                text: bytes = texts[place].as_py()
+                return text
+
+            return np.array([search(places, bound, key=key_at) for bound in bounds], dtype=np.int64)
         wanted = np.empty(len(bounds), dtype=object)
         wanted[:] = bounds
         return np.searchsorted(self._objects, wanted, side="right" if with_equal else "left")
@@ -69,7 +74,7 @@ class SortedKeys:
         """Whether a key has a character from U+E000 to U+FFFF."""
         if self._largest_byte < _LAST_BASIC.start:
             return False
-        data = self._view.data
+        data = self._bytes
         return bool(((data >= _LAST_BASIC.start) & (data < _LAST_BASIC.stop)).any())
 
     def order_is_certain(self, *bounds: bytes) -> bool:
@@ -90,47 +95,22 @@ class SortedKeys:
 
     @cached_property
     def _largest_byte(self) -> int:
-        data = self._view.data
-        return int(data.max()) if len(data) else 0
+        return int(self._bytes.max(initial=0))
 
     @cached_property
-    def _view(self) -> _Texts:
-        return _Texts.of(self.keys)
+    def _binary(self) -> pa.Array:
+        return self.keys.cast(pa.binary())
+
+    @cached_property
+    def _bytes(self) -> np.ndarray:
+        """The UTF-8 bytes of all keys, one behind the other."""
+        _, offsets, data = self.keys.buffers()
+        if data is None or not len(self.keys):
+            return np.zeros(0, dtype=np.uint8)
+        ends = np.frombuffer(offsets, dtype=np.int32)[[self.keys.offset, self.keys.offset + len(self.keys)]]
+        return np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[1]]
 
     @cached_property
     def _objects(self) -> np.ndarray:
-        objects: np.ndarray = self.keys.cast(pa.binary()).to_numpy(zero_copy_only=False)
+        objects: np.ndarray = self._binary.to_numpy(zero_copy_only=False)
         return objects
-
-
-@attrs.frozen(eq=False)
-class _Texts(Sequence[bytes]):
-    """The bytes of strings, made when they are asked for."""
-
-    data: np.ndarray
-    offsets: np.ndarray
-
-    @classmethod
-    def of(cls, texts: pa.Array) -> _Texts:
-        _, offsets_buffer, data_buffer = texts.buffers()
-        if not len(texts):
-            return cls(np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64))
-        kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-        offsets = np.frombuffer(offsets_buffer, dtype=kind)[texts.offset : texts.offset + len(texts) + 1]
-        first, end = int(offsets[0]), int(offsets[-1])
-        data = np.frombuffer(data_buffer, dtype=np.uint8)[first:end] if end > first else np.zeros(0, dtype=np.uint8)
-        return cls(data, offsets - first)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
-
-    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()

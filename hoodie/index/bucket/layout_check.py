@@ -60,7 +60,7 @@ def check_layout(
         return
     table = f"the table at {snapshot.base_path}"
     if identifier is None:
-        if not index.places_records and (
+        if not index.names_file_groups and (
             stored.get(_TYPE) == "BUCKET" or are_bucket_ids([str(stat.file_id) for stat in stats])
         ):
             buckets = f" ({_BUCKETS}={stored[_BUCKETS]})" if _BUCKETS in stored else ""
@@ -108,16 +108,17 @@ def _some_files(snapshot: TableSnapshot) -> list[HoodieWriteStat]:
     """The latest base files of the first partition that has any."""
     view = snapshot.view()
     for partition_path in view.list_partitions():
-        files = view.latest_base_files(partition_path)
-        if files:
+        slices = view.latest_file_slices(partition_path)
+        if slices:
             return [
                 HoodieWriteStat(
-                    file_id=file.file_id,
+                    file_id=file_slice.file_id,
                     partition_path=partition_path,
-                    path=join(partition_path, file.file_name) if partition_path else file.file_name,
+                    path=join(partition_path, name) if partition_path else name,
                     num_writes=1,
                 )
-                for file in files
+                for file_slice in slices
+                for name in [file_slice.sole_base_file.file_name]
             ]
     return []
 

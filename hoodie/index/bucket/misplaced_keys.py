@@ -40,19 +40,17 @@ class MisplacedKeyCheck:
 
     Attributes:
         identifier: The writer's buckets.
-        path: Full path of the base file.
-        file_id: Its file group.
     """
 
     identifier: BucketIdentifier
-    path: str
-    file_id: str
 
-    def __call__(self, stored: pa.Array | pa.ChunkedArray) -> int:
+    def __call__(self, stored: pa.Array | pa.ChunkedArray, path: str, file_id: str) -> int:
         """Hash keys, spread evenly over all that are given where these are many.
 
         Args:
             stored: Record keys of the file (string); nulls are passed over.
+            path: Full path of the base file.
+            file_id: Its file group.
 
         Returns:
             How many were hashed.
@@ -64,19 +62,20 @@ class MisplacedKeyCheck:
             stored = stored.take(pa.array(np.linspace(0, len(stored) - 1, SAMPLED_KEYS).astype(np.int64)))
         keys = stored.combine_chunks() if isinstance(stored, pa.ChunkedArray) else stored
         keys = keys.drop_null()
-        wrong = self._misplaced(keys)
+        bucket = bucket_of_file_id(file_id)
+        wrong = self._misplaced(keys, bucket)
         if len(wrong):
             identifier = self.identifier
             key = wrong[0].as_py()
             raise HoodieIndexException(
-                f"the table has other buckets than this writer: the key '{key}' is in {self.path}, but with "
+                f"the table has other buckets than this writer: the key '{key}' is in {path}, but with "
                 f"hoodie.bucket.index.num.buckets={identifier.num_buckets}, hoodie.bucket.index.hash.field="
                 f"{','.join(identifier.hash_fields)} and hoodie.bucket.index.key.rule={identifier.rule.value} it is "
-                f"not of bucket {bucket_of_file_id(self.file_id)}. It would be stored a second time. {WAY_OUT}"
+                f"not of bucket {bucket}. It would be stored a second time. {WAY_OUT}"
             )
         return len(keys)
 
-    def _misplaced(self, keys: pa.Array) -> pa.Array:
+    def _misplaced(self, keys: pa.Array, bucket: int | None) -> pa.Array:
         """The keys of other buckets; a key of which releases of Hudi think differently may be where any puts it."""
         rules = [self.identifier.rule]
         if rules == [BucketKeyRule.REFUSE]:
@@ -89,7 +88,7 @@ class MisplacedKeyCheck:
             except HoodieKeyException:
                 # Keys that the rule cannot take apart: it did not put them here.
                 continue
-            keys = keys.filter(pa.array(buckets != bucket_of_file_id(self.file_id)))
+            keys = keys.filter(pa.array(buckets != bucket))
         return keys
 
 
@@ -120,10 +119,10 @@ class CheckSampledKeys:
         """
         seen = 0
         schema = pa.schema([(RECORD_KEY_META, pa.string())])
+        check = MisplacedKeyCheck(self.identifier)
         for path, file_id in sorted(files, key=lambda file: file[1])[:SAMPLED_FILES]:
-            check = MisplacedKeyCheck(self.identifier, path, file_id)
             with HoodieParquetReader(self.storage, path) as reader:
                 batch = next(reader.iter_batches([RECORD_KEY_META], schema, batch_rows=SAMPLED_KEYS), None)
-            seen += check(batch.column(0)) if batch is not None else 0
+            seen += check(batch.column(0), path, file_id) if batch is not None else 0
             if seen >= ENOUGH_KEYS:
                 return

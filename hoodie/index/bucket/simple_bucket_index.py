@@ -12,21 +12,23 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.model.file_slice import HoodieBaseFile
-from hoodie.common.model.record_columns import (
-    CURRENT_FILE_ID,
-    CURRENT_INSTANT_TIME,
-    CURRENT_ROW_POSITION,
-    reserved_field,
-)
-from hoodie.common.model.write_status import WriteStatus
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record import HoodieRecordLocation
+from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieIndexException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id, new_bucket_file_ids
-from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys
-from hoodie.index.index import HoodieIndex, IndexedTable, Locations, keys_by_partition_path, tag_with_locations
+from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys, MisplacedKeyCheck
+from hoodie.index.index import (
+    BaseFileIndex,
+    IndexedTable,
+    Locations,
+    append_locations,
+    keys_by_partition_path,
+    tag_with_locations,
+)
 from hoodie.index.index_report import Decision
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 
@@ -36,7 +38,7 @@ SAMPLED_BY_DRIVER = 4
 """Partitions of which keys are read without the engine's tasks."""
 
 
-class HoodieSimpleBucketIndex(HoodieIndex):
+class HoodieSimpleBucketIndex(BaseFileIndex):
     """Computes the bucket of each key, and so its file group, without reading a file.
 
     Of a key it says the file group, though the key may not be in it yet, and no row: the task that writes the file
@@ -54,8 +56,18 @@ class HoodieSimpleBucketIndex(HoodieIndex):
         return False
 
     @property
-    def places_records(self) -> bool:
+    def names_file_groups(self) -> bool:
         return True
+
+    def record_placement(self, record_key_fields: Sequence[str]) -> RecordPlacement:
+        placement = super().record_placement(record_key_fields)
+        if placement.verifies_positions:
+            # A subclass of the user's may name other buckets.
+            return placement
+        return attrs.evolve(placement, key_check=MisplacedKeyCheck(self.identifier(record_key_fields)))
+
+    def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations:
+        return self.locations(table, context)
 
     def commit_metadata(self, record_key_fields: Sequence[str]) -> Mapping[str, str]:
         identifier = self.identifier(record_key_fields)
@@ -99,17 +111,21 @@ class HoodieSimpleBucketIndex(HoodieIndex):
                 of them.
         """
         identifier = self.identifier(table.record_key_fields)
-        groups = {path: _bucket_files(path, files, identifier) for path, files in table.base_files.items() if files}
+        groups = {
+            path: _locations_of_buckets(path, slices, identifier)
+            for path, slices in table.file_slices.items()
+            if slices
+        }
         self._check_keys(table, identifier, context)
-        table.work.note_all(table.files, Decision.HASH)
+        table.work.note_all(table.slices, Decision.HASH)
         return BucketLocations(identifier, groups, uuid.uuid4().hex)
 
     def _check_keys(self, table: IndexedTable, identifier: BucketIdentifier, context: HoodieEngineContext) -> None:
         """Hash keys of each partition that this client did not look at before: they must be in their buckets."""
         unknown = {}
-        for partition_path, files in table.base_files.items():
-            if files and not any((partition_path, base_file.file_id) in self._sampled for base_file in files):
-                unknown[partition_path] = [(base_file.path, base_file.file_id) for base_file in files]
+        for partition_path, slices in table.file_slices.items():
+            if slices and not any((partition_path, part.file_id) in self._sampled for part in slices):
+                unknown[partition_path] = [(part.sole_base_file.path, part.file_id) for part in slices]
         check = CheckSampledKeys(table.storage, identifier)
         if len(unknown) <= SAMPLED_BY_DRIVER:
             for paths in unknown.values():
@@ -119,23 +135,6 @@ class HoodieSimpleBucketIndex(HoodieIndex):
         for partition_path, paths in unknown.items():
             self._sampled.update((partition_path, file_id) for _, file_id in paths)
 
-    def update_location(
-        self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
-    ) -> None:
-        """Nothing: the location of a key is computed."""
-
-    def rollback_commit(self, instant_time: str) -> None:
-        """Nothing: the location of a key is computed."""
-
-
-@attrs.frozen
-class _BucketFiles:
-    """The file groups of a partition: bucket ``numbers[i]``, ascending, is in group ``file_ids[i]``."""
-
-    numbers: np.ndarray
-    file_ids: tuple[str, ...]
-    instants: tuple[str, ...]
-
 
 @attrs.frozen
 class BucketLocations:
@@ -143,12 +142,12 @@ class BucketLocations:
 
     Attributes:
         identifier: Computes buckets.
-        groups: Partition path to the file groups that exist.
+        groups: Partition path to the locations of the file groups that exist, by bucket.
         seed: What the ids of new file groups are made of.
     """
 
     identifier: BucketIdentifier
-    groups: Mapping[str, _BucketFiles]
+    groups: Mapping[str, Mapping[int, HoodieRecordLocation]]
     seed: str
 
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -168,16 +167,19 @@ class BucketLocations:
             file_numbers[rows] = places + len(file_ids)
             ids = new_bucket_file_ids(buckets, self.seed, partition_path)
             times: list[str | None] = [None] * len(ids)
-            group = self.groups.get(partition_path)
-            if group is not None:
-                at = np.minimum(np.searchsorted(group.numbers, buckets), len(group.numbers) - 1)
-                for place in np.flatnonzero(group.numbers[at] == buckets):
-                    ids[place], times[place] = group.file_ids[at[place]], group.instants[at[place]]
+            known = self.groups.get(partition_path, {})
+            for place, bucket in enumerate(buckets.tolist() if known else ()):
+                location = known.get(bucket)
+                if location is not None:
+                    ids[place], times[place] = location.file_id, location.instant_time
             file_ids += ids
             instants += times
         taken = pa.array(file_numbers)
-        return _with_locations(
-            batch, pa.array(instants, pa.string()).take(taken), pa.array(file_ids, pa.string()).take(taken)
+        return append_locations(
+            batch,
+            pa.array(instants, pa.string()).take(taken),
+            pa.array(file_ids, pa.string()).take(taken),
+            pa.nulls(count, pa.int64()),
         )
 
 
@@ -192,39 +194,26 @@ def _distinct(buckets: np.ndarray, num_buckets: int) -> tuple[np.ndarray, np.nda
     return found, place_of[buckets]
 
 
-def _with_locations(batch: pa.RecordBatch, instants: pa.Array, file_ids: pa.Array) -> pa.RecordBatch:
-    columns = {
-        CURRENT_INSTANT_TIME: instants,
-        CURRENT_FILE_ID: file_ids,
-        CURRENT_ROW_POSITION: pa.nulls(batch.num_rows, pa.int64()),
-    }
-    for name, column in columns.items():
-        batch = batch.append_column(reserved_field(name), column)
-    return batch
-
-
-def _bucket_files(partition_path: str, files: Sequence[HoodieBaseFile], identifier: BucketIdentifier) -> _BucketFiles:
-    """The files of a partition by bucket."""
-    by_bucket: dict[int, HoodieBaseFile] = {}
-    for base_file in files:
-        bucket = bucket_of_file_id(base_file.file_id)
+def _locations_of_buckets(
+    partition_path: str, slices: Sequence[FileSlice], identifier: BucketIdentifier
+) -> dict[int, HoodieRecordLocation]:
+    """The locations of the file groups of a partition by bucket."""
+    by_bucket: dict[int, FileSlice] = {}
+    for file_slice in slices:
+        bucket, path = bucket_of_file_id(file_slice.file_id), file_slice.sole_base_file.path
         if bucket is None or bucket >= identifier.num_buckets:
             more = "is not that of a bucket" if bucket is None else f"is that of bucket {bucket}"
             raise HoodieIndexException(
                 f"cannot write partition '{partition_path}' with hoodie.index.type=BUCKET and "
-                f"hoodie.bucket.index.num.buckets={identifier.num_buckets}: {base_file.path} is there, and its id "
+                f"hoodie.bucket.index.num.buckets={identifier.num_buckets}: {path} is there, and its id "
                 f"{more}. Keys would be stored a second time. {WAY_OUT}"
             )
-        other = by_bucket.setdefault(bucket, base_file)
-        if other is not base_file:
+        other = by_bucket.setdefault(bucket, file_slice)
+        if other is not file_slice:
             raise HoodieIndexException(
-                f"partition '{partition_path}' has two file groups of bucket {bucket}: {other.path} and "
-                f"{base_file.path}; two writers made them. Keys may be stored twice; nothing was written. Roll back "
-                "the later of the two instants, or save the records of one file, delete it, and upsert them"
+                f"partition '{partition_path}' has two file groups of bucket {bucket}: "
+                f"{other.sole_base_file.path} and {path}; two writers made them. Keys may be stored twice; "
+                "nothing was written. Roll back the later of the two instants, or save the records of one file, delete "
+                "it, and upsert them"
             )
-    numbers = sorted(by_bucket)
-    return _BucketFiles(
-        np.array(numbers, dtype=np.int32),
-        tuple(by_bucket[number].file_id for number in numbers),
-        tuple(by_bucket[number].instant_time for number in numbers),
-    )
+    return {bucket: file_slice.location for bucket, file_slice in by_bucket.items()}

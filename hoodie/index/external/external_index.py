@@ -14,14 +14,14 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY, RECORD_KEY_META
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.model.write_status import WriteStatus
@@ -45,8 +45,6 @@ logger = logging.getLogger(__name__)
 
 _Group = tuple[str, str]
 _GROUP_NUMBER = "group_number"
-LOUD_FILES = 1
-"""From how many files on catching up is a warning."""
 
 
 class StoreFactory(ABC):
@@ -144,29 +142,24 @@ class HoodieExternalIndex(HoodieIndex):
         return store
 
     @staticmethod
-    def _narrowed(table: IndexedTable, claimed: set[_Group]) -> IndexedTable:
-        """The table with the base files of some file groups; the others are noted as judged."""
-        kept: dict[str, list[HoodieBaseFile]] = {}
-        for partition_path, base_file in table.files:
-            if (partition_path, base_file.file_id) in claimed:
-                kept.setdefault(partition_path, []).append(base_file)
-        others = [(path, file) for path, file in table.files if (path, file.file_id) not in claimed]
+    def _narrowed(table: IndexedTable, claimed: Set[_Group]) -> IndexedTable:
+        """The table with some of its file groups; the others are noted as judged."""
+        kept = [part for part in table.slices if (part.partition_path, part.file_id) in claimed]
+        others = [part for part in table.slices if (part.partition_path, part.file_id) not in claimed]
         table.work.note_all(others, Decision.DATABASE)
-        return attrs.evolve(table, base_files=kept)
+        return table.narrowed_to(kept)
 
     def _known_groups(
         self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable
-    ) -> tuple[dict[int, _Group], set[_Group]]:
+    ) -> tuple[dict[int, _Group], Set[_Group]]:
         """The file groups of the table that the store knows, by their number, and those that it does not.
 
         Unless nothing may be written the store knows them all afterwards.
         """
         if not table.reads_only:
             return self._catch_up(store, context, table), set()
-        live = {(path, base_file.file_id): base_file for path, base_file in table.files}
-        known = {(g.partition_path, g.file_id): g for g in store.groups()} if store.exists() else {}
-        unknown = {key for key, file in live.items() if key not in known or file.file_name not in known[key].files}
-        return {known[key].number: key for key in live if key in known}, unknown
+        live, known = _live(table), _known(store) if store.exists() else {}
+        return {known[key].number: key for key in live if key in known}, _missing(live, known).keys()
 
     # --- being as the table is ------------------------------------------------------------------------------------
 
@@ -176,8 +169,7 @@ class HoodieExternalIndex(HoodieIndex):
         Returns:
             The file groups of the table by their number.
         """
-        live = {(path, base_file.file_id): base_file for path, base_file in table.files}
-        known = {(group.partition_path, group.file_id): group for group in store.groups()}
+        live, known = _live(table), _known(store)
         gone = [group.number for key, group in known.items() if _is_gone(group, live.get(key), table)]
         if gone:
             logger.info(
@@ -185,11 +177,7 @@ class HoodieExternalIndex(HoodieIndex):
             )
             store.drop_groups(gone)
             known = {key: group for key, group in known.items() if group.number not in set(gone)}
-        missing = {
-            key: base_file
-            for key, base_file in live.items()
-            if key not in known or base_file.file_name not in known[key].files
-        }
+        missing = _missing(live, known)
         if missing:
             known = self._read_missing(store, context, table, missing, known)
         self._forget_old(store, context, table, live, known)
@@ -200,41 +188,38 @@ class HoodieExternalIndex(HoodieIndex):
         store: LocationStore,
         context: HoodieEngineContext,
         table: IndexedTable,
-        missing: Mapping[_Group, HoodieBaseFile],
+        missing: Mapping[_Group, FileSlice],
         known: Mapping[_Group, KnownGroup],
     ) -> dict[_Group, KnownGroup]:
         """Claim the keys of latest base files that others wrote, or that came back."""
         started = time.monotonic()
         logger.warning(
             "the index of %s does not know %d of its %d base files, which were written without it: it reads their keys "
-            "now", table.base_path, len(missing), len(table.files),
+            "now", table.base_path, len(missing), len(table.slices),
         )  # fmt: skip
-        groups = store.add_groups(missing.keys(), table.instant_time)
-        claims = [
-            _Claim(
-                groups[key],
-                base_file.path,
-                KnownFile(base_file.file_name, base_file.instant_time, removed=key in known),
-                None,
-            )
-            for key, base_file in missing.items()
-        ]
         for _ in range(2):
-            claims = self._claim(store, context, table, claims)
-            if not claims:
-                break
-            # Another writer took keys away meanwhile: once more, from what the group is now.
             groups = store.add_groups(missing.keys(), table.instant_time)
             claims = [
-                attrs.evolve(claim, group=groups[claim.group.partition_path, claim.group.file_id]) for claim in claims
+                _Claim(
+                    groups[key],
+                    file_slice.sole_base_file.path,
+                    KnownFile(_file_name(file_slice), file_slice.base_instant_time, removed=key in known),
+                    None,
+                )
+                for key, file_slice in missing.items()
             ]
+            refused = {_key(claim.group) for claim in self._claim(store, context, table, claims)}
+            # Another writer took keys away meanwhile: once more, from what the group is now.
+            missing = {key: file_slice for key, file_slice in missing.items() if key in refused}
+            if not missing:
+                break
         else:
             raise HoodieIndexException(
                 f"the index of {table.base_path} cannot keep up: other writers change it at the same time. Nothing was "
                 "written; write again"
             )
         logger.warning("the index of %s knows all base files after %.1f s", table.base_path, time.monotonic() - started)
-        return {(group.partition_path, group.file_id): group for group in store.groups()}
+        return _known(store)
 
     def _claim(
         self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable, claims: Sequence[_Claim]
@@ -259,16 +244,16 @@ class HoodieExternalIndex(HoodieIndex):
         store: LocationStore,
         context: HoodieEngineContext,
         table: IndexedTable,
-        live: Mapping[_Group, HoodieBaseFile],
+        live: Mapping[_Group, FileSlice],
         known: Mapping[_Group, KnownGroup],
     ) -> None:
         """Take older versions of base files for unknown, and the keys away that the latest one does not have."""
         old: list[tuple[int, str]] = []
-        for key, base_file in live.items():
+        for key, file_slice in live.items():
             group = known[key]
-            older = [f for f in group.files.values() if is_before(f.instant_time, base_file.instant_time)]
-            if group.files[base_file.file_name].removed and older:
-                self._remove_deleted(store, table, group, base_file, older)
+            older = [f for f in group.files.values() if is_before(f.instant_time, file_slice.base_instant_time)]
+            if group.files[_file_name(file_slice)].removed and older:
+                self._remove_deleted(store, table, group, file_slice, older)
             else:
                 old += [(group.number, file.file_name) for file in older]
         if old:
@@ -279,20 +264,21 @@ class HoodieExternalIndex(HoodieIndex):
         store: LocationStore,
         table: IndexedTable,
         group: KnownGroup,
-        base_file: HoodieBaseFile,
+        file_slice: FileSlice,
         older: Sequence[KnownFile],
     ) -> None:
         """Keys that an older version has and the latest one has not; where it was cleaned already they stay claimed."""
-        now = _read_record_keys(table.storage, base_file.path)
+        path = file_slice.sole_base_file.path
+        now = _read_record_keys(table.storage, path)
         removed: set[str] = set()
         for file in older:
             try:
-                before = _read_record_keys(table.storage, join(parent(base_file.path), file.file_name))
+                before = _read_record_keys(table.storage, join(parent(path), file.file_name))
             except HoodieIOException as error:
                 logger.debug("keys of %s are not compared: %s", file.file_name, error)
                 continue
             removed.update(claimed_keys(before.filter(pc.invert(pc.is_in(before, value_set=now.combine_chunks())))))
-        store.remove_keys(group.number, sorted(removed), base_file.file_name)
+        store.remove_keys(group.number, sorted(removed), _file_name(file_slice))
 
 
 @attrs.frozen
@@ -335,7 +321,34 @@ def _added_by(group: KnownGroup, instant_time: str) -> bool:
     return any(file.added and file.instant_time == instant_time for file in group.files.values())
 
 
-def _is_gone(group: KnownGroup, live: HoodieBaseFile | None, table: IndexedTable) -> bool:
+def _live(table: IndexedTable) -> dict[_Group, FileSlice]:
+    """The file groups that are in the table."""
+    return {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in table.slices}
+
+
+def _key(group: KnownGroup) -> _Group:
+    return group.partition_path, group.file_id
+
+
+def _known(store: LocationStore) -> dict[_Group, KnownGroup]:
+    """The file groups that a store has."""
+    return {_key(group): group for group in store.groups()}
+
+
+def _missing(live: Mapping[_Group, FileSlice], known: Mapping[_Group, KnownGroup]) -> dict[_Group, FileSlice]:
+    """The latest slices whose base file a store does not know."""
+    return {
+        key: file_slice
+        for key, file_slice in live.items()
+        if key not in known or _file_name(file_slice) not in known[key].files
+    }
+
+
+def _file_name(file_slice: FileSlice) -> str:
+    return file_slice.sole_base_file.file_name
+
+
+def _is_gone(group: KnownGroup, live: FileSlice | None, table: IndexedTable) -> bool:
     """Whether a group is to be dropped, with its keys: it is not in the table, or has keys of a write that failed.
 
     Writes that may still be completed are left alone: pending ones, and those that began after this one.
@@ -350,7 +363,7 @@ def _is_gone(group: KnownGroup, live: HoodieBaseFile | None, table: IndexedTable
         return not any(map(may_come, [group.instant_time, *(file.instant_time for file in group.files.values())]))
     # Versions above the latest one: their instants were rolled back, or restored away.
     return any(
-        file.added and is_after(file.instant_time, live.instant_time) and not may_come(file.instant_time)
+        file.added and is_after(file.instant_time, live.base_instant_time) and not may_come(file.instant_time)
         for file in group.files.values()
     )
 

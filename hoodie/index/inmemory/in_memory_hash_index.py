@@ -6,22 +6,21 @@ Hudi: org.apache.hudi.index.inmemory.HoodieInMemoryHashIndex.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.index.index import HoodieIndex, IndexedTable, KeyLocations, tag_with_locations
+from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.index.index_report import Decision, FileGroupLook
-from hoodie.index.simple.simple_index import gather_locations, keys_by_partition
+from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys, keys_among
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.written_keys import WrittenKeys, compact_keys, is_of_instant
 from hoodie.storage.storage_path import join
@@ -29,7 +28,7 @@ from hoodie.storage.storage_path import join
 __all__ = ["HoodieInMemoryHashIndex"]
 
 
-class HoodieInMemoryHashIndex(HoodieIndex):
+class HoodieInMemoryHashIndex(HoodieSimpleIndex):
     """Keeps the key column of every base file that it has looked into, and of those that its own client writes.
 
     A base file never changes, so what is kept is right for as long as the file is among the latest ones, whoever
@@ -48,40 +47,33 @@ class HoodieInMemoryHashIndex(HoodieIndex):
         self._lock = threading.Lock()
 
     @property
-    def is_global(self) -> bool:
-        return False
-
-    @property
     def written_keys(self) -> WrittenKeys:
         return self._written
-
-    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> KeyLocations:
-        files = table.files
-        self._drop_replaced(table)
-        by_partition = keys_by_partition(keys) if keys.num_rows else {}
-
-        def lookup(task: TaskIdentity, item: tuple[str, HoodieBaseFile]) -> tuple[pa.Array, np.ndarray, int]:
-            partition_path, base_file = item
-            incoming = by_partition.get(partition_path)
-            if incoming is None:
-                return pa.array([], pa.string()), np.zeros(0, dtype=np.int64), 0
-            stored, row_groups_read = self._load(table, base_file)
-            found = pc.index_in(stored, value_set=incoming)
-            found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-            positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
-            return incoming.take(found.drop_null()), positions, row_groups_read
-
-        found = context.run_tasks(files, lookup)
-        for (partition_path, base_file), (known, _, read) in zip(files, found, strict=True):
-            keys = len(by_partition.get(partition_path, ()))
-            look = FileGroupLook(partition_path, base_file.file_id, Decision.MEMORY, keys, len(known), read, read)
-            table.work.note(look)
-        return gather_locations(files, [(known, positions) for known, positions, _ in found])
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         keys = records.select([RECORD_KEY, PARTITION_PATH]).collect()
         assert keys is not None
         return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
+
+    def _find(
+        self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
+    ) -> list[FoundKeys]:
+        self._drop_replaced(table)
+
+        def look_up(task: TaskIdentity, item: tuple[str, FileSlice]) -> tuple[FoundKeys, int]:
+            group, file_slice = item
+            incoming = keys.get(group)
+            if incoming is None:
+                return NOTHING_FOUND, 0
+            stored, row_groups_read = self._load(table, file_slice.sole_base_file)
+            return keys_among(stored, incoming), row_groups_read
+
+        looked_up = context.run_tasks(list(zip(groups, table.slices, strict=True)), look_up)
+        for group, file_slice, (found, read) in zip(groups, table.slices, looked_up, strict=True):
+            path, count = file_slice.partition_path, len(keys.get(group, ()))
+            look = FileGroupLook(path, file_slice.file_id, Decision.MEMORY, count, len(found[0]), read, read)
+            table.work.note(look)
+        return [found for found, _ in looked_up]
 
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
@@ -117,7 +109,7 @@ class HoodieInMemoryHashIndex(HoodieIndex):
 
     def _drop_replaced(self, table: IndexedTable) -> None:
         """Forget files of the given partitions that are not among their latest ones."""
-        live = {base_file.path for files in table.base_files.values() for base_file in files}
+        live = {file_slice.sole_base_file.path for file_slice in table.slices}
         folders = {path.rsplit("/", 1)[0] for path in live}
         with self._lock:
             for path in [p for p in self._keys if p not in live and p.rsplit("/", 1)[0] in folders]:

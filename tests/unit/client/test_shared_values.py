@@ -33,7 +33,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[Shared]:
 
     monkeypatch.setattr(LocalEngineContext, "share", share)
     monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", 0)
-    for module in ("simple.simple_index", "simple.global_simple_index", "bloom.bloom_index"):
+    for module in ("simple.simple_index", "simple.global_simple_index"):
         monkeypatch.setattr(f"hoodie.index.{module}.SHARED_KEY_BYTES", 60)
     monkeypatch.setattr("hoodie.index.bloom.bloom_index.MOST_COMPARISONS", 1000)
     return values
@@ -69,7 +69,7 @@ def test_what_tasks_share_is_freed_when_a_write_fails(
         c.upsert(rows(100))
         number = len(shared)
         monkeypatch.setattr(
-            "hoodie.table.action.commit.bucket_handler.HoodieMergeHandle.write",
+            "hoodie.table.action.commit.copy_on_write_bucket_handler.HoodieMergeHandle.write",
             lambda *args: (_ for _ in ()).throw(HoodieException("the disk is full")),
         )
         with pytest.raises(HoodieException, match="the disk is full"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import CURRENT_ROW_POSITION, PARTITION_PATH, RECORD_KEY
 from hoodie.index import hashed_keys
 from hoodie.index.hashed_keys import HashedKeys
@@ -67,7 +67,7 @@ def test_locations_are_hashed_once_for_all_batches(monkeypatch: pytest.MonkeyPat
             "position": pa.array(range(count), pa.int64()),
         }
     )
-    file = HoodieBaseFile("/t/f_0-0-0_1.parquet", "f", "0-0-0", "1", 1)
+    file = HoodieRecordLocation("1", "f")
     locations = KeyLocations({"x": table, "y": table.slice(0, 50)}, [file])
     batch = pa.record_batch({RECORD_KEY: ["k7", "new", "k49"], PARTITION_PATH: ["x", "x", "y"]})
     for _ in range(5):

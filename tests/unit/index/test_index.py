@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -14,9 +14,9 @@ from hoodie.common.model.record_columns import (
     PARTITION_PATH,
     RECORD_KEY,
 )
-from hoodie.index.index import KeyLocations, tag_batch
+from hoodie.index.index import KeyLocations
 
-FILES = [HoodieBaseFile(f"/t/f{n}_0-0-0_i{n}.parquet", f"f{n}", "0-0-0", f"i{n}", 1) for n in range(3)]
+FILES = [HoodieRecordLocation(f"i{n}", f"f{n}") for n in range(3)]
 PLACES = st.tuples(st.sampled_from("xy"), st.sampled_from("abcdé"), st.integers(0, 2), st.integers(0, 9))
 
 
@@ -48,7 +48,7 @@ def test_every_row_comes_once_for_each_location_and_once_for_none(
             "n": pa.array(range(len(rows)), pa.int64()),
         }
     )
-    tagged = tag_batch(batch, locations(places))
+    tagged = locations(places).tag(batch)
     expected = []
     for number, (path, key) in enumerate(rows):
         found = [(f"i{file}", f"f{file}", position) for p, k, file, position in places if (p, k) == (path, key)]

@@ -23,7 +23,7 @@ def look_up(path: str, index_class: type[HoodieIndex], keys: list[tuple[str, str
         client.upsert([{"k": f"k{number}", "p": f"p{number % 2}", "n": number} for number in range(10)])
     meta_client = HoodieTableMetaClient.load(path)
     view = meta_client.view()
-    table = IndexedTable(meta_client.storage, {p: view.latest_base_files(p) for p in partitions})
+    table = IndexedTable(meta_client.storage, {p: view.latest_file_slices(p) for p in partitions})
     asked = {RECORD_KEY: pa.array([k for _, k in keys], pa.string()), PARTITION_PATH: [p for p, _ in keys]}
     index = index_class(HoodieWriteConfig.from_properties(path, {}))
     index.find_locations(pa.table(asked), LocalEngineContext(2), table)

@@ -122,3 +122,30 @@ def test_a_wrong_place_fails_the_write(
             getattr(c, operation)(rows(2, "a"))
     assert sorted(hoodie.read_table(str(path), columns=["id"])["id"].to_pylist()) == ["a", "b", "c"]
     sys.modules.pop(name)
+
+
+OLDER = """
+from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
+from hoodie.index.index import HoodieIndex
+
+class Older(HoodieSimpleBucketIndex):
+    names_file_groups = HoodieIndex.names_file_groups
+    places_records = True
+"""
+
+
+def test_an_index_that_places_records_by_the_older_name_names_file_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hoodie_test_older.py").write_text(OLDER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "t"
+    HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
+    with client(path, "hoodie_test_older.Older") as c:
+        placement = c._index.record_placement(["id"])
+        assert (placement.names_file_groups, placement.knows_positions) == (True, False)
+        assert (placement.verifies_positions, placement.key_check) == (True, None)
+        c.insert(rows(1, "a", "b"))
+        assert c.upsert(rows(2, "a", "c")).updated_count == 1
+    assert hoodie.read_table(str(path)).num_rows == 3
+    sys.modules.pop("hoodie_test_older")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie import exception
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     BUCKET,
     CURRENT_FILE_ID,
@@ -26,7 +26,8 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
     reserved_field,
 )
-from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.unprepared_rows import failure_of
+from hoodie.common.model.write_operation_type import HoodieTableType, RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WithoutEffect, WriteStatus, unpack
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -41,14 +42,14 @@ from hoodie.exception import (
     HoodieDuplicateKeyException,
     HoodieKeyException,
 )
+from hoodie.execution.insert_handler import upserts_only
 from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
-from hoodie.table.action.commit.bucket_handler import CopyOnWriteBucketHandler, upserts_only
-from hoodie.table.action.commit.incoming_keys import collect_keys
-from hoodie.table.action.commit.record_preparer import failure_of
+from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
+from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
@@ -65,6 +66,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _PLACES = (PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME)
+_BUCKET_HANDLERS = {HoodieTableType.COPY_ON_WRITE: CopyOnWriteBucketHandler}
 SAMPLED_BAD_ROWS = 5
 """Rows that an error about keys shows."""
 
@@ -142,6 +144,28 @@ class BaseCommitActionExecutor(ABC):
             + self._explain(sample)
         )
 
+    def _read_input(
+        self, records: HoodieData, columns: Sequence[str], collects: bool = True
+    ) -> tuple[IncomingKeys | None, pa.Table, int]:
+        """Read the input for the first time; rows without a key are refused.
+
+        Args:
+            records: The rows.
+            columns: What they are counted by, the partition path among it; where keys are at hand they are counted by
+                the partition path alone.
+            collects: Whether keys are wanted.
+
+        Returns:
+            The keys, None where they are too many or not wanted; the counts; and their sum.
+        """
+        with self._metrics.step("read the input and its keys") as step:
+            keys = collect_keys(records) if collects else None
+            counts = keys.count_by_partition() if keys is not None else records.count_by(columns)
+            number = sum(counts["count"].to_pylist())
+            step.count(records=number)
+            self._refuse_rows_without_key(records, counts)
+        return keys, counts, number
+
     def _explain(self, rows: pa.Table | None) -> str:
         if rows is None or self._key_generator is None:
             return "Their record key is null, empty or NaN, or their partition path cannot be made."
@@ -165,7 +189,7 @@ class BaseCommitActionExecutor(ABC):
             paths.update(self._table.view.list_partitions())
         return IndexedTable(
             self._table.snapshot.storage,
-            self._latest_base_files(sorted(paths)),
+            self._latest_file_slices(sorted(paths)),
             self._write_context.merge_spec,
             self._write_context.schema,
             base_path=self._write_context.base_path,
@@ -191,11 +215,11 @@ class BaseCommitActionExecutor(ABC):
             counts: Their partition paths.
         """
         index = self._table.index
-        if not index.places_records:
+        if not index.names_file_groups:
             return records
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             indexed = self._indexed(counts)
-            step.count(files=len(indexed.files))
+            step.count(files=len(indexed.slices))
             return index.tag_location(records, self._context, indexed)
 
     def _write_inserts(self, records: HoodieData, given: int | None, by_key: bool = False) -> HoodieWriteMetadata:
@@ -223,29 +247,27 @@ class BaseCommitActionExecutor(ABC):
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table, int | None]:
-        """Numbered and persisted rows without those whose key is in the table, or a refusal of them; the count of all
-        by partition path; and how many rows are left, None where that is not known.
+        """Numbered and persisted rows without those whose key is in the table, or a refusal of them, unless the policy
+        lets them stand there twice; the count of all by partition path; and how many rows are left, None where that is
+        not known.
         """
-        with self._metrics.step("read the input and its keys") as step:
-            keys = collect_keys(records)
-            counts = keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH])
-            step.count(records=sum(counts["count"].to_pylist()))
-            self._refuse_rows_without_key(records, counts)
+        is_asked = policy is not InsertDupPolicy.NONE
+        keys, counts, number = self._read_input(records, [PARTITION_PATH], collects=is_asked)
+        if not is_asked:
+            return records, counts, number
         indexed = attrs.evolve(self._indexed(counts, exact=True), stays=True)
         left: int | None
         with self._metrics.step("tag location", self._config.index.index_name) as step:
-            step.count(files=len(indexed.files))
+            step.count(files=len(indexed.slices))
             if keys is not None:
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
-                shared = self._context.share(locations)
-                self._shared.append(shared)
-                tagged = tag_with_locations(records, shared)
+                tagged = tag_with_locations(records, indexed.share(self._context, locations))
                 located = keys.count_by_location(locations)
                 found = _found_rows(located.counts)
                 left = sum(located.counts["count"].to_pylist()) - found + located.unmatched_deletes
             else:
                 tagged = self._table.index.tag_location(records, self._context, indexed)
-                left = sum(counts["count"].to_pylist()) if policy is InsertDupPolicy.FAIL else None
+                left = number if policy is InsertDupPolicy.FAIL else None
                 found = _found_rows(tagged.count_by([CURRENT_FILE_ID])) if policy is InsertDupPolicy.FAIL else 0
         if policy is InsertDupPolicy.FAIL and found:
             raise HoodieDuplicateKeyException(
@@ -254,7 +276,7 @@ class BaseCommitActionExecutor(ABC):
                 "upsert them"
             )
         if left is not None:
-            self._without_effect += WithoutEffect(kept=sum(counts["count"].to_pylist()) - left)
+            self._without_effect += WithoutEffect(kept=number - left)
         return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts, left
 
     @staticmethod
@@ -269,23 +291,23 @@ class BaseCommitActionExecutor(ABC):
                 record_size = measure_record_size(records, self._write_context)
         if record_size is None:
             record_size = self._config.compaction.copy_on_write_record_size_estimate
-        return UpsertPartitioner(profile, self._config, self._files_to_fill(profile), record_size)
+        return UpsertPartitioner(profile, self._config, self._slices_to_fill(profile), record_size)
 
-    def _files_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[HoodieBaseFile]]:
-        """Partition path to the base files that rows may go to: the latest ones."""
-        return self._refuse_clustered(profile, self._table.latest_base_files(profile.stats))
+    def _slices_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[FileSlice]]:
+        """Partition path to the file slices that rows may go to: the latest ones."""
+        return self._refuse_clustered(profile, self._table.latest_file_slices(profile.stats))
 
     def _refuse_clustered(
-        self, profile: WorkloadProfile, files: dict[str, Sequence[HoodieBaseFile]]
-    ) -> dict[str, Sequence[HoodieBaseFile]]:
-        """The files without those that a pending clustering rewrites, which inserts must not fill.
+        self, profile: WorkloadProfile, slices: dict[str, Sequence[FileSlice]]
+    ) -> dict[str, Sequence[FileSlice]]:
+        """The slices without those that a pending clustering rewrites, which inserts must not fill.
 
         Raises:
             HoodieClusteringUpdateException: Stored records of such files are to be changed.
         """
         clustered = file_groups_in_pending_clustering(self._table.snapshot.active_timeline)
         if not clustered:
-            return files
+            return slices
         touched = {(path, location.file_id) for path, stat in profile.stats.items() for location in stat.updates}
         met = sorted(touched & clustered.keys())
         if met:
@@ -297,8 +319,8 @@ class BaseCommitActionExecutor(ABC):
                 "back"
             )
         return {
-            path: [base_file for base_file in group if (path, base_file.file_id) not in clustered]
-            for path, group in files.items()
+            path: [file_slice for file_slice in group if (path, file_slice.file_id) not in clustered]
+            for path, group in slices.items()
         }
 
     def _write_buckets(
@@ -311,13 +333,14 @@ class BaseCommitActionExecutor(ABC):
             routed = dealt.route(BUCKET, partitioner.num_buckets)
             if by_key:
                 routed = routed.sort_within([RECORD_KEY])
-            handler = CopyOnWriteBucketHandler(self._write_context, tuple(partitioner.buckets))
+            handler_class = _BUCKET_HANDLERS[self._write_context.table_config.table_type]
+            handler = handler_class(self._write_context, tuple(partitioner.buckets))
             statuses = self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
         return self._join_small_files(statuses)
 
     def _join_small_files(self, statuses: list[WriteStatus]) -> list[WriteStatus]:
         """Leave at most one small file a partition, where the size of records was not what was expected."""
-        if self._table.index.places_records or not plan_chains(statuses, self._config):
+        if self._table.index.names_file_groups or not plan_chains(statuses, self._config):
             return statuses
         with self._metrics.step("join small files") as step:
             joined = join_small_files(statuses, self._write_context, self._context)
@@ -347,13 +370,13 @@ class BaseCommitActionExecutor(ABC):
         )
         return statuses
 
-    def _latest_base_files(self, partition_paths: Sequence[str]) -> dict[str, Sequence[HoodieBaseFile]]:
-        """The latest base files of partitions."""
+    def _latest_file_slices(self, partition_paths: Sequence[str]) -> dict[str, Sequence[FileSlice]]:
+        """The latest file slices of partitions."""
         with self._metrics.step("list base files") as step:
-            files = self._table.latest_base_files(partition_paths)
-            listed = [base_file for group in files.values() for base_file in group]
+            slices = self._table.latest_file_slices(partition_paths)
+            listed = [file_slice.sole_base_file for group in slices.values() for file_slice in group]
             step.count(files=len(listed), bytes=sum(base_file.size_bytes for base_file in listed))
-        return files
+        return slices
 
 
 @attrs.frozen

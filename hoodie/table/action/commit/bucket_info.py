@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 
 __all__ = ["BucketInfo", "BucketType"]
 
@@ -29,10 +29,10 @@ class BucketInfo:
         bucket_type: Existing file group or new ones.
         file_id: UPDATE: the file group's id. INSERT: the prefix of the ids of the new groups.
         partition_path: The partition.
-        base_file: UPDATE: the version to start from.
+        file_slice: UPDATE: the version to start from.
     """
 
     bucket_type: BucketType
     file_id: str
     partition_path: str
-    base_file: HoodieBaseFile | None = None
+    file_slice: FileSlice | None = None

@@ -28,21 +28,17 @@ from hoodie.exception import (
     HoodieConfigException,
     HoodieInsertException,
 )
+from hoodie.execution.bulkinsert.bulk_insert_handler import BucketFillHandler, BulkInsertHandler, DealToBuckets
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import (
     BulkInsertPartitioner,
     NonSortPartitioner,
     PartitionSortPartitioner,
     create_bulk_insert_partitioner,
 )
-from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
+from hoodie.index.index import Locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
-from hoodie.table.action.commit.bucket_handler import (
-    BucketFillHandler,
-    BulkInsertHandler,
-    DealToBuckets,
-)
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
@@ -89,7 +85,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         records = self._limited(records, write.bulk_insert_shuffle_parallelism)
         policy = InsertDupPolicy.NONE if self.is_prepped else write.duplicates_of_inserts
         combines = write.combine_before_insert and not self.is_prepped
-        if self._table.index.places_records:
+        if self._table.index.names_file_groups:
             return self._insert_into_buckets(records, partitioner, policy, combines)
         kept: HoodieData | None = None
         try:
@@ -151,22 +147,14 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                 "no hoodie.bulkinsert.user.defined.partitioner.class"
             )
         by_key = isinstance(partitioner, PartitionSortPartitioner)
-        index = self._table.index
-        is_first = policy is InsertDupPolicy.NONE and not self._table.view.list_partitions()
-        if is_first and isinstance(index, HoodieSimpleBucketIndex):
-            return self._fill_buckets(records, index, combines, by_key)
+        if policy is InsertDupPolicy.NONE and not self._table.view.list_partitions():
+            nothing = pa.table({PARTITION_PATH: pa.array([], pa.string())})
+            locations = self._table.index.locations_without_keys(self._context, self._indexed(nothing))
+            if locations is not None:
+                return self._fill_buckets(records, locations, combines, by_key)
         kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         try:
-            if policy is InsertDupPolicy.NONE:
-                new = kept
-                given: int | None
-                with self._metrics.step("read the input and its keys") as step:
-                    counts = kept.count_by([PARTITION_PATH])
-                    given = sum(counts["count"].to_pylist())
-                    step.count(records=given)
-                    self._refuse_rows_without_key(kept, counts)
-            else:
-                new, counts, given = self._without_stored(kept, policy)
+            new, counts, given = self._without_stored(kept, policy)
             new = self._combine(new, combines or policy is InsertDupPolicy.DROP)
             return self._write_inserts(self._placed(new, counts), given, by_key)
         finally:
@@ -174,7 +162,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
             self._release_shared()
 
     def _fill_buckets(
-        self, records: HoodieData, index: HoodieSimpleBucketIndex, combines: bool, by_key: bool
+        self, records: HoodieData, locations: Locations, combines: bool, by_key: bool
     ) -> HoodieWriteMetadata:
         """Write the first records of a table: no bucket has a file group yet, so none needs to be known before.
 
@@ -186,8 +174,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
             self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
         tasks = max(records.num_partitions, min(self._config.index.bucket_num_buckets, MOST_TASKS_FOR_BUCKETS))
         tasks = min(tasks, self._config.write.bulk_insert_shuffle_parallelism or tasks)
-        nothing = pa.table({PARTITION_PATH: pa.array([], pa.string())})
-        dealer = DealToBuckets(index.locations(self._indexed(nothing), self._context), tasks)
+        dealer = DealToBuckets(locations, tasks)
         with self._metrics.step("write files") as step:
             routed = records.map_batches(dealer, dealer.schema(records.schema)).route(BUCKET, tasks)
             placed = routed.sort_within([CURRENT_FILE_ID, RECORD_KEY] if by_key else [CURRENT_FILE_ID])

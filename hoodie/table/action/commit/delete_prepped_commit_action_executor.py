@@ -127,8 +127,8 @@ class DeletePreppedCommitActionExecutor(BaseCommitActionExecutor):
             name = parse_base_file_name(file_name)
             if name is not None:
                 named.add((partition_path, name.file_id, name.instant_time))
-        files = self._latest_base_files(sorted({partition_path for partition_path, _, _ in named}))
-        known = {(path, file.file_id, file.instant_time) for path, group in files.items() for file in group}
+        slices = self._latest_file_slices(sorted({partition_path for partition_path, _, _ in named}))
+        known = {(path, part.file_id, part.base_instant_time) for path, group in slices.items() for part in group}
         changed = sorted(named - known)
         if changed:
             partition_path, file_id, instant_time = changed[0]

@@ -42,17 +42,9 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
             self._limited(records, write.insert_shuffle_parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         )
         try:
-            new = records
-            given: int | None
+            new, counts, given = self._without_stored(records, policy)
             if policy is InsertDupPolicy.NONE:
-                with self._metrics.step("read the input and its keys") as step:
-                    counts = records.count_by([PARTITION_PATH])
-                    given = sum(counts["count"].to_pylist())
-                    step.count(records=given)
-                    self._refuse_rows_without_key(records, counts)
-                self._latest_base_files(counts[PARTITION_PATH].to_pylist())
-            else:
-                new, counts, given = self._without_stored(records, policy)
+                self._latest_file_slices(counts[PARTITION_PATH].to_pylist())
             return self._write_inserts(self._placed(self._combine(new, combines), counts), given)
         finally:
             records.unpersist()

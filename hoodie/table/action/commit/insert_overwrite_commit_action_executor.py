@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import pyarrow as pa
 
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.timeline.instant import Action
@@ -52,9 +52,9 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
 
     def _indexed(self, counts: pa.Table, exact: bool = False) -> IndexedTable:
         # Indexes that name file groups name new ones.
-        return attrs.evolve(super()._indexed(counts, exact), base_files={})
+        return attrs.evolve(super()._indexed(counts, exact), file_slices={})
 
-    def _files_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[HoodieBaseFile]]:
+    def _slices_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[FileSlice]]:
         return {partition_path: () for partition_path in profile.stats}
 
     def _replaced_file_ids(self, statuses: Sequence[WriteStatus]) -> Mapping[str, Sequence[str]]:

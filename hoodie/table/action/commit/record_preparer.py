@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie import exception
 from hoodie.common.data.normalise import normalise_batch
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.field_path import type_at
@@ -27,6 +26,7 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY_META,
     reserved_field,
 )
+from hoodie.common.model.unprepared_rows import row_of_failure
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
 from hoodie.keygen.base_key_generator import KeyGenerator, field_column
@@ -34,7 +34,7 @@ from hoodie.keygen.partition_path_encoding import reason_against_level, usable_p
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.ordering_values import null_ordering_count, null_ordering_message
 
-__all__ = ["RecordPreparer", "failure_of"]
+__all__ = ["RecordPreparer"]
 
 _SHOWN_KEY = 60
 """Characters of a long key that a message shows."""
@@ -45,7 +45,8 @@ class RecordPreparer:
     """Makes a batch of input into a batch in flight; a pure function that crosses to tasks.
 
     A row whose key or partition path cannot be made has null for both. A batch that cannot be converted becomes one row
-    without partition path whose record key says why (see `failure_of`): an engine would retry what is raised.
+    without partition path whose record key says why (see `hoodie.common.model.unprepared_rows`): an engine would retry
+    what is raised.
 
     Attributes:
         schema: The columns that are written; only record key and partition path are kept when it is None (a delete).
@@ -102,7 +103,7 @@ class RecordPreparer:
         try:
             return self._prepare(batch)
         except HoodieException as error:
-            return self._failure(error)
+            return row_of_failure(error, self.output_schema())
 
     def _prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = batch
@@ -162,14 +163,6 @@ class RecordPreparer:
             flagged = self.merge_spec.flagged_deletes(rows)
             operations[flagged & (operations == RecordOperation.UPSERT)] = RecordOperation.DELETE_FLAGGED
         return pa.array(operations)
-
-    def _failure(self, error: HoodieException) -> pa.RecordBatch:
-        schema = self.output_schema()
-        text = f"{type(error).__name__}\n{error}"
-        columns = [
-            pa.array([text], pa.string()) if field.name == RECORD_KEY else pa.nulls(1, field.type) for field in schema
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _check_data(rows: pa.RecordBatch, keys: pa.Array, operations: pa.Array) -> None:
@@ -247,13 +240,3 @@ def _locations(batch: pa.RecordBatch) -> list[pa.Array]:
     instants = pa.array([name.instant_time for name in names if name is not None], pa.string())
     file_ids = pa.array([name.file_id for name in names if name is not None], pa.string())
     return [instants.take(encoded.indices), file_ids.take(encoded.indices)]
-
-
-def failure_of(rows: pa.Table | pa.RecordBatch) -> HoodieException | None:
-    """The error that stands for a batch that could not be prepared, if one is among rows without partition path."""
-    for text in rows.column(RECORD_KEY).to_pylist():
-        if text is not None:
-            name, _, message = text.partition("\n")
-            error: HoodieException = getattr(exception, name, HoodieException)(message)
-            return error
-    return None

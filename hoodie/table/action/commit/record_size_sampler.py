@@ -16,9 +16,9 @@ from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
 from hoodie.common.model.record_columns import PARTITION_PATH
 from hoodie.engine.data import HoodieData
 from hoodie.engine.task_identity import TaskIdentity
+from hoodie.execution.insert_handler import upserts_only
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
-from hoodie.table.action.commit.bucket_handler import upserts_only
 
 __all__ = ["measure_record_size"]
 

@@ -126,14 +126,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         located: HoodieData | None = None
         combined: HoodieData = records
         try:
-            with self._metrics.step("read the input and its keys") as step:
-                keys = collect_keys(records)
-                counts = (
-                    keys.count_by_partition() if keys is not None else records.count_by([PARTITION_PATH, OPERATION])
-                )
-                num_records = sum(counts["count"].to_pylist())
-                step.count(records=num_records)
-                self._refuse_rows_without_key(records, counts)
+            keys, counts, num_records = self._read_input(records, [PARTITION_PATH, OPERATION])
             indexed = attrs.evolve(self._indexed(counts, exact=self._must_know_keys), reads_only=not begins)
             if self._should_combine and keys is None:
                 combined = self._combine(records, True)
@@ -208,12 +201,11 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     ) -> tuple[HoodieData, LocatedRows]:
         """The rows with their locations, deletes of nothing among them, and how many go where."""
         with self._metrics.step("tag location", self._config.index.index_name) as step:
-            step.count(files=len(indexed.files))
+            step.count(files=len(indexed.slices))
             if keys is not None and self._table.index.decides_by_keys(indexed):
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
-                shared = self._context.share(locations)
-                self._shared.append(shared)
-                return tag_with_locations(records, shared), keys.count_by_location(locations)
+                tagged = tag_with_locations(records, indexed.share(self._context, locations))
+                return tagged, keys.count_by_location(locations)
             tagged = self._table.index.tag_location(records, self._context, indexed).persist()
             return tagged, LocatedRows.of(tagged)
 
@@ -259,13 +251,10 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
         records = records.map_batches(without_deletes_of_nothing, records.schema).persist(fixed)
         columns = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
         try:
-            with self._metrics.step("read the input and its keys") as step:
-                counts = records.count_by(columns)
-                step.count(records=sum(counts["count"].to_pylist()))
-                self._refuse_rows_without_key(records, counts)
+            _, counts, _ = self._read_input(records, columns, collects=False)
             self._refuse_unknown_file_groups(counts)
             placed = records
-            if self._table.index.places_records:
+            if self._table.index.names_file_groups:
                 placed, counts = self._place_new(records, counts)
             with self._metrics.step("build workload profile") as step:
                 profile = WorkloadProfile.from_counts(self.operation, counts)
@@ -287,8 +276,8 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
 
     def _refuse_unknown_file_groups(self, counts: pa.Table) -> None:
         paths = counts[PARTITION_PATH].to_pylist()
-        files = self._latest_base_files(sorted(set(paths)))
-        known = {(path, base_file.file_id) for path, group in files.items() for base_file in group}
+        slices = self._latest_file_slices(sorted(set(paths)))
+        known = {(path, file_slice.file_id) for path, group in slices.items() for file_slice in group}
         named = zip(paths, counts[CURRENT_FILE_ID].to_pylist(), strict=True)
         unknown = sorted({(path, file_id) for path, file_id in named if file_id is not None} - known)
         if unknown:

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.murmur_hash import hash_keys
+from hoodie.common.data.grouped_rows import rows_by_value
 from hoodie.common.fs.file_names import file_id_prefix, new_file_id_prefix
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.config.write_config import HoodieWriteConfig
@@ -120,14 +121,8 @@ class BucketAssigner:
         numbers = np.full(batch.num_rows, -1, dtype=np.int32)
         if batch.num_rows:
             located = CURRENT_FILE_ID in batch.schema.names
-            partitions = batch.column(PARTITION_PATH).dictionary_encode()
             files = _Codes.of(batch.column(CURRENT_FILE_ID)) if located else None
-            values = partitions.dictionary.to_pylist()
-            codes = partitions.indices.to_numpy()
-            order = np.argsort(codes, kind="stable") if len(values) > 1 else np.arange(batch.num_rows)
-            bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
-            for code, partition_path in enumerate(values):
-                rows = order[bounds[code] : bounds[code + 1]]
+            for partition_path, rows in rows_by_value(batch.column(PARTITION_PATH)):
                 if files is not None:
                     rows = self._assign_updates(numbers, rows, partition_path, files)
                 if len(rows):
@@ -173,7 +168,7 @@ class UpsertPartitioner:
     Args:
         profile: What is to be written.
         config: File sizes.
-        base_files: Partition path to its latest base files, for every partition of the profile.
+        file_slices: Partition path to its latest file slices, for every partition of the profile.
         record_size: Average bytes of a record.
         closed_file_ids: File groups that may take no inserts.
 
@@ -190,7 +185,7 @@ class UpsertPartitioner:
         self,
         profile: WorkloadProfile,
         config: HoodieWriteConfig,
-        base_files: Mapping[str, Sequence[HoodieBaseFile]],
+        file_slices: Mapping[str, Sequence[FileSlice]],
         record_size: int,
         closed_file_ids: frozenset[str] = frozenset(),
     ) -> None:
@@ -201,9 +196,9 @@ class UpsertPartitioner:
         self._insert_buckets: dict[str, _InsertBuckets] = {}
         self.buckets: list[BucketInfo] = []
         self.inserts_into: dict[str, dict[HoodieRecordLocation, int]] = {}
-        self._base_files = {
-            partition_path: {base_file.file_id: base_file for base_file in files}
-            for partition_path, files in base_files.items()
+        self._file_slices = {
+            partition_path: {file_slice.file_id: file_slice for file_slice in group}
+            for partition_path, group in file_slices.items()
         }
         self._expected_bytes: list[int] = []
         self.assign_updates(profile)
@@ -240,10 +235,10 @@ class UpsertPartitioner:
         counts: list[int] = []
         left = num_inserts
         maximum = self._config.storage.parquet_max_file_size
-        for small_file in self.small_files(partition_path):
-            room = min((maximum - small_file.size_bytes) // self.record_size, left)
+        for file_slice in self.small_slices(partition_path):
+            room = min((maximum - file_slice.sole_base_file.size_bytes) // self.record_size, left)
             if room > 0:
-                numbers.append(self._update_bucket(partition_path, small_file.file_id))
+                numbers.append(self._update_bucket(partition_path, file_slice.file_id))
                 counts.append(room)
                 left -= room
             if left <= 0:
@@ -259,10 +254,9 @@ class UpsertPartitioner:
             self.buckets.append(BucketInfo(BucketType.INSERT, new_file_id_prefix(), partition_path))
             self._expected_bytes.append(count * self.record_size)
         for number, count in zip(numbers[:filling], counts, strict=False):
-            base_file = self.buckets[number].base_file
-            assert base_file is not None
-            location = HoodieRecordLocation(base_file.instant_time, base_file.file_id)
-            self.inserts_into.setdefault(partition_path, {})[location] = count
+            filled = self.buckets[number].file_slice
+            assert filled is not None
+            self.inserts_into.setdefault(partition_path, {})[filled.location] = count
             self._expected_bytes[number] += count * self.record_size
         weights = np.cumsum(np.array(counts, dtype=np.float64) / num_inserts)
         self._insert_buckets[partition_path] = _InsertBuckets(np.array(numbers, dtype=np.int32), weights)
@@ -290,12 +284,12 @@ class UpsertPartitioner:
             for path, dealt in self._insert_buckets.items()
         }
 
-    def small_files(self, partition_path: str) -> list[HoodieBaseFile]:
-        """Base files of a partition that are below ``hoodie.parquet.small.file.limit``, the smallest first."""
+    def small_slices(self, partition_path: str) -> list[FileSlice]:
+        """Slices of a partition whose base file is below ``hoodie.parquet.small.file.limit``, the smallest first."""
         limit = self._config.compaction.parquet_small_file_limit
-        files = self._base_files.get(partition_path, {}).values()
-        small = [f for f in files if f.size_bytes < limit and f.file_id not in self._closed_file_ids]
-        return sorted(small, key=lambda base_file: (base_file.size_bytes, base_file.file_id))
+        slices = self._file_slices.get(partition_path, {}).values()
+        small = [s for s in slices if s.sole_base_file.size_bytes < limit and s.file_id not in self._closed_file_ids]
+        return sorted(small, key=lambda file_slice: (file_slice.sole_base_file.size_bytes, file_slice.file_id))
 
     @property
     def _splits_by_size(self) -> bool:
@@ -309,13 +303,13 @@ class UpsertPartitioner:
     def _update_bucket(self, partition_path: str, file_id: str) -> int:
         number = self._update_buckets.get((partition_path, file_id))
         if number is None:
-            base_file = self._base_files.get(partition_path, {}).get(file_id)
-            if base_file is None:
+            file_slice = self._file_slices.get(partition_path, {}).get(file_id)
+            if file_slice is None:
                 raise HoodieIndexException(
                     f"the index found keys in file group {file_id} of partition {partition_path!r}, which has no base "
                     "file now"
                 )
             number = self._update_buckets[partition_path, file_id] = len(self.buckets)
-            self.buckets.append(BucketInfo(BucketType.UPDATE, file_id, partition_path, base_file))
-            self._expected_bytes.append(base_file.size_bytes)
+            self.buckets.append(BucketInfo(BucketType.UPDATE, file_id, partition_path, file_slice))
+            self._expected_bytes.append(file_slice.sole_base_file.size_bytes)
         return number

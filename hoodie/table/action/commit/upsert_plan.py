@@ -237,7 +237,7 @@ def plan_file_groups(
             file_id=bucket.file_id,
             is_new=bucket.bucket_type is BucketType.INSERT,
             reason=_reason(bucket, dealt[number], looks),
-            bytes_to_rewrite=bucket.base_file.size_bytes if bucket.base_file is not None else 0,
+            bytes_to_rewrite=bucket.file_slice.sole_base_file.size_bytes if bucket.file_slice is not None else 0,
             **{kind: dealt[number][kind] for kind in _KINDS},
         )
         for number, bucket in enumerate(buckets)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.common.bloom.bloom_filter import create_bloom_filter
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
 
@@ -34,6 +34,16 @@ class StoredFile:
     filter_type: str | None = "DYNAMIC_V0"
     has_statistics: bool = True
     entries: Mapping[str, str] = attrs.field(factory=dict)
+
+
+def slice_of(partition_path: str, base_file: HoodieBaseFile) -> FileSlice:
+    """The slice that is nothing but a base file."""
+    return FileSlice(partition_path, base_file.file_id, base_file.instant_time, base_file)
+
+
+def write_slice(folder: Path, partition_path: str, file_id: str, file: StoredFile) -> FileSlice:
+    """Make a base file of a table; its slice."""
+    return slice_of(partition_path, write_base_file(folder / partition_path, file_id, file))
 
 
 def write_base_file(path: Path, file_id: str, file: StoredFile) -> HoodieBaseFile:

@@ -28,9 +28,9 @@ from hoodie.index.bloom import bloom_index
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
 from hoodie.index.index import HoodieIndex, IndexedTable
-from hoodie.index.simple import global_simple_index
+from hoodie.index.simple import global_simple_index, simple_index
 from hoodie.storage.fsspec_storage import LocalStorage
-from tests.unit.index.bloom.base_files import StoredFile, write_base_file
+from tests.unit.index.bloom.base_files import StoredFile, write_slice
 
 Table = Mapping[str, Sequence[StoredFile]]
 Place = tuple[str, str, str | None, int | None]
@@ -65,7 +65,7 @@ OPTIONS = st.fixed_dictionaries(
 def indexed(folder: Path, table: Table, **further: Any) -> IndexedTable:
     """The table's files, written."""
     written = {
-        path: [write_base_file(folder / path, f"f{position}-{number}", file) for number, file in enumerate(files)]
+        path: [write_slice(folder, path, f"f{position}-{number}", file) for number, file in enumerate(files)]
         for position, (path, files) in enumerate(table.items())
     }
     return IndexedTable(LocalStorage(str(folder)), written, **further)
@@ -140,7 +140,7 @@ def test_keys_that_stay_in_tasks_are_found_as_well(
     known = [(path, key) for path, files in table.items() for file in files for key in file.keys[::2]]
     rows = list(dict.fromkeys([*known, *strangers]))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bloom_index, "SHARED_KEY_BYTES", 0)
+        patch.setattr(simple_index, "SHARED_KEY_BYTES", 0)
         patch.setattr(bloom_index, "MOST_COMPARISONS", most_comparisons)
         files = indexed(Path(folder), table)
         assert tag(make_index(**options), files, rows, by_exchange=True) == expected_places(table, rows)

@@ -19,11 +19,7 @@ from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.bloom_index_helper import BloomIndexHelper
-from hoodie.index.bloom.index_file_filter import (
-    IntervalTreeBasedIndexFileFilter,
-    ListBasedIndexFileFilter,
-    count_keys,
-)
+from hoodie.index.bloom.index_file_filter import candidates, count_keys
 from hoodie.index.bloom.key_exchange import deal_files
 from hoodie.index.bloom.key_ranges import BloomIndexFileInfo, KeyRangeCache
 from hoodie.index.bloom.sorted_keys import SortedKeys
@@ -31,7 +27,7 @@ from hoodie.index.index import IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook, IndexReport
 from hoodie.io.parquet.parquet_reader import RowGroupKeys
 from hoodie.storage.fsspec_storage import LocalStorage
-from tests.unit.index.bloom.base_files import StoredFile, write_base_file
+from tests.unit.index.bloom.base_files import StoredFile, write_slice
 
 CONTEXT = LocalEngineContext(2)
 EMOJI, FULL_WIDTH = "😀", "｡"
@@ -42,7 +38,7 @@ def look(
     folder: Path, file: StoredFile, keys: list[str], **options: Any
 ) -> tuple[set[str], FileGroupLook, IndexReport]:
     """The keys that a file is found to hold, and how the index came to that."""
-    table = IndexedTable(LocalStorage(str(folder)), {"p": [write_base_file(folder / "p", "f", file)]})
+    table = IndexedTable(LocalStorage(str(folder)), {"p": [write_slice(folder, "p", "f", file)]})
     config = HoodieWriteConfig.from_properties("/t", {f"hoodie.bloom.index.{k}": v for k, v in options.items()})
     incoming = pa.table({RECORD_KEY: pa.array(keys, pa.string()), PARTITION_PATH: pa.array(["p"] * len(keys))})
     found = HoodieBloomIndex(config).find_locations(incoming, CONTEXT, table)
@@ -88,7 +84,7 @@ def test_without_pruning_no_footer_is_read_for_ranges(tmp_path: Path) -> None:
 def test_a_damaged_filter_loses_no_key_and_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, entries: dict[str, str]
 ) -> None:
-    stored = write_base_file(tmp_path / "p", "f", StoredFile(["a", "b", "c"], entries=entries))
+    stored = write_slice(tmp_path, "p", "f", StoredFile(["a", "b", "c"], entries=entries))
     index = HoodieBloomIndex(HoodieWriteConfig.from_properties("/t", {}))
     incoming = pa.table({RECORD_KEY: ["b", "bb"], PARTITION_PATH: ["p", "p"]})
     with caplog.at_level(logging.WARNING):
@@ -170,8 +166,9 @@ INFOS = st.builds(BloomIndexFileInfo, BYTES, BYTES, st.lists(GROUPS, max_size=4)
 @settings(max_examples=150)
 def test_both_filters_give_the_keys_within_the_ranges(infos: list[BloomIndexFileInfo], texts: list[str]) -> None:
     keys = SortedKeys.of(pa.array(texts, pa.string()))
-    found = IntervalTreeBasedIndexFileFilter().candidates(keys, infos)
-    assert found == ListBasedIndexFileFilter().candidates(keys, infos)
+    groups = ["p"] * len(infos)
+    found = candidates({"p": keys}, groups, infos)
+    assert found == candidates({"p": keys}, groups, infos, is_tree_based=False)
     for info, slices in zip(infos, found, strict=True):
         chosen = [key for start, end in slices for key in keys.keys.to_pylist()[start:end]]
         assert len(chosen) == len(set(chosen)) == count_keys(slices)
@@ -204,7 +201,7 @@ def test_a_cache_forgets_what_was_asked_for_longest_ago() -> None:
 
 @pytest.mark.parametrize("caches", [True, False])
 def test_footers_are_read_once_where_they_are_kept(tmp_path: Path, caches: bool) -> None:
-    stored = write_base_file(tmp_path / "p", "f", StoredFile(["a", "b"]))
+    stored = write_slice(tmp_path, "p", "f", StoredFile(["a", "b"]))
     index = HoodieBloomIndex(HoodieWriteConfig.from_properties("/t", {"hoodie.bloom.index.use.caching": caches}))
     incoming = pa.table({RECORD_KEY: ["b"], PARTITION_PATH: ["p"]})
     read = []

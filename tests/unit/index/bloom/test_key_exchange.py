@@ -15,6 +15,7 @@ from hoodie.engine.data import HoodieData
 from hoodie.engine.local_data import LocalData
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.bloom import bloom_index
+from hoodie.index.simple import simple_index
 from tests.unit.index.bloom.base_files import StoredFile
 from tests.unit.index.bloom.test_bloom_index import expected_places, indexed, make_index, tag
 
@@ -49,7 +50,7 @@ def test_keys_of_a_file_are_found_though_they_come_in_many_batches(
         return original(data, columns).map_partitions_with_index(cut, data.schema)
 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bloom_index, "SHARED_KEY_BYTES", 0)
+        patch.setattr(simple_index, "SHARED_KEY_BYTES", 0)
         patch.setattr(bloom_index, "MOST_COMPARISONS", 1000)
         patch.setattr(LocalData, "sort_within", sort_within)
         files = indexed(Path(folder), table)

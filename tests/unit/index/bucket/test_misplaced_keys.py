@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -84,7 +85,7 @@ def test_a_file_with_keys_of_other_buckets_is_refused_when_it_is_merged(
 
 def test_a_few_keys_among_many_are_noticed() -> None:
     right = [key for key in map(str, range(30_000)) if FOUR.bucket_ids(pa.array([key]))[0] == 1]
-    check = MisplacedKeyCheck(FOUR, "/t/f.parquet", "00000001-a-0")
+    check = partial(MisplacedKeyCheck(FOUR), path="/t/f.parquet", file_id="00000001-a-0")
     assert check(pa.chunked_array([right[:10], right[10:]])) == SAMPLED_KEYS
     assert check(pa.array([None, *right[:10]])) == 10
     with pytest.raises(HoodieIndexException, match=f"the key '{THREE_OF_FOUR}' is in /t/f.parquet"):
@@ -98,8 +99,8 @@ def test_keys_that_releases_put_in_different_buckets_are_right_in_any_of_these()
         for rule in (BucketKeyRule.HUDI_0_15, BucketKeyRule.HUDI_1_X)
     }
     assert len(both) == 2
-    identifier = BucketIdentifier(1000, ("id",), ("id",))
+    check = MisplacedKeyCheck(BucketIdentifier(1000, ("id",), ("id",)))
     for bucket in both:
-        assert MisplacedKeyCheck(identifier, "/t/f.parquet", f"{bucket:08d}-a-0")(stored) == 1
+        assert check(stored, "/t/f.parquet", f"{bucket:08d}-a-0") == 1
     with pytest.raises(HoodieIndexException, match=r"'urn:1' .*key\.rule=REFUSE"):
-        MisplacedKeyCheck(identifier, "/t/f.parquet", f"{(max(both) + 1) % 1000:08d}-a-0")(stored)
+        check(stored, "/t/f.parquet", f"{(max(both) + 1) % 1000:08d}-a-0")

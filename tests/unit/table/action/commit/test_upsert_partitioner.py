@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY
 from hoodie.common.model.write_operation_type import WriteOperationType
@@ -33,11 +33,12 @@ def config(**properties: object) -> HoodieWriteConfig:
     return HoodieWriteConfig.from_properties("/t", given)
 
 
-def base_file(file_id: str, size_bytes: int) -> HoodieBaseFile:
-    return HoodieBaseFile(f"/t/p/{file_id}_0-0-0_{INSTANT}.parquet", file_id, "0-0-0", INSTANT, size_bytes)
+def file_slice(file_id: str, size_bytes: int) -> FileSlice:
+    base_file = HoodieBaseFile(f"/t/p/{file_id}_0-0-0_{INSTANT}.parquet", file_id, "0-0-0", INSTANT, size_bytes)
+    return FileSlice("p", file_id, INSTANT, base_file)
 
 
-def partitioner(inserts: int, *files: HoodieBaseFile, updates: dict[str, int] | None = None, **properties: object):
+def partitioner(inserts: int, *files: FileSlice, updates: dict[str, int] | None = None, **properties: object):
     located = {HoodieRecordLocation(INSTANT, file_id): count for file_id, count in (updates or {}).items()}
     profile = WorkloadProfile(WriteOperationType.UPSERT, {"p": WorkloadStat(inserts, located)})
     return UpsertPartitioner(profile, config(**properties), {"p": files}, record_size=10)
@@ -51,7 +52,7 @@ def batch(count: int, file_ids: list[str | None] | None = None, path: str = "p")
 
 
 def test_updates_go_to_one_bucket_for_each_file_group() -> None:
-    dealt = partitioner(0, base_file("f", 900), base_file("g", 900), updates={"f": 2, "g": 1})
+    dealt = partitioner(0, file_slice("f", 900), file_slice("g", 900), updates={"f": 2, "g": 1})
     assert [(bucket.bucket_type, bucket.file_id) for bucket in dealt.buckets] == [
         (BucketType.UPDATE, "f"),
         (BucketType.UPDATE, "g"),
@@ -60,7 +61,7 @@ def test_updates_go_to_one_bucket_for_each_file_group() -> None:
 
 
 def test_inserts_fill_small_files_up_to_the_maximum_then_open_full_groups() -> None:
-    dealt = partitioner(250, base_file("small", 400), base_file("full", 900), base_file("smaller", 200))
+    dealt = partitioner(250, file_slice("small", 400), file_slice("full", 900), file_slice("smaller", 200))
     kinds = {bucket.file_id for bucket in dealt.buckets if bucket.bucket_type is BucketType.UPDATE}
     assert kinds == {"smaller", "small"}
     assert [bucket.bucket_type for bucket in dealt.buckets].count(BucketType.INSERT) == 1
@@ -84,21 +85,21 @@ def test_a_remainder_of_a_few_records_is_spread_over_full_groups() -> None:
 
 
 def test_the_largest_bucket_is_the_first() -> None:
-    dealt = partitioner(150, base_file("full", 990), base_file("smaller", 900), updates={"full": 1, "smaller": 1})
+    dealt = partitioner(150, file_slice("full", 990), file_slice("smaller", 900), updates={"full": 1, "smaller": 1})
     assert dealt.buckets[0].file_id == "full"
-    dealt = partitioner(97, base_file("a", 850), updates={"a": 1})
+    dealt = partitioner(97, file_slice("a", 850), updates={"a": 1})
     assert [bucket.bucket_type for bucket in dealt.buckets] == [BucketType.INSERT, BucketType.UPDATE]
     assert dealt.assigner()(batch(1, ["a"])).column(BUCKET).to_pylist() == [1]
 
 
 def test_a_bucket_that_has_updates_takes_inserts_too() -> None:
-    dealt = partitioner(5, base_file("small", 400), updates={"small": 3})
+    dealt = partitioner(5, file_slice("small", 400), updates={"small": 3})
     assert dealt.num_buckets == 1
     assert dealt.assigner()(batch(3, ["small", None, None])).column(BUCKET).to_pylist() == [0, 0, 0]
 
 
 def test_no_small_files_with_a_limit_of_zero() -> None:
-    dealt = partitioner(5, base_file("small", 400), parquet_small_file_limit=0)
+    dealt = partitioner(5, file_slice("small", 400), parquet_small_file_limit=0)
     assert [bucket.bucket_type for bucket in dealt.buckets] == [BucketType.INSERT]
 
 
@@ -108,7 +109,7 @@ def test_split_size_counts_rows_when_it_is_not_derived() -> None:
 
 
 def test_inserts_are_dealt_by_weight() -> None:
-    dealt = partitioner(1000, base_file("small", 500))
+    dealt = partitioner(1000, file_slice("small", 500))
     counted = collections.Counter(dealt.assigner()(batch(20_000)).column(BUCKET).to_pylist())
     shares = {number: count / 20_000 for number, count in counted.items()}
     assert sum(shares.values()) == 1

@@ -1,0 +1,151 @@
+"""What a task of a bulk insert does with its rows: functions that cross to tasks.
+
+Hudi: org.apache.hudi.execution.bulkinsert.BulkInsertMapFunction.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY, reserved_field
+from hoodie.common.model.unprepared_rows import failure_of
+from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus, pack
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieException
+from hoodie.execution.insert_handler import CopyOnWriteInsertHandler, columns_of_handles, upserts_only
+from hoodie.index.bucket.bucket_identifier import DIGITS, bucket_of_file_id
+from hoodie.index.index import Locations
+from hoodie.io.create_handle import HoodieCreateHandle
+from hoodie.io.write_context import WriteContext
+from hoodie.io.write_handle import RowCounter
+from hoodie.keygen.base_key_generator import KeyGenerator
+
+__all__ = ["BucketFillHandler", "BulkInsertHandler", "DealToBuckets"]
+
+
+@attrs.frozen
+class BulkInsertHandler:
+    """Writes the rows of one partition of the input to new file groups, one open file for each partition path.
+
+    Attributes:
+        context: The write.
+        key_generator: Explains rows without a key; None when the input brought its keys.
+        is_sorted: Whether all rows of a partition path follow each other.
+    """
+
+    context: WriteContext
+    key_generator: KeyGenerator | None
+    is_sorted: bool = False
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
+        told: list[TaskFailure | WithoutEffect] = []
+        with CopyOnWriteInsertHandler(self.context, task, is_sorted=self.is_sorted) as handler:
+            statuses = handler.consume(self._checked(batches, told))
+        yield pack([*told, *statuses])
+
+    def _checked(
+        self, batches: Iterator[pa.RecordBatch], told: list[TaskFailure | WithoutEffect]
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches without deletes until one has a row without a key; from there on rows are only counted."""
+        deletes, has_failed = 0, False
+        for batch in batches:
+            if batch.column(PARTITION_PATH).null_count:
+                told.append(self._failure(batch.filter(batch.column(PARTITION_PATH).is_null())))
+                has_failed = True
+            if not has_failed:
+                upserts = upserts_only(batch)
+                deletes += batch.num_rows - upserts.num_rows
+                yield upserts
+        if deletes:
+            told.append(WithoutEffect(unmatched_deletes=deletes))
+
+    def _failure(self, bad: pa.RecordBatch) -> TaskFailure:
+        failure = failure_of(bad)
+        if failure is not None:
+            return TaskFailure(type(failure).__name__, str(failure), bad.num_rows)
+        message = self.key_generator.explain_bad_rows(bad) if self.key_generator else "Keys are null, empty or NaN."
+        return TaskFailure("HoodieKeyException", message, bad.num_rows)
+
+
+@attrs.frozen
+class DealToBuckets:
+    """Adds the file group of each row, which exists nowhere yet, and the number of the task that writes it.
+
+    Buckets of one partition path that follow each other go to different tasks. Rows without a key have no file group.
+
+    Attributes:
+        locations: Names the file groups.
+        num_tasks: How many tasks write.
+    """
+
+    locations: Locations
+    num_tasks: int
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """What comes of rows of a schema."""
+        return schema.append(reserved_field(CURRENT_FILE_ID)).append(reserved_field(BUCKET))
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        is_bad = batch.column(PARTITION_PATH).is_null()
+        keys = batch.select([RECORD_KEY, PARTITION_PATH])
+        if batch.column(PARTITION_PATH).null_count:
+            keys = keys.filter(pc.invert(is_bad))
+        file_ids = self.locations.tag(keys).column(CURRENT_FILE_ID)
+        encoded = file_ids.dictionary_encode()
+        tasks = np.array([self._task_of(file_id) for file_id in encoded.dictionary.to_pylist()], dtype=np.int32)
+        numbers = pa.array(tasks[encoded.indices.to_numpy()])
+        if len(keys) < len(batch):
+            file_ids = pc.replace_with_mask(pa.nulls(len(batch), pa.string()), pc.invert(is_bad), file_ids)
+            numbers = pc.replace_with_mask(pa.array(np.zeros(len(batch), np.int32)), pc.invert(is_bad), numbers)
+        return pa.RecordBatch.from_arrays(
+            [*batch.columns, file_ids, numbers], schema=self.schema(batch.schema.with_metadata(None))
+        )
+
+    def _task_of(self, file_id: str) -> int:
+        bucket = bucket_of_file_id(file_id) or 0
+        return (bucket + zlib.crc32(file_id[DIGITS:].encode())) % self.num_tasks
+
+
+@attrs.frozen
+class BucketFillHandler(BulkInsertHandler):
+    """Writes rows that come sorted by their new file groups: one file after the other, each with all of its rows."""
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
+        told: list[TaskFailure | WithoutEffect] = []
+        statuses: list[WriteStatus] = []
+        counter = RowCounter()
+        written: set[str] = set()
+        pieces = chain.from_iterable(map(_split_by_file, self._checked(batches, told)))
+        for (file_id, partition_path), group in groupby(pieces, key=itemgetter(0)):
+            if file_id in written:
+                raise HoodieException(f"the rows of file group {file_id} do not follow each other: it would lose some")
+            written.add(file_id)
+            with HoodieCreateHandle(self.context, partition_path, file_id, task, counter) as handle:
+                for _, rows in group:
+                    if handle.write(rows).num_rows:
+                        raise HoodieException(f"file group {file_id} of a bucket did not take all of its rows")
+                statuses.append(handle.close())
+        yield pack([*told, *statuses])
+
+
+def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
+    """((file id, partition path), rows) of a batch that is sorted by file id; of reserved columns those of handles."""
+    if not batch.num_rows:
+        return
+    file_ids = batch.column(CURRENT_FILE_ID)
+    codes = file_ids.dictionary_encode().indices.to_numpy()
+    starts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist()]
+    rows = batch.select(columns_of_handles(batch.schema))
+    for start, end in pairwise([*starts, batch.num_rows]):
+        place = (file_ids[start].as_py(), batch.column(PARTITION_PATH)[start].as_py())
+        yield place, rows.slice(start, end - start)

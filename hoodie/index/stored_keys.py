@@ -1,0 +1,235 @@
+"""From file slices to the keys that they hold, and from these to locations: what the indexes over base files share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY, reserved_field
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.index.global_tagging import STORED_PREFIX
+from hoodie.index.index import IndexedTable, KeyLocations, keys_by_partition_path, with_location_columns
+from hoodie.index.index_report import Decision, FileGroupLook
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.keygen.base_key_generator import field_column
+from hoodie.storage.storage import HoodieStorage
+
+__all__ = [
+    "LOCATION_SCHEMA",
+    "NOTHING_FOUND",
+    "SHARED_KEY_BYTES",
+    "FoundKeys",
+    "ReadStored",
+    "StoredColumns",
+    "StoredKeys",
+    "find_in_key_columns",
+    "gather_locations",
+    "keys_among",
+    "keys_by_partition",
+    "located_keys",
+]
+
+SHARED_KEY_BYTES = 64 << 20
+"""Arrow bytes of incoming keys up to which every task gets them all; beyond, the lookup is a join by the engine."""
+BATCH_ROWS = 1 << 16
+LOCATION_SCHEMA = with_location_columns(pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)]))
+"""Of the locations of keys."""
+
+FoundKeys = tuple[pa.Array, np.ndarray]
+"""The incoming keys that a slice holds (string), and their row positions (int64); one that stands twice comes twice."""
+# Not by pa.array, which loads pandas.
+NOTHING_FOUND: FoundKeys = (pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64))
+
+
+def keys_by_partition(keys: pa.Table) -> dict[str, pa.Array]:
+    """Partition path to its distinct incoming keys.
+
+    Args:
+        keys: Record key and partition path.
+    """
+    batch = pa.record_batch({name: keys[name].combine_chunks() for name in (RECORD_KEY, PARTITION_PATH)})
+    return {path: found.unique() for path, _, found in keys_by_partition_path(batch)}
+
+
+def find_in_key_columns(
+    keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
+) -> list[FoundKeys]:
+    """For each slice the keys that it holds, found in its key column; every slice is noted on ``table.work``.
+
+    Args:
+        keys: Distinct keys (string) by the name of their group.
+        groups: For each slice of the table the group of keys that is looked for in it.
+        context: The engine.
+        table: The table.
+    """
+    shared = context.share(keys)
+    try:
+        looked_up = context.run_tasks(list(zip(groups, table.slices, strict=True)), _LookUpKeys(table.storage, shared))
+    finally:
+        shared.release()
+    for _, look in looked_up:
+        table.work.note(look)
+    return [found for found, _ in looked_up]
+
+
+def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
+    """The keys that stand among stored ones, and their places there.
+
+    Args:
+        stored: Strings.
+        keys: Distinct strings.
+    """
+    found = pc.index_in(stored, value_set=keys)
+    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
+    return keys.take(found.drop_null()), positions
+
+
+@attrs.frozen
+class _LookUpKeys:
+    """Task: the incoming keys of a group that a slice holds."""
+
+    storage: HoodieStorage
+    keys: Shared
+
+    def __call__(self, task: TaskIdentity, item: tuple[str, FileSlice]) -> tuple[FoundKeys, FileGroupLook]:
+        group, file_slice = item
+        keys = self.keys.value.get(group)
+        look = FileGroupLook(file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, found=0)
+        if keys is None:
+            return NOTHING_FOUND, look
+        matches = HoodieKeyLookupHandle(self.storage, file_slice.sole_base_file.path).lookup(keys)
+        count = len(matches.key_indices)
+        look = attrs.evolve(
+            look, keys=len(keys), found=count, row_groups=matches.row_groups, row_groups_read=matches.row_groups_read
+        )
+        return (keys.take(pa.array(matches.key_indices)), matches.row_positions), look
+
+
+def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) -> KeyLocations:
+    """What was found, as one value.
+
+    Args:
+        slices: The slices that were looked into.
+        found: What each of them holds.
+    """
+    schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64())])
+    parts: dict[str, list[pa.Table]] = {}
+    for number, (file_slice, (keys, positions)) in enumerate(zip(slices, found, strict=True)):
+        if len(keys):
+            file = pa.array(np.full(len(keys), number, dtype=np.int32))
+            part = pa.table([keys, file, pa.array(positions)], schema=schema)
+            parts.setdefault(file_slice.partition_path, []).append(part)
+    tables = {partition_path: pa.concat_tables(tables).combine_chunks() for partition_path, tables in parts.items()}
+    return KeyLocations(tables, [file_slice.location for file_slice in slices])
+
+
+@attrs.frozen
+class StoredColumns:
+    """Columns of stored records that a merge wants; a dotted name leads into structs.
+
+    Attributes:
+        names: Of the columns.
+        schema: The table's columns.
+    """
+
+    names: tuple[str, ...] = ()
+    schema: pa.Schema = attrs.field(factory=lambda: pa.schema([]))
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """Their fields, with the prefix."""
+        empty = pa.RecordBatch.from_pylist([], schema=self._read_schema)
+        return [pa.field(STORED_PREFIX + name, field_column(empty, name).type) for name in self.names]
+
+    @property
+    def _read_schema(self) -> pa.Schema:
+        tops = dict.fromkeys(n if n in self.schema.names else n.partition(".")[0] for n in self.names)
+        return pa.schema([self.schema.field(name).with_nullable(True) for name in tops])
+
+    def read(self, reader: HoodieParquetReader) -> pa.Table:
+        """The values of all rows of a file."""
+        schema = pa.schema(self.fields)
+        batches = [
+            pa.RecordBatch.from_arrays([field_column(batch, name) for name in self.names], schema=schema)
+            for batch in reader.iter_batches(None, self._read_schema)
+        ]
+        return pa.Table.from_batches(batches, schema)
+
+
+@attrs.frozen
+class ReadStored:
+    """Task: the stored columns of some rows of a slice."""
+
+    storage: HoodieStorage
+    stored: StoredColumns
+
+    def __call__(self, task: TaskIdentity, item: tuple[FileSlice, np.ndarray]) -> pa.Table:
+        file_slice, positions = item
+        with HoodieParquetReader(self.storage, file_slice.sole_base_file.path) as reader:
+            return self.stored.read(reader).take(pa.array(positions))
+
+
+@attrs.frozen
+class StoredKeys:
+    """Task: the keys of one slice with their locations, all or those among shared ones, and stored columns.
+
+    Attributes:
+        storage: Where the files are.
+        schema: Of the batches: record key, partition path, the three CURRENT columns, then the stored ones.
+        stored: The stored columns.
+        keys: Of a table of the keys that are wanted; None for all.
+    """
+
+    storage: HoodieStorage
+    schema: pa.Schema = LOCATION_SCHEMA
+    stored: StoredColumns = attrs.field(factory=StoredColumns)
+    keys: Shared | None = None
+
+    def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        with HoodieParquetReader(self.storage, file_slice.sole_base_file.path) as reader:
+            keys = reader.read_record_keys()
+            positions = np.arange(len(keys), dtype=np.int64)
+            if self.keys is not None:
+                wanted = pc.is_in(keys, value_set=self.keys.value[RECORD_KEY].combine_chunks())
+                positions = np.flatnonzero(wanted.to_numpy())
+                keys = keys.take(pa.array(positions))
+            if not len(positions):
+                return
+            columns = self.stored.read(reader).take(pa.array(positions)).columns if self.stored.names else []
+        yield from located_keys(file_slice, keys, positions, self.schema, columns)
+
+
+def located_keys(
+    file_slice: FileSlice,
+    keys: pa.Array | pa.ChunkedArray,
+    positions: np.ndarray,
+    schema: pa.Schema = LOCATION_SCHEMA,
+    more: Sequence[pa.ChunkedArray] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Keys of a slice with their locations.
+
+    Args:
+        file_slice: The slice.
+        keys: Some or all of its keys.
+        positions: Their rows.
+        schema: As of `StoredKeys`.
+        more: Further columns.
+    """
+    count, location = len(positions), file_slice.location
+    columns = [
+        keys,
+        pa.repeat(file_slice.partition_path, count),
+        pa.repeat(location.instant_time, count),
+        pa.repeat(location.file_id, count),
+        pa.array(positions),
+        *more,
+    ]
+    yield from pa.Table.from_arrays(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)
