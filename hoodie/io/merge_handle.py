@@ -6,16 +6,15 @@ Hudi: org.apache.hudi.io.{HoodieMergeHandle, HoodieConcatHandle}.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
 from hoodie.common.data.equal_rows import comparison_cost, equal_rows
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
     COMMIT_TIME_META,
@@ -31,9 +30,10 @@ from hoodie.common.model.write_status import WithoutEffect
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
-from hoodie.io.parquet.column_chunks import ColumnChunk, ColumnPlan, StoredColumns
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.merge_source import MergeSource, StoredRows
 from hoodie.io.parquet.parquet_footer import KeyRange
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.splicing import StoredChunks
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import HoodieWriteHandle, RowCounter, constant_column
 from hoodie.merge.merge_spec import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
@@ -42,37 +42,7 @@ __all__ = ["HoodieConcatHandle", "HoodieMergeHandle"]
 
 logger = logging.getLogger(__name__)
 
-MERGE_BATCH_ROWS = 1 << 16
-"""Rows of the old file that are merged at a time."""
-
 _COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
-
-SMALL_ROW_GROUP = 0.25
-"""Row groups below this share of the wanted size are not kept as they are but joined, unless they are the last."""
-LARGE_ROW_GROUP = 1.25
-"""Row groups above this share of the wanted size are not kept either: they are held in memory as a whole."""
-
-
-@attrs.frozen(eq=False)
-class _OldRows:
-    """Some rows of the old file.
-
-    Attributes:
-        start: Number of the first one.
-        rows: The columns that are merged.
-        row_group_rows: Of the row group that begins here, where its record keys are kept as they are stored; else 0.
-        kept: Its columns that are kept.
-    """
-
-    start: int
-    rows: pa.RecordBatch
-    row_group_rows: int = 0
-    kept: Mapping[str, ColumnChunk] = attrs.field(factory=dict)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return int(self.rows.nbytes) + sum(chunk.stored_bytes for chunk in self.kept.values())
 
 
 class HoodieMergeHandle(HoodieWriteHandle):
@@ -116,26 +86,30 @@ class HoodieMergeHandle(HoodieWriteHandle):
     ) -> None:
         super().__init__(context, partition_path, base_file.file_id, task, row_counter)
         self.base_file = base_file
-        self._reader: HoodieParquetReader | None = None
+        self._source: MergeSource | None = None
         self._goes_on = False
 
     def open(self) -> None:
-        # A file holds few commit times: as dictionaries they are read, merged and written by small numbers.
-        self._reader = HoodieParquetReader(self.context.storage, self.base_file.path, [COMMIT_TIME_META]).open()
+        context, old = self.context, self.base_file
+        file_slice = FileSlice(self.partition_path, old.file_id, old.instant_time, old)
+        reader = HoodieFileGroupReader(
+            context.storage, file_slice, context.schema_with_meta, merge_spec=context.merge_spec
+        )
+        self._source = reader.open_for_merge(context.config.storage)
         try:
             super().open()
         except BaseException:
-            self._close_reader()
+            self._close_source()
             raise
 
     def __exit__(self, kind, error, traceback) -> None:  # type: ignore[no-untyped-def]
         super().__exit__(kind, error, traceback)
-        self._close_reader()
+        self._close_source()
 
-    def _close_reader(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+    def _close_source(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
 
     def write(self, incoming: pa.Table) -> pa.Table:
         """Merge all incoming rows of the bucket; called once.
@@ -154,11 +128,11 @@ class HoodieMergeHandle(HoodieWriteHandle):
         incoming = incoming.combine_chunks()
         updates, inserts = self._updates_and_inserts(incoming)
         merge = _Merge(self, updates)
-        stored = self._open_reader.stored_columns()
-        kept = self._columns_to_keep(stored, updates)
-        self.writer.keep_apart(kept)
+        # Without the old file's bloom filter its keys are needed.
+        copied = self._open_source.columns_to_copy(updates) if self._goes_on else []
+        self.writer.keep_apart(copied)
         BoundedInMemoryExecutor(
-            [self._old_batches(stored, kept)],
+            [self._open_source.rows(copied)],
             merge.consume,
             limit_bytes=self.context.config.write.write_buffer_limit_bytes,
             size_of=lambda item: item.nbytes,
@@ -209,77 +183,13 @@ class HoodieMergeHandle(HoodieWriteHandle):
             return not write.combine_before_upsert
         return self.context.operation is not WriteOperationType.INSERT or not write.combine_before_insert
 
-    def _columns_to_keep(self, stored: StoredColumns, updates: pa.Table) -> list[str]:
-        """Columns of the old file that the merge leaves as they are, and whose chunks fit into the new one.
-
-        The user's columns among them are those that are the record key in each row, old and new.
-        """
-        spec, schema = self.context.merge_spec, self.context.schema
-        if not self._goes_on or (updates.num_rows and spec.may_delete(updates)):
-            return []
-        keys = self._keepable(stored, RECORD_KEY_META, nullable=True)
-        if keys is None:
-            return []
-        merged = set(spec.stored_columns(schema))
-        kept = [RECORD_KEY_META]
-        for field in schema:
-            if field.type != pa.string() or field.name in merged or field.name not in updates.column_names:
-                continue
-            chunks = self._keepable(stored, field.name, field.nullable)
-            if chunks is None or not all(chunk.may_equal(key) for chunk, key in zip(chunks, keys, strict=True)):
-                continue
-            if updates[field.name].equals(updates[RECORD_KEY]):
-                kept.append(field.name)
-        return kept
-
-    def _keepable(self, stored: StoredColumns, name: str, nullable: bool) -> list[ColumnChunk] | None:
-        """What the footer says of a column of strings, for each row group; None where it cannot be kept."""
-        if stored.plans.get(name) != ColumnPlan.of_strings(nullable):
-            return None
-        chunks = []
-        for number in range(len(stored.row_groups)):
-            chunk = stored.chunk_without_pages(number, name)
-            if chunk is None or not chunk.suits(str(self.context.config.storage.parquet_compression_codec)):
-                return None
-            chunks.append(chunk)
-        return chunks
-
-    def _old_batches(self, stored: StoredColumns, kept: list[str]) -> Iterator[_OldRows]:
-        """The old file, without the file name and partition path, and without the columns that are kept."""
-        start = 0
-        wanted_bytes = self.context.config.storage.parquet_block_size
-        row_groups = stored.row_groups
-        for number, (count, plain_bytes) in enumerate(row_groups):
-            is_last = number == len(row_groups) - 1
-            has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
-            if kept and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
-                chunks = _kept_chunks(stored, number, kept)
-                batches = self._row_group(number, without=kept)
-                first = next(batches, None) if chunks else None
-                if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
-                    yield _OldRows(start, first, count, chunks)
-                    start += first.num_rows
-                    for batch in batches:
-                        yield _OldRows(start, batch)
-                        start += batch.num_rows
-                    continue
-            for batch in self._row_group(number):
-                yield _OldRows(start, batch)
-                start += batch.num_rows
-
-    def _start_kept_rows(self, start: int, old: _OldRows) -> None:
-        self.writer.start_row_group(old.row_group_rows, old.kept)
+    def _start_row_group(self, start: int, copied: StoredChunks) -> None:
+        self.writer.start_row_group(copied)
         if self._kept_keys is not None:
-            self._kept_keys.append(range(start, start + old.row_group_rows))
+            self._kept_keys.append(range(start, start + copied.rows))
 
     def _older_path(self) -> str | None:
         return self.base_file.path
-
-    def _row_group(self, number: int, without: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        columns = [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self.context.schema.names]
-        columns = [name for name in columns if name not in (without or ())]
-        schema = self.context.schema_with_meta
-        return self._open_reader.iter_batches(columns, schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)
 
     def _append(self, columns: list[pa.Array], new_keys: pa.Array | None) -> None:
         batch = pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names)
@@ -311,7 +221,7 @@ class HoodieMergeHandle(HoodieWriteHandle):
         if self.context.has_virtual_keys:
             return super()._start_keys()
         try:
-            footer = self._open_reader.footer()
+            footer = self._open_source.footer()
             bloom_filter, key_range = footer.bloom_filter, footer.key_range
         except (HoodieCorruptedDataException, HoodieNotSupportedException) as error:
             logger.warning("rewriting %s with a new bloom filter of all its keys: %s", self.base_file.path, error)
@@ -322,12 +232,12 @@ class HoodieMergeHandle(HoodieWriteHandle):
         return bloom_filter, key_range
 
     def _dictionary_columns(self) -> frozenset[str]:
-        return self._open_reader.dictionary_columns()
+        return self._open_source.dictionary_columns()
 
     @property
-    def _open_reader(self) -> HoodieParquetReader:
-        assert self._reader is not None
-        return self._reader
+    def _open_source(self) -> MergeSource:
+        assert self._source is not None
+        return self._source
 
     def _previous_commit(self) -> str:
         return self.base_file.instant_time
@@ -368,11 +278,11 @@ class _Merge:
         self.rows_seen = 0
         self._compared_columns = self._columns_to_compare()
 
-    def consume(self, batches: Iterator[_OldRows]) -> None:
+    def consume(self, batches: Iterator[StoredRows]) -> None:
         for old in batches:
             start, batch = old.start, old.rows
-            if old.kept:
-                self._handle._start_kept_rows(start, old)
+            if old.row_group is not None:
+                self._handle._start_row_group(start, old.row_group)
             self.rows_seen = start + batch.num_rows
             low, high = np.searchsorted(self._positions, [start, self.rows_seen])
             stored = self._handle._stored_columns(batch)
@@ -484,15 +394,3 @@ def _merged_dictionary(column: pa.DictionaryArray, addition: pa.Array | None, pl
 
 def _plain(column: pa.Array) -> pa.Array:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
-def _kept_chunks(stored: StoredColumns, row_group: int, names: list[str]) -> dict[str, ColumnChunk]:
-    """The chunks of columns that all have the same pages; none when they differ."""
-    chunks: dict[str, ColumnChunk] = {}
-    for name in names:
-        chunk = stored.chunk(row_group, name)
-        first = next(iter(chunks.values()), chunk)
-        if chunk is None or first is None or not (chunk is first or chunk.has_pages_of(first)):
-            return {}
-        chunks[name] = first
-    return chunks

@@ -271,8 +271,8 @@ def scan_slices(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file_slice in slices:
-            reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema)
-            for batch in reader.iter_batches(wanted, row_filter):
+            reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema, columns=wanted, row_filter=row_filter)
+            for batch in reader.scan():
                 yield batch.cast(result_schema) if batch.schema != result_schema else batch
 
     return pa.RecordBatchReader.from_batches(result_schema, batches())
