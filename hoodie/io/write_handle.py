@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from hoodie.common.bloom.bloom_filter import BloomFilter, create_bloom_filter
 from hoodie.common.fs.file_names import make_base_file_name
-from hoodie.common.model.partition_metadata import ensure_partition_metadata
 from hoodie.common.model.record_columns import MERGE_ERROR, RECORD_KEY
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
 from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WithoutEffect, WriteStatus
 from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.common.table.partition_metadata import ensure_partition_metadata
 from hoodie.common.util.numbered_strings import numbered_strings
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from hoodie.avro.clean_metadata import HoodieCleanerPlan
 from hoodie.avro.timeline_metadata import decode
@@ -32,6 +31,7 @@ from hoodie.exception import (
     HoodieSchemaException,
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.parquet import parquet_reader
 from hoodie.keygen.partition_values import partition_expression
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.missing_files import check_base_files, known_partitions
@@ -308,7 +308,7 @@ def to_expression(filters: Filters) -> pc.Expression | None:
     if isinstance(filters, list | tuple) and not filters:
         return None
     try:
-        return pq.filters_to_expression(filters)
+        return parquet_reader.to_expression(filters)
     except (LookupError, ValueError, TypeError, pa.ArrowException) as error:
         raise HoodieConfigException(
             f"filters {filters!r} are not understood ({error}): give an expression, or tuples such as ('fare', '>', 50)"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import attrs
 import pyarrow as pa
@@ -26,7 +26,7 @@ from hoodie.io.parquet.parquet_footer import Footer, parse_footer
 from hoodie.io.parquet.splicing import StoredColumns
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys", "scan_file"]
+__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys", "scan_file", "to_expression"]
 
 _BUFFER_BYTES = 1 << 20
 """A column of a row group is read in steps of this size instead of whole."""
@@ -157,13 +157,18 @@ class HoodieParquetReader:
         with _translated_errors(self._path):
             return StoredColumns(self._stream, self._path)
 
+    @property
+    def entries(self) -> Mapping[bytes, bytes]:
+        """Key/value pairs of the footer."""
+        return self._opened.metadata.metadata or {}
+
     def footer(self) -> Footer:
         """What Hudi stored in the footer; a new value with each call, so its bloom filter belongs to the caller.
 
         Raises:
             HoodieCorruptedDataException: An entry is not text.
         """
-        return parse_footer(self._path, self._opened.metadata.metadata)
+        return parse_footer(self._path, self.entries)
 
     def read_columns(self, columns: Sequence[str]) -> pa.Table:
         """Whole columns, in the types of the file.
@@ -363,6 +368,11 @@ def read_footer(storage: HoodieStorage, path: str) -> Footer:
     """
     with HoodieParquetReader(storage, path) as reader:
         return reader.footer()
+
+
+def to_expression(filters: Sequence[Any]) -> pc.Expression:
+    """Lists of tuples, as `pyarrow.parquet.read_table` takes them, as an expression; pyarrow says what is wrong."""
+    return pq.filters_to_expression(filters)
 
 
 def scan_file(

@@ -6,7 +6,7 @@ reader of every Hudi release takes them. The footer carries what `hoodie.io.parq
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -28,7 +28,7 @@ from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Tria
 from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
 from hoodie.storage.output_stream import abort_stream
 
-__all__ = ["HoodieParquetWriter", "ParquetSummary"]
+__all__ = ["HoodieParquetWriter", "ParquetSummary", "file_without_rows"]
 
 _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
@@ -409,6 +409,19 @@ class HoodieParquetWriter:
         with _translated(self._path), pq.ParquetWriter(sink, self._schema, **self._options) as file:
             file.write_table(table, row_group_size=max(table.num_rows, 1))
         return pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+
+def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:
+    """The content of a file that has only a footer.
+
+    Args:
+        column: Name of its one column, of integers.
+        entries: Key/value pairs.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.schema([(column, pa.int64())], metadata=entries).empty_table(), sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 @contextmanager
