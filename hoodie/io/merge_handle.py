@@ -30,12 +30,13 @@ from hoodie.common.model.write_status import WithoutEffect
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
+from hoodie.io.base_file_handle import HoodieBaseFileHandle
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_source import MergeSource, StoredRows
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.splicing import StoredChunks
 from hoodie.io.write_context import WriteContext
-from hoodie.io.write_handle import HoodieWriteHandle, RowCounter, constant_column
+from hoodie.io.write_handle import RowCounter, constant_column
 from hoodie.merge.merge_spec import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 
 __all__ = ["HoodieConcatHandle", "HoodieMergeHandle"]
@@ -45,7 +46,7 @@ logger = logging.getLogger(__name__)
 _COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
 
 
-class HoodieMergeHandle(HoodieWriteHandle):
+class HoodieMergeHandle(HoodieBaseFileHandle):
     """Write the next version of one base file: its records merged with the incoming ones.
 
     Every record of the old file is written again unless an incoming record has its place; then the merge spec
@@ -69,7 +70,7 @@ class HoodieMergeHandle(HoodieWriteHandle):
         partition_path: The partition.
         base_file: The version to start from.
         task: Who writes.
-        row_counter: As of `HoodieWriteHandle`.
+        row_counter: As of `HoodieBaseFileHandle`.
 
     Hudi: org.apache.hudi.io.HoodieMergeHandle. Differs: works on batches and positions; no spillable map.
     """
@@ -307,9 +308,8 @@ class _Merge:
         wanted = self._spec.stored_columns(handle.context.schema)
         outcome = self._spec.merge(batch.select(wanted).take(pa.array(positions)), updates)
         codes = outcome.codes
-        handle._error_count += len(outcome.errors)
         for number, reason in outcome.errors.items():
-            handle._name_error(updates.column(RECORD_KEY)[number].as_py(), reason)
+            handle._errors.add(updates.column(RECORD_KEY)[number].as_py(), reason)
         lost = int(np.count_nonzero(codes == KEEP_STORED)) - len(outcome.errors)
         if lost:
             was_merger = self._spec.merger is not None
@@ -319,7 +319,7 @@ class _Merge:
             rows = outcome.rows
             assert rows is not None
             incoming = rows.take(pa.array(taken)) if len(taken) < rows.num_rows else rows
-            good = handle._without_bad_records(incoming)
+            good = handle._errors.without_bad_records(incoming)
             if good.num_rows < incoming.num_rows:
                 # A record that does not fit is reported; the stored one stays.
                 kept = pc.is_in(incoming.column(CURRENT_ROW_POSITION), good.column(CURRENT_ROW_POSITION)).to_numpy(
