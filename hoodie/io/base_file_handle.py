@@ -80,9 +80,9 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         )
 
     def _close_file(self) -> tuple[int, int]:
-        summary = self.writer.close()
-        self._writer = None
-        return summary.rows, summary.size_bytes
+        size_bytes = self.writer.close()
+        rows, self._writer = self.writer.rows_written, None
+        return rows, size_bytes
 
     def _abort_file(self) -> bool:
         writer, self._writer = self._writer, None

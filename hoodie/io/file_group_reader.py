@@ -6,24 +6,39 @@ Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record_columns import COMMIT_TIME_META
+from hoodie.common.model.record_columns import (
+    COMMIT_SEQNO_META,
+    COMMIT_TIME_META,
+    META_COLUMN_SET,
+    RECORD_KEY,
+    RECORD_KEY_META,
+)
 from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.exception import HoodieNotSupportedException
-from hoodie.io.merge_source import MergeSource
+from hoodie.io.parquet.parquet_footer import Footer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, scan_file
+from hoodie.io.parquet.splicing import StoredChunks, StoredColumns
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieFileGroupReader"]
+__all__ = ["HoodieFileGroupReader", "MergeSource", "StoredRows"]
 
 READ_BATCH_ROWS = 1 << 16
+MERGE_BATCH_ROWS = 1 << 16
+"""Rows that are merged at a time."""
+SMALL_ROW_GROUP = 0.25
+"""Row groups below this share of the wanted size are not kept as they are but joined, unless they are the last."""
+LARGE_ROW_GROUP = 1.25
+"""Row groups above this share of the wanted size are not kept either: they are held in memory as a whole."""
 
 
 class HoodieFileGroupReader:
@@ -144,3 +159,131 @@ class HoodieFileGroupReader:
     def _scan(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         pushed: pc.Expression | None = self._row_filter.pushed if self._row_filter is not None else None
         return scan_file(self._storage, self._path, self._schema, columns, pushed, READ_BATCH_ROWS)
+
+
+@attrs.frozen(eq=False)
+class StoredRows:
+    """Some rows that follow each other.
+
+    Attributes:
+        start: Number of the first one.
+        rows: The columns that are decoded.
+        row_group: Where a row group begins some of whose columns are copied: these columns.
+    """
+
+    start: int
+    rows: pa.RecordBatch
+    row_group: StoredChunks | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.rows.nbytes) + (self.row_group.stored_bytes if self.row_group is not None else 0)
+
+
+class MergeSource:
+    """The stored rows of a file group in their order, for the next version of it.
+
+    Most columns are decoded. Those that the merge does not change, the record key and the user's column that it is
+    made of, can be copied as they are stored: they are half of the work otherwise. What Hudi says anew of each row, its
+    file and partition path, is not read.
+
+    Args:
+        storage: Where the file is.
+        path: Full path of the base file.
+        schema: What the rows are wanted as, meta columns included.
+        merge_spec: How stored and incoming records become one.
+        config: How the next version is stored.
+
+    Raises:
+        HoodieIOException: There is no such file, or storage failed.
+        HoodieCorruptedDataException: It is not a whole Parquet file.
+    """
+
+    def __init__(
+        self,
+        storage: HoodieStorage,
+        path: str,
+        schema: pa.Schema,
+        merge_spec: MergeSpec,
+        config: HoodieStorageConfig,
+    ) -> None:
+        self._schema = schema
+        self._user_schema = pa.schema([field for field in schema if field.name not in META_COLUMN_SET])
+        self._merge_spec = merge_spec
+        self._config = config
+        # A file holds few commit times: as dictionaries they are read, merged and written by small numbers.
+        self._reader = HoodieParquetReader(storage, path, [COMMIT_TIME_META]).open()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._reader.close()
+
+    def footer(self) -> Footer:
+        """See `HoodieParquetReader.footer`."""
+        return self._reader.footer()
+
+    def dictionary_columns(self) -> frozenset[str]:
+        """See `HoodieParquetReader.dictionary_columns`."""
+        return self._reader.dictionary_columns()
+
+    def columns_to_copy(self, updates: pa.Table) -> list[str]:
+        """The columns that a merge leaves as they are, and whose bytes fit into the next version.
+
+        The user's columns among them are those that are the record key in each row, stored and incoming. Where a record
+        may be deleted there are none.
+
+        Args:
+            updates: The incoming rows of stored records.
+        """
+        if updates.num_rows and self._merge_spec.may_delete(updates):
+            return []
+        merged = set(self._merge_spec.stored_columns(self._user_schema))
+        fields = [
+            field
+            for field in self._user_schema
+            if field.type == pa.string() and field.name not in merged and field.name in updates.column_names
+        ]
+        key = pa.field(RECORD_KEY_META, pa.string())
+        found = self._stored.copies_of(key, fields, str(self._config.parquet_compression_codec))
+        return [name for name in found if name == key.name or updates[name].equals(updates[RECORD_KEY])]
+
+    def rows(self, copied: Sequence[str]) -> Iterator[StoredRows]:
+        """All rows, a row group after the other; copied columns are not among those that are decoded.
+
+        Args:
+            copied: Of `columns_to_copy`. In row groups of another size than the wanted one, and where the columns
+                differ after all, they are decoded too.
+
+        Raises:
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        start = 0
+        stored = self._stored
+        wanted_bytes = self._config.parquet_block_size
+        for number, (count, plain_bytes) in enumerate(stored.row_groups):
+            is_last = number == len(stored.row_groups) - 1
+            has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
+            chunks = first = None
+            if copied and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
+                chunks = stored.chunks(number, copied)
+            if chunks is not None:
+                batches = self._row_group(number, copied)
+                first = next(batches, None)
+            if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
+                yield StoredRows(start, first, chunks)
+                start += first.num_rows
+            else:
+                batches = self._row_group(number, ())
+            for batch in batches:
+                yield StoredRows(start, batch)
+                start += batch.num_rows
+
+    @cached_property
+    def _stored(self) -> StoredColumns:
+        return self._reader.stored_columns()
+
+    def _row_group(self, number: int, without: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        columns = [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self._user_schema.names]
+        wanted = [name for name in columns if name not in without]
+        return self._reader.iter_batches(wanted, self._schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)

@@ -30,8 +30,7 @@ from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryE
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.io.base_file_handle import HoodieBaseFileHandle
-from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.merge_source import MergeSource, StoredRows
+from hoodie.io.file_group_reader import HoodieFileGroupReader, MergeSource, StoredRows
 from hoodie.io.merged_columns import PlacedUpdates, columns_to_compare, count_unchanged, merged_columns
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.write_context import WriteContext

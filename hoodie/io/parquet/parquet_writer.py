@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
-import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,14 +20,13 @@ from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, 
 from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
 from hoodie.io.parquet.column_adaptation import with_encoding
 from hoodie.io.parquet.footer_keys import FooterKeys
-from hoodie.io.parquet.leaf_columns import leaves
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
 from hoodie.io.parquet.parquet_settings import ParquetSettings
-from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial
+from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, leaves
 from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
 from hoodie.storage.output_stream import abort_stream
 
-__all__ = ["HoodieParquetWriter", "ParquetSummary", "file_without_rows"]
+__all__ = ["HoodieParquetWriter", "file_without_rows"]
 
 _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
@@ -44,23 +42,6 @@ _CERTAIN = 0.04
 _FULL = 0.02
 """A file is full when less than this share of the wanted size is left."""
 _UNIQUE_COLUMNS = frozenset({RECORD_KEY_META, COMMIT_SEQNO_META})
-
-
-@attrs.frozen
-class ParquetSummary:
-    """A finished file.
-
-    Attributes:
-        rows: Rows in it.
-        size_bytes: Its length.
-        min_record_key: As in its footer; None without rows or without a bloom filter.
-        max_record_key: Likewise.
-    """
-
-    rows: int
-    size_bytes: int
-    min_record_key: str | None
-    max_record_key: str | None
 
 
 class HoodieParquetWriter:
@@ -128,7 +109,7 @@ class HoodieParquetWriter:
         self._sizes = SizeEstimate(self._schema, settings, self._encode_sample)
         self._repeating: list[str] | None = None
         self._rows_written = 0
-        self._summary: ParquetSummary | None = None
+        self._size_bytes: int | None = None
         self._is_open = True
         if tuple(self._schema.names[: len(META_COLUMNS)]) != META_COLUMNS:
             self.abort()
@@ -153,8 +134,8 @@ class HoodieParquetWriter:
     @property
     def estimated_size_bytes(self) -> int:
         """Length of the finished file if it got no more rows: known for row groups, an estimate for buffered rows."""
-        if self._summary is not None:
-            return self._summary.size_bytes
+        if self._size_bytes is not None:
+            return self._size_bytes
         return int(self._stored_bytes + self._kept.stored_bytes + self._sizes.held_bytes() + self._footer_bytes())
 
     def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
@@ -269,15 +250,18 @@ class HoodieParquetWriter:
         if is_full and self._buffered_rows >= self._kept.rows:
             self._write_row_group()
 
-    def close(self) -> ParquetSummary:
+    def close(self) -> int:
         """Finish the file and close the stream. A second call gives the same answer.
+
+        Returns:
+            The length of the file.
 
         Raises:
             HoodieIOException: The stream failed; the file is aborted.
             HoodieException: The file was aborted before.
         """
-        if self._summary is not None:
-            return self._summary
+        if self._size_bytes is not None:
+            return self._size_bytes
         self._check_open()
         try:
             self._write_row_group()
@@ -295,13 +279,8 @@ class HoodieParquetWriter:
             raise
         self._is_open = False
         self._file = None
-        self._summary = ParquetSummary(
-            rows=self._rows_written,
-            size_bytes=size_bytes,
-            min_record_key=key_range.min_key if key_range else None,
-            max_record_key=key_range.max_key if key_range else None,
-        )
-        return self._summary
+        self._size_bytes = size_bytes
+        return size_bytes
 
     def abort(self) -> None:
         """Close the stream without finishing the file: on object stores there is none then. Nothing after `close`."""

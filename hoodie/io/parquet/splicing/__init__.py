@@ -9,7 +9,7 @@ Three names are all that the rest of hoodie knows of it::
 Within, `compact_protocol` knows Thrift's numbers, and `column_chunks` what a footer says of a column.
 """
 
+from hoodie.io.parquet.splicing.column_chunks import StoredChunks, StoredColumns
 from hoodie.io.parquet.splicing.splicing_writer import SplicingWriter
-from hoodie.io.parquet.splicing.stored_columns import StoredChunks, StoredColumns
 
 __all__ = ["SplicingWriter", "StoredChunks", "StoredColumns"]

@@ -11,7 +11,7 @@ random characters are half of what a merge decodes and encodes otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -32,15 +32,7 @@ from hoodie.io.parquet.splicing.compact_protocol import (
     write_struct,
 )
 
-__all__ = [
-    "ColumnChunk",
-    "encoded_column",
-    "located_chunk",
-    "read_footer_struct",
-    "row_group_sizes",
-    "string_columns",
-    "write_footer",
-]
+__all__ = ["ColumnChunk", "StoredChunks", "StoredColumns", "encoded_column", "write_footer"]
 
 _MAGIC = b"PAR1"
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
@@ -153,70 +145,127 @@ class ColumnChunk:
         )
 
 
-def string_columns(footer: Struct, nullable: bool) -> frozenset[str]:
-    """The top-level columns of strings, stored as hoodie, and everybody else, stores them.
+@attrs.frozen(eq=False)
+class StoredChunks:
+    """Some columns of a row group as they are stored.
 
-    Args:
-        footer: Of a file.
-        nullable: Whether there may be nulls.
+    Attributes:
+        rows: Rows of the row group.
+        chunks: Name -> the column's bytes, and what the footer says of them.
     """
-    elements = footer[_FILE_SCHEMA].value.items
-    wanted = {_ELEMENT_TYPE: _BYTE_ARRAY, _ELEMENT_REPETITION: _OPTIONAL if nullable else _REQUIRED}
-    wanted |= {_ELEMENT_CONVERTED: _UTF8}
-    found = set()
-    place = 1
-    while place < len(elements):
-        element = elements[place]
-        is_string = all(number in element and element[number].value == value for number, value in wanted.items())
-        if (
-            is_string
-            and _ELEMENT_LENGTH not in element
-            and not (_ELEMENT_CHILDREN in element and element[_ELEMENT_CHILDREN].value)
-        ):
-            found.add(element[_ELEMENT_NAME].value.decode())
-        place = _after(elements, place)
-    return frozenset(found)
+
+    rows: int = 0
+    chunks: Mapping[str, ColumnChunk] = attrs.field(factory=dict)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the columns."""
+        return sum(chunk.stored_bytes for chunk in self.chunks.values())
+
+    @property
+    def plain_bytes(self) -> int:
+        """Bytes of the columns before compression."""
+        return sum(chunk.plain_bytes for chunk in self.chunks.values())
 
 
-def read_footer_struct(stream: pa.NativeFile, path: str) -> Struct:
-    """The footer of a file; read at its place, so others may read the file at the same time.
+class StoredColumns:
+    """The columns of a Parquet file as they are stored.
 
     Args:
-        stream: The file.
+        stream: The file; read at places, so others may read it at the same time.
         path: For messages.
 
     Raises:
         HoodieCorruptedDataException: The file does not end in a footer.
     """
-    size = int(stream.size())
-    tail = stream.read_at(8, size - 8) if size > 8 else b""
-    length = int.from_bytes(tail[:4], "little")
-    if tail[4:] != _MAGIC or length + 8 > size:
-        raise HoodieCorruptedDataException(f"{path} does not end in a Parquet footer; restore the file from a copy")
-    return read_struct(stream.read_at(length, size - 8 - length))
 
+    def __init__(self, stream: pa.NativeFile, path: str) -> None:
+        self._stream = stream
+        self._path = path
+        self._footer = _read_footer(stream, path)
 
-def row_group_sizes(footer: Struct) -> list[tuple[int, int]]:
-    """Rows of each row group, and its bytes before compression."""
-    groups = footer[_FILE_ROW_GROUPS].value.items
-    return [(int(group[_GROUP_ROWS].value), int(group[_GROUP_BYTES].value)) for group in groups]
+    @property
+    def row_groups(self) -> list[tuple[int, int]]:
+        """Rows of each row group, and its bytes before compression."""
+        groups = self._footer[_FILE_ROW_GROUPS].value.items
+        return [(int(group[_GROUP_ROWS].value), int(group[_GROUP_BYTES].value)) for group in groups]
 
+    def copies_of(self, key: pa.Field, others: Iterable[pa.Field], compression: str) -> list[str]:
+        """The columns that a new file can copy: one, and those that may be equal to it; none when it cannot be.
 
-def located_chunk(footer: Struct, row_group: int, name: str) -> tuple[int, ColumnChunk] | None:
-    """Place of the first page of a top-level column, and what the footer says of it, without its pages.
+        The footer decides; `chunks` compares the bytes.
 
-    None where the pages are not in this file as plain bytes.
-    """
-    group = footer[_FILE_ROW_GROUPS].value.items[row_group]
-    for chunk in group[_GROUP_COLUMNS].value.items:
-        if _CHUNK_METADATA not in chunk or _path_of(chunk) != (name,):
-            continue
-        if _CHUNK_FILE in chunk or any(number in chunk for number in _CHUNK_ENCRYPTION):
+        Args:
+            key: A column of strings, as the new file has it.
+            others: Others, likewise.
+            compression: Codec of the new file, in pyarrow's spelling.
+        """
+        keys = self._copyable(key, compression)
+        if keys is None:
+            return []
+        found = [key.name]
+        for field in others:
+            chunks = self._copyable(field, compression)
+            if chunks is not None and all(chunk.may_equal(like) for chunk, like in zip(chunks, keys, strict=True)):
+                found.append(field.name)
+        return found
+
+    def chunks(self, row_group: int, names: Sequence[str]) -> StoredChunks | None:
+        """Columns of a row group that all have the same bytes; None when they differ, or are not in this file.
+
+        Args:
+            row_group: Its number.
+            names: Of top-level columns.
+
+        Raises:
+            HoodieCorruptedDataException: The file ends within a column.
+        """
+        found: dict[str, ColumnChunk] = {}
+        for name in names:
+            chunk = self._chunk(row_group, name)
+            first = next(iter(found.values()), chunk)
+            if chunk is None or first is None or not (chunk is first or chunk.has_pages_of(first)):
+                return None
+            found[name] = first
+        return StoredChunks(self.row_groups[row_group][0], found)
+
+    def _copyable(self, field: pa.Field, compression: str) -> list[ColumnChunk] | None:
+        """What the footer says of a column of strings, for each row group; None where it cannot be copied."""
+        if field.type != pa.string() or field.name not in _string_columns(self._footer, field.nullable):
             return None
-        if chunk[_CHUNK_METADATA].value[_VALUES].value != group[_GROUP_ROWS].value:
+        chunks = []
+        for number in range(len(self.row_groups)):
+            located = self._located(number, field.name)
+            if located is None or not located[1].suits(compression):
+                return None
+            chunks.append(located[1])
+        return chunks
+
+    def _chunk(self, row_group: int, name: str) -> ColumnChunk | None:
+        located = self._located(row_group, name)
+        if located is None:
             return None
-        return _relative(chunk[_CHUNK_METADATA].value)
-    return None
+        start, chunk = located
+        pages = pa.py_buffer(self._stream.read_at(chunk.stored_bytes, start))
+        if pages.size != chunk.stored_bytes:
+            raise HoodieCorruptedDataException(f"{self._path} ends within column {name}; restore it from a copy")
+        return attrs.evolve(chunk, pages=(pages,))
+
+    def _located(self, row_group: int, name: str) -> tuple[int, ColumnChunk] | None:
+        """Place of the first page of a top-level column, and what the footer says of it, without its pages.
+
+        None where the pages are not in this file as plain bytes.
+        """
+        group = self._footer[_FILE_ROW_GROUPS].value.items[row_group]
+        for chunk in group[_GROUP_COLUMNS].value.items:
+            if _CHUNK_METADATA not in chunk or _path_of(chunk) != (name,):
+                continue
+            if _CHUNK_FILE in chunk or any(number in chunk for number in _CHUNK_ENCRYPTION):
+                return None
+            if chunk[_CHUNK_METADATA].value[_VALUES].value != group[_GROUP_ROWS].value:
+                return None
+            return _relative(chunk[_CHUNK_METADATA].value)
+        return None
 
 
 def encoded_column(column: pa.ChunkedArray, field: pa.Field, **options: Any) -> ColumnChunk:
@@ -289,7 +338,50 @@ def struct_of(metadata: pq.FileMetaData) -> Struct:
 
 
 def _footer_of(data: pa.Buffer) -> Struct:
-    return read_footer_struct(pa.BufferReader(data), "an encoded column")
+    return _read_footer(pa.BufferReader(data), "an encoded column")
+
+
+def _read_footer(stream: pa.NativeFile, path: str) -> Struct:
+    """The footer of a file; read at its place, so others may read the file at the same time.
+
+    Args:
+        stream: The file.
+        path: For messages.
+
+    Raises:
+        HoodieCorruptedDataException: The file does not end in a footer.
+    """
+    size = int(stream.size())
+    tail = stream.read_at(8, size - 8) if size > 8 else b""
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != _MAGIC or length + 8 > size:
+        raise HoodieCorruptedDataException(f"{path} does not end in a Parquet footer; restore the file from a copy")
+    return read_struct(stream.read_at(length, size - 8 - length))
+
+
+def _string_columns(footer: Struct, nullable: bool) -> frozenset[str]:
+    """The top-level columns of strings, stored as hoodie, and everybody else, stores them.
+
+    Args:
+        footer: Of a file.
+        nullable: Whether there may be nulls.
+    """
+    elements = footer[_FILE_SCHEMA].value.items
+    wanted = {_ELEMENT_TYPE: _BYTE_ARRAY, _ELEMENT_REPETITION: _OPTIONAL if nullable else _REQUIRED}
+    wanted |= {_ELEMENT_CONVERTED: _UTF8}
+    found = set()
+    place = 1
+    while place < len(elements):
+        element = elements[place]
+        is_string = all(number in element and element[number].value == value for number, value in wanted.items())
+        if (
+            is_string
+            and _ELEMENT_LENGTH not in element
+            and not (_ELEMENT_CHILDREN in element and element[_ELEMENT_CHILDREN].value)
+        ):
+            found.add(element[_ELEMENT_NAME].value.decode())
+        place = _after(elements, place)
+    return frozenset(found)
 
 
 def _relative(metadata: Struct) -> tuple[int, ColumnChunk]:

@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 
 from hoodie.exception import HoodieException
 from hoodie.io.parquet.column_adaptation import with_encoding
-from hoodie.io.parquet.splicing.column_chunks import ColumnChunk, encoded_column, write_footer
+from hoodie.io.parquet.splicing.column_chunks import ColumnChunk, StoredChunks, encoded_column, write_footer
 from hoodie.io.parquet.splicing.compact_protocol import Struct
-from hoodie.io.parquet.splicing.stored_columns import StoredChunks
 
 __all__ = ["SplicingWriter"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 from hoodie.io.parquet.splicing import StoredColumns
-from hoodie.io.parquet.splicing.column_chunks import encoded_column, string_columns, struct_of, write_footer
+from hoodie.io.parquet.splicing.column_chunks import encoded_column, write_footer
 
 KEY = pa.field("key", pa.string())
 OPTIONS = {"version": "1.0", "compression": "snappy", "use_dictionary": False, "store_schema": False}
@@ -120,12 +120,13 @@ def test_a_chunk_is_kept_only_with_its_codec_and_while_it_has_few_pages() -> Non
     assert not many.suits("snappy")
 
 
-def test_only_strings_of_the_same_nullability_are_alike() -> None:
-    collected: list[pq.FileMetaData] = []
-    schema = pa.schema([pa.field("key", pa.string(), nullable=False), ("n", pa.int32()), ("l", pa.list_(pa.string()))])
-    pq.ParquetWriter(pa.BufferOutputStream(), schema, metadata_collector=collected).close()
-    assert string_columns(struct_of(collected[0]), nullable=False) == {"key"}
-    assert string_columns(struct_of(collected[0]), nullable=True) == frozenset()
+def test_a_column_that_is_never_null_is_not_copied_to_one_that_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    never_null = KEY.with_nullable(False)
+    pq.write_table(pa.table({"key": ["a"]}, schema=pa.schema([never_null])), path, **OPTIONS)
+    stored = StoredColumns(pa.OSFile(str(path)), str(path))
+    assert stored.copies_of(never_null, [], "snappy") == ["key"]
+    assert stored.copies_of(KEY, [], "snappy") == []
 
 
 def test_a_file_without_a_footer_is_damaged() -> None:
