@@ -48,7 +48,7 @@ class HoodieFileGroupReader:
         storage: Where the files are.
         file_slice: What to read.
         schema: The table's schema, meta columns included; older files are read in it.
-        merge_spec: How records of one key become one; `open_for_merge` needs it.
+        merge_spec: How records of one key become one; `merge_source` needs it.
         instant_range: The commits whose rows are wanted; None for all. Then ``schema`` has the commit time.
         columns: Names, in the order of the result; None for all of the schema.
         row_filter: Which rows; None for all.
@@ -116,15 +116,11 @@ class HoodieFileGroupReader:
         with HoodieParquetReader(self._storage, self._path) as reader:
             yield from self._wanted(reader.iter_batches(self._read_columns, self._schema, batch_rows=batch_rows))
 
-    def open_for_merge(self, config: HoodieStorageConfig) -> MergeSource:
-        """All rows, to be merged with incoming ones into the next version of the file group; the caller closes it.
+    def merge_source(self, config: HoodieStorageConfig) -> MergeSource:
+        """All rows, to be merged with incoming ones into the next version of the file group; not open yet.
 
         Args:
             config: How the next version is stored.
-
-        Raises:
-            HoodieIOException: There is no such file, or storage failed.
-            HoodieCorruptedDataException: It is not a whole Parquet file.
         """
         assert self._merge_spec is not None
         return MergeSource(self._storage, self._path, self._schema, self._merge_spec, config)
@@ -194,10 +190,6 @@ class MergeSource:
         schema: What the rows are wanted as, meta columns included.
         merge_spec: How stored and incoming records become one.
         config: How the next version is stored.
-
-    Raises:
-        HoodieIOException: There is no such file, or storage failed.
-        HoodieCorruptedDataException: It is not a whole Parquet file.
     """
 
     def __init__(
@@ -213,10 +205,14 @@ class MergeSource:
         self._merge_spec = merge_spec
         self._config = config
         # A file holds few commit times: as dictionaries they are read, merged and written by small numbers.
-        self._reader = HoodieParquetReader(storage, path, [COMMIT_TIME_META]).open()
+        self._reader = HoodieParquetReader(storage, path, [COMMIT_TIME_META])
+
+    def open(self) -> None:
+        """See `HoodieParquetReader.open`."""
+        self._reader.open()
 
     def close(self) -> None:
-        """Close the file."""
+        """See `HoodieParquetReader.close`."""
         self._reader.close()
 
     def footer(self) -> Footer:

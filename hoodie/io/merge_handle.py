@@ -30,7 +30,7 @@ from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryE
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.io.base_file_handle import HoodieBaseFileHandle
-from hoodie.io.file_group_reader import HoodieFileGroupReader, MergeSource, StoredRows
+from hoodie.io.file_group_reader import HoodieFileGroupReader, StoredRows
 from hoodie.io.merged_columns import PlacedUpdates, columns_to_compare, count_unchanged, merged_columns
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.write_context import WriteContext
@@ -83,32 +83,25 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     ) -> None:
         super().__init__(context, partition_path, base_file.file_id, task, row_counter)
         self.base_file = base_file
-        self._source: MergeSource | None = None
         self._goes_on = False
         self._rows_seen = 0
         self._compared_columns = columns_to_compare(context.schema, context.merge_spec.ordering_field)
+        file_slice = FileSlice(partition_path, base_file.file_id, base_file.instant_time, base_file)
+        self._source = HoodieFileGroupReader(
+            context.storage, file_slice, context.schema_with_meta, merge_spec=context.merge_spec
+        ).merge_source(context.config.storage)
 
     def open(self) -> None:
-        context, old = self.context, self.base_file
-        file_slice = FileSlice(self.partition_path, old.file_id, old.instant_time, old)
-        reader = HoodieFileGroupReader(
-            context.storage, file_slice, context.schema_with_meta, merge_spec=context.merge_spec
-        )
-        self._source = reader.open_for_merge(context.config.storage)
+        self._source.open()
         try:
             super().open()
         except BaseException:
-            self._close_source()
+            self._source.close()
             raise
 
     def __exit__(self, kind, error, traceback) -> None:  # type: ignore[no-untyped-def]
         super().__exit__(kind, error, traceback)
-        self._close_source()
-
-    def _close_source(self) -> None:
-        if self._source is not None:
-            self._source.close()
-            self._source = None
+        self._source.close()
 
     def write(self, incoming: pa.Table) -> pa.Table:
         """Merge all incoming rows of the bucket; called once.
@@ -128,10 +121,10 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         updates, inserts = self._updates_and_inserts(incoming)
         placed = PlacedUpdates(updates, self.base_file.path)
         # Without the old file's bloom filter its keys are needed.
-        copied = self._open_source.columns_to_copy(updates) if self._goes_on else []
+        copied = self._source.columns_to_copy(updates) if self._goes_on else []
         self.writer.keep_apart(copied)
         BoundedInMemoryExecutor(
-            [self._open_source.rows(copied)],
+            [self._source.rows(copied)],
             partial(self._merge_all, placed),
             limit_bytes=self.context.config.write.write_buffer_limit_bytes,
             size_of=lambda item: item.nbytes,
@@ -260,7 +253,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         if self.context.has_virtual_keys:
             return super()._start_keys()
         try:
-            footer = self._open_source.footer()
+            footer = self._source.footer()
             bloom_filter, key_range = footer.bloom_filter, footer.key_range
         except (HoodieCorruptedDataException, HoodieNotSupportedException) as error:
             logger.warning("rewriting %s with a new bloom filter of all its keys: %s", self.base_file.path, error)
@@ -271,12 +264,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         return bloom_filter, key_range
 
     def _dictionary_columns(self) -> frozenset[str]:
-        return self._open_source.dictionary_columns()
-
-    @property
-    def _open_source(self) -> MergeSource:
-        assert self._source is not None
-        return self._source
+        return self._source.dictionary_columns()
 
     def _previous_commit(self) -> str:
         return self.base_file.instant_time
