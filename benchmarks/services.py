@@ -26,9 +26,9 @@ from benchmarks.measure import describe_machine
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.partition_metadata import PARTITION_METAFILE_NAMES
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
+from hoodie.common.table.partition_metadata import PARTITION_METAFILE_NAMES
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.engine.local_engine_context import LocalEngineContext

@@ -17,7 +17,7 @@ from hoodie.common.data.stored_types import find_field
 from hoodie.common.model.field_path import top_level_name, type_at
 from hoodie.common.model.record_columns import PARTITION_PATH_META, RECORD_KEY_META
 from hoodie.exception import HoodieKeyException
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.user_key_generator import KeyGeneratorOfUser
 from hoodie.table.table import HoodieTable
@@ -71,11 +71,10 @@ def _keys(key_generator: KeyGenerator, row: pa.RecordBatch) -> tuple[str | None,
 def _first_row(table: HoodieTable, schema: pa.Schema) -> pa.RecordBatch | None:
     """Any stored row; None when there is none."""
     for partition_path in _partitions_newest_first(table):
-        for base_file in table.view.latest_base_files(partition_path):
-            with HoodieParquetReader(table.snapshot.storage, base_file.path) as reader:
-                for batch in reader.iter_batches(schema.names, schema, batch_rows=1):
-                    if batch.num_rows:
-                        return batch.slice(0, 1)
+        for file_slice in table.view.latest_file_slices(partition_path):
+            reader = HoodieFileGroupReader(table.snapshot.storage, file_slice, schema)
+            for batch in reader.iter_batches(batch_rows=1):
+                return batch
     return None
 
 

@@ -550,8 +550,11 @@ class _KeysWhere:
     row_filter: RowFilter | None
 
     def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        reader = HoodieFileGroupReader(self.storage, file_slice, self.schema)
-        for batch in reader.iter_batches([RECORD_KEY_META, PARTITION_PATH_META], self.row_filter):
+        columns = [RECORD_KEY_META, PARTITION_PATH_META]
+        reader = HoodieFileGroupReader(
+            self.storage, file_slice, self.schema, columns=columns, row_filter=self.row_filter
+        )
+        for batch in reader.scan():
             yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])
 
 

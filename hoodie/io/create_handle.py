@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hoodie.common.model.write_operation_type import IOType
+from hoodie.io.base_file_handle import HoodieBaseFileHandle
 from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
-from hoodie.io.write_handle import HoodieWriteHandle
 
 __all__ = ["HoodieCreateHandle"]
 
 
-class HoodieCreateHandle(HoodieWriteHandle):
+class HoodieCreateHandle(HoodieBaseFileHandle):
     """Write new records to the first base file of a file group.
 
     Memory: one row group.
 
     Hudi: org.apache.hudi.io.HoodieCreateHandle. Differs: works on batches.
     """
-
-    io_type = IOType.CREATE
 
     def write(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Append incoming rows until the file has reached ``hoodie.parquet.max.file.size``.

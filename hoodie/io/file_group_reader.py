@@ -1,24 +1,44 @@
-"""The rows of one file group: the path by which queries read them.
+"""The rows of one file group: the one way to them for queries, merges, repairs and samples.
 
 Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import (
+    COMMIT_SEQNO_META,
+    COMMIT_TIME_META,
+    META_COLUMN_SET,
+    RECORD_KEY,
+    RECORD_KEY_META,
+)
+from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.exception import HoodieNotSupportedException
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader, translated_errors
+from hoodie.io.parquet.parquet_footer import Footer
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, scan_file
+from hoodie.io.parquet.splicing import StoredChunks, StoredColumns
+from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieFileGroupReader"]
+__all__ = ["HoodieFileGroupReader", "MergeSource", "StoredRows"]
 
 READ_BATCH_ROWS = 1 << 16
+MERGE_BATCH_ROWS = 1 << 16
+"""Rows that are merged at a time."""
+SMALL_ROW_GROUP = 0.25
+"""Row groups below this share of the wanted size are not kept as they are but joined, unless they are the last."""
+LARGE_ROW_GROUP = 1.25
+"""Row groups above this share of the wanted size are not kept either: they are held in memory as a whole."""
 
 
 class HoodieFileGroupReader:
@@ -28,44 +48,102 @@ class HoodieFileGroupReader:
         storage: Where the files are.
         file_slice: What to read.
         schema: The table's schema, meta columns included; older files are read in it.
+        merge_spec: How records of one key become one; `merge_source` needs it.
+        instant_range: The commits whose rows are wanted; None for all. Then ``schema`` has the commit time.
+        columns: Names, in the order of the result; None for all of the schema.
+        row_filter: Which rows; None for all.
 
-    Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
+    Raises:
+        HoodieNotSupportedException: The slice has log files.
+
+    Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader. Differs: takes copy-on-write slices only.
     """
 
-    def __init__(self, storage: HoodieStorage, file_slice: FileSlice, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        storage: HoodieStorage,
+        file_slice: FileSlice,
+        schema: pa.Schema,
+        *,
+        merge_spec: MergeSpec | None = None,
+        instant_range: InstantRange | None = None,
+        columns: Sequence[str] | None = None,
+        row_filter: RowFilter | None = None,
+    ) -> None:
+        if file_slice.log_files or file_slice.base_file is None:
+            raise HoodieNotSupportedException(
+                f"file group {file_slice.file_id} of {file_slice.partition_path!r} has log files, which hoodie does "
+                "not read yet"
+            )
         self._storage = storage
-        self._slice = file_slice
+        self._path = file_slice.base_file.path
         self._schema = schema
+        self._merge_spec = merge_spec
+        self._instant_range = instant_range
+        self._columns = list(columns) if columns is not None else schema.names
+        self._row_filter = row_filter
 
-    def iter_batches(self, columns: list[str], row_filter: RowFilter | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows as batches; row groups whose statistics exclude the filter are not read. Memory: some batches.
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        """The rows as a query reads them: on all cores, some batches ahead.
 
-        Args:
-            columns: Names, in the order of the result.
-            row_filter: Which rows; None for all.
+        Row groups whose statistics exclude the filter are not read. Memory: some batches.
 
         Raises:
             HoodieIOException: There is no such file, or storage failed.
-            HoodieCorruptedDataException: A file is damaged.
-            HoodieNotSupportedException: The slice has log files.
+            HoodieCorruptedDataException: The file is damaged.
             HoodieSchemaException: The filter cannot be computed of the rows.
         """
-        base_file = self._slice.base_file
-        if self._slice.log_files or base_file is None:
-            raise HoodieNotSupportedException(
-                f"file group {self._slice.file_id} of {self._slice.partition_path!r} has log files, which hoodie does "
-                "not read yet"
-            )
-        with HoodieParquetReader(self._storage, base_file.path) as reader:
+        with HoodieParquetReader(self._storage, self._path) as reader:
             file_schema = reader.file_schema
-        if row_filter is None:
-            yield from self._scan(base_file.path, file_schema, columns, None)
-        elif row_filter.is_exact and self._is_stored_as_wanted(file_schema):
-            yield from self._scan(base_file.path, file_schema, columns, row_filter.pushed)
+        if not self._is_stored_as_wanted(file_schema):
+            yield from self.iter_batches()
+        elif self._instant_range is None and (self._row_filter is None or self._row_filter.is_exact):
+            yield from self._scan(self._columns)
         else:
-            wanted = row_filter.read_columns(columns, self._schema)
-            for batch in self._scan(base_file.path, file_schema, wanted, row_filter.pushed):
-                yield from row_filter.take(batch).select(columns).to_batches()
+            yield from self._wanted(self._scan(self._read_columns))
+
+    def iter_batches(self, batch_rows: int = READ_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The rows as a task reads them beside others: on this thread, batch after batch.
+
+        Memory: one batch.
+
+        Args:
+            batch_rows: Most rows of a batch.
+
+        Raises:
+            HoodieException: As of `scan`; or a column cannot be turned into the type of the schema.
+        """
+        with HoodieParquetReader(self._storage, self._path) as reader:
+            yield from self._wanted(reader.iter_batches(self._read_columns, self._schema, batch_rows=batch_rows))
+
+    def merge_source(self, config: HoodieStorageConfig) -> MergeSource:
+        """All rows, to be merged with incoming ones into the next version of the file group; not open yet.
+
+        Args:
+            config: How the next version is stored.
+        """
+        assert self._merge_spec is not None
+        return MergeSource(self._storage, self._path, self._schema, self._merge_spec, config)
+
+    @property
+    def _read_columns(self) -> list[str]:
+        """The columns of the result, and those that say which rows are in it."""
+        if self._row_filter is None:
+            names = dict.fromkeys(self._columns)
+        else:
+            names = dict.fromkeys(self._row_filter.read_columns(self._columns, self._schema))
+        return list(names if self._instant_range is None else names | {COMMIT_TIME_META: None})
+
+    def _wanted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the filter and of the instants, in the columns of the result."""
+        for batch in batches:
+            rows = batch
+            if self._instant_range is not None:
+                rows = rows.filter(self._instant_range.holds(rows.column(COMMIT_TIME_META)))
+            if self._row_filter is not None:
+                yield from self._row_filter.take(rows).select(self._columns).to_batches()
+            elif rows.num_rows:
+                yield rows.select(self._columns)
 
     def _is_stored_as_wanted(self, file_schema: pa.Schema) -> bool:
         """Whether the columns that the file has are of the table's types."""
@@ -74,24 +152,134 @@ class HoodieFileGroupReader:
             for name in self._schema.names
         )
 
-    def _scan(
-        self, path: str, file_schema: pa.Schema, columns: list[str], pushed: pc.Expression | None
-    ) -> Iterator[pa.RecordBatch]:
-        """Rows that may be wanted; all of them where the file has columns of other types."""
-        if not self._is_stored_as_wanted(file_schema):
-            wanted = pa.schema([self._schema.field(name) for name in columns])
-            with HoodieParquetReader(self._storage, path) as reader:
-                yield from reader.iter_batches(columns, wanted, batch_rows=READ_BATCH_ROWS)
-            return
-        # Loaded when something is read: it loads pandas, which takes longer than all of hoodie.
-        import pyarrow.dataset as ds
+    def _scan(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        pushed: pc.Expression | None = self._row_filter.pushed if self._row_filter is not None else None
+        return scan_file(self._storage, self._path, self._schema, columns, pushed, READ_BATCH_ROWS)
 
-        with translated_errors(path), self._storage.open_input_file(path) as source:
-            fragment = ds.ParquetFileFormat().make_fragment(source)
-            scanner = fragment.scanner(
-                schema=self._schema, columns=columns, filter=pushed, batch_size=READ_BATCH_ROWS,
-                batch_readahead=2, fragment_readahead=1,
-            )  # fmt: skip
-            for batch in scanner.to_reader():
-                if batch.num_rows:
-                    yield batch
+
+@attrs.frozen(eq=False)
+class StoredRows:
+    """Some rows that follow each other.
+
+    Attributes:
+        start: Number of the first one.
+        rows: The columns that are decoded.
+        row_group: Where a row group begins some of whose columns are copied: these columns.
+    """
+
+    start: int
+    rows: pa.RecordBatch
+    row_group: StoredChunks | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.rows.nbytes) + (self.row_group.stored_bytes if self.row_group is not None else 0)
+
+
+class MergeSource:
+    """The stored rows of a file group in their order, for the next version of it.
+
+    Most columns are decoded. Those that the merge does not change, the record key and the user's column that it is
+    made of, can be copied as they are stored: they are half of the work otherwise. What Hudi says anew of each row, its
+    file and partition path, is not read.
+
+    Args:
+        storage: Where the file is.
+        path: Full path of the base file.
+        schema: What the rows are wanted as, meta columns included.
+        merge_spec: How stored and incoming records become one.
+        config: How the next version is stored.
+    """
+
+    def __init__(
+        self,
+        storage: HoodieStorage,
+        path: str,
+        schema: pa.Schema,
+        merge_spec: MergeSpec,
+        config: HoodieStorageConfig,
+    ) -> None:
+        self._schema = schema
+        self._user_schema = pa.schema([field for field in schema if field.name not in META_COLUMN_SET])
+        self._merge_spec = merge_spec
+        self._config = config
+        # A file holds few commit times: as dictionaries they are read, merged and written by small numbers.
+        self._reader = HoodieParquetReader(storage, path, [COMMIT_TIME_META])
+
+    def open(self) -> None:
+        """See `HoodieParquetReader.open`."""
+        self._reader.open()
+
+    def close(self) -> None:
+        """See `HoodieParquetReader.close`."""
+        self._reader.close()
+
+    def footer(self) -> Footer:
+        """See `HoodieParquetReader.footer`."""
+        return self._reader.footer()
+
+    def dictionary_columns(self) -> frozenset[str]:
+        """See `HoodieParquetReader.dictionary_columns`."""
+        return self._reader.dictionary_columns()
+
+    def columns_to_copy(self, updates: pa.Table) -> list[str]:
+        """The columns that a merge leaves as they are, and whose bytes fit into the next version.
+
+        The user's columns among them are those that are the record key in each row, stored and incoming. Where a record
+        may be deleted there are none.
+
+        Args:
+            updates: The incoming rows of stored records.
+        """
+        if updates.num_rows and self._merge_spec.may_delete(updates):
+            return []
+        merged = set(self._merge_spec.stored_columns(self._user_schema))
+        fields = [
+            field
+            for field in self._user_schema
+            if field.type == pa.string() and field.name not in merged and field.name in updates.column_names
+        ]
+        key = pa.field(RECORD_KEY_META, pa.string())
+        found = self._stored.copies_of(key, fields, str(self._config.parquet_compression_codec))
+        return [name for name in found if name == key.name or updates[name].equals(updates[RECORD_KEY])]
+
+    def rows(self, copied: Sequence[str]) -> Iterator[StoredRows]:
+        """All rows, a row group after the other; copied columns are not among those that are decoded.
+
+        Args:
+            copied: Of `columns_to_copy`. In row groups of another size than the wanted one, and where the columns
+                differ after all, they are decoded too.
+
+        Raises:
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        start = 0
+        stored = self._stored
+        wanted_bytes = self._config.parquet_block_size
+        for number, (count, plain_bytes) in enumerate(stored.row_groups):
+            is_last = number == len(stored.row_groups) - 1
+            has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
+            chunks = first = None
+            if copied and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
+                chunks = stored.chunks(number, copied)
+            if chunks is not None:
+                batches = self._row_group(number, copied)
+                first = next(batches, None)
+            if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
+                yield StoredRows(start, first, chunks)
+                start += first.num_rows
+            else:
+                batches = self._row_group(number, ())
+            for batch in batches:
+                yield StoredRows(start, batch)
+                start += batch.num_rows
+
+    @cached_property
+    def _stored(self) -> StoredColumns:
+        return self._reader.stored_columns()
+
+    def _row_group(self, number: int, without: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        columns = [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self._user_schema.names]
+        wanted = [name for name in columns if name not in without]
+        return self._reader.iter_batches(wanted, self._schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)

@@ -6,21 +6,19 @@ Hudi: org.apache.hudi.io.{HoodieMergeHandle, HoodieConcatHandle}.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 
-import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
-from hoodie.common.data.equal_rows import comparison_cost, equal_rows
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
     COMMIT_TIME_META,
     CURRENT_ROW_POSITION,
-    META_COLUMNS,
     OPERATION,
     RECORD_KEY,
     RECORD_KEY_META,
@@ -30,52 +28,21 @@ from hoodie.common.model.write_operation_type import IOType, RecordOperation, Wr
 from hoodie.common.model.write_status import WithoutEffect
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
-from hoodie.io.parquet.column_chunks import ColumnChunk, ColumnPlan, StoredColumns
+from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
+from hoodie.io.base_file_handle import HoodieBaseFileHandle
+from hoodie.io.file_group_reader import HoodieFileGroupReader, StoredRows
+from hoodie.io.merged_columns import PlacedUpdates, columns_to_compare, count_unchanged, merged_columns
 from hoodie.io.parquet.parquet_footer import KeyRange
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.write_context import WriteContext
-from hoodie.io.write_handle import HoodieWriteHandle, RowCounter, constant_column
+from hoodie.io.write_handle import RowCounter, constant_column
 from hoodie.merge.merge_spec import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 
 __all__ = ["HoodieConcatHandle", "HoodieMergeHandle"]
 
 logger = logging.getLogger(__name__)
 
-MERGE_BATCH_ROWS = 1 << 16
-"""Rows of the old file that are merged at a time."""
 
-_COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
-
-SMALL_ROW_GROUP = 0.25
-"""Row groups below this share of the wanted size are not kept as they are but joined, unless they are the last."""
-LARGE_ROW_GROUP = 1.25
-"""Row groups above this share of the wanted size are not kept either: they are held in memory as a whole."""
-
-
-@attrs.frozen(eq=False)
-class _OldRows:
-    """Some rows of the old file.
-
-    Attributes:
-        start: Number of the first one.
-        rows: The columns that are merged.
-        row_group_rows: Of the row group that begins here, where its record keys are kept as they are stored; else 0.
-        kept: Its columns that are kept.
-    """
-
-    start: int
-    rows: pa.RecordBatch
-    row_group_rows: int = 0
-    kept: Mapping[str, ColumnChunk] = attrs.field(factory=dict)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return int(self.rows.nbytes) + sum(chunk.stored_bytes for chunk in self.kept.values())
-
-
-class HoodieMergeHandle(HoodieWriteHandle):
+class HoodieMergeHandle(HoodieBaseFileHandle):
     """Write the next version of one base file: its records merged with the incoming ones.
 
     Every record of the old file is written again unless an incoming record has its place; then the merge spec
@@ -98,7 +65,7 @@ class HoodieMergeHandle(HoodieWriteHandle):
         context: The write.
         file_slice: The version to start from.
         task: Who writes.
-        row_counter: As of `HoodieWriteHandle`.
+        row_counter: As of `HoodieBaseFileHandle`.
 
     Hudi: org.apache.hudi.io.HoodieMergeHandle. Differs: works on batches and positions; no spillable map.
     """
@@ -114,26 +81,24 @@ class HoodieMergeHandle(HoodieWriteHandle):
     ) -> None:
         super().__init__(context, file_slice.partition_path, file_slice.file_id, task, row_counter)
         self.base_file = file_slice.sole_base_file
-        self._reader: HoodieParquetReader | None = None
         self._goes_on = False
+        self._rows_seen = 0
+        self._compared_columns = columns_to_compare(context.schema, context.merge_spec.ordering_field)
+        self._source = HoodieFileGroupReader(
+            context.storage, file_slice, context.schema_with_meta, merge_spec=context.merge_spec
+        ).merge_source(context.config.storage)
 
     def open(self) -> None:
-        # A file holds few commit times: as dictionaries they are read, merged and written by small numbers.
-        self._reader = HoodieParquetReader(self.context.storage, self.base_file.path, [COMMIT_TIME_META]).open()
+        self._source.open()
         try:
             super().open()
         except BaseException:
-            self._close_reader()
+            self._source.close()
             raise
 
     def __exit__(self, kind, error, traceback) -> None:  # type: ignore[no-untyped-def]
         super().__exit__(kind, error, traceback)
-        self._close_reader()
-
-    def _close_reader(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        self._source.close()
 
     def write(self, incoming: pa.Table) -> pa.Table:
         """Merge all incoming rows of the bucket; called once.
@@ -151,20 +116,20 @@ class HoodieMergeHandle(HoodieWriteHandle):
         self._records += incoming.num_rows
         incoming = incoming.combine_chunks()
         updates, inserts = self._updates_and_inserts(incoming)
-        merge = _Merge(self, updates)
-        stored = self._open_reader.stored_columns()
-        kept = self._columns_to_keep(stored, updates)
-        self.writer.keep_apart(kept)
+        placed = PlacedUpdates(updates, self.base_file.path)
+        # Without the old file's bloom filter its keys are needed.
+        copied = self._source.columns_to_copy(updates) if self._goes_on else []
+        self.writer.keep_apart(copied)
         BoundedInMemoryExecutor(
-            [self._old_batches(stored, kept)],
-            merge.consume,
+            [self._source.rows(copied)],
+            partial(self._merge_all, placed),
             limit_bytes=self.context.config.write.write_buffer_limit_bytes,
             size_of=lambda item: item.nbytes,
         ).execute()
-        if merge.rows_seen <= merge.last_position:
+        if self._rows_seen <= placed.last_position:
             raise HoodieCorruptedDataException(
-                f"{self.base_file.path} has {merge.rows_seen} rows, but the index found a key at row "
-                f"{merge.last_position}"
+                f"{self.base_file.path} has {self._rows_seen} rows, but the index found a key at row "
+                f"{placed.last_position}"
             )
         # A column above 2 GiB comes in several chunks, so this is a loop.
         left = [self._write_new(rows) for rows in inserts.to_batches()]
@@ -207,81 +172,57 @@ class HoodieMergeHandle(HoodieWriteHandle):
             return not write.combine_before_upsert
         return self.context.operation is not WriteOperationType.INSERT or not write.combine_before_insert
 
-    def _columns_to_keep(self, stored: StoredColumns, updates: pa.Table) -> list[str]:
-        """Columns of the old file that the merge leaves as they are, and whose chunks fit into the new one.
+    def _merge_all(self, updates: PlacedUpdates, batches: Iterator[StoredRows]) -> None:
+        """Write all stored rows, and in their places the updates."""
+        for old in batches:
+            if old.row_group is not None:
+                self.writer.start_row_group(old.row_group)
+                if self._kept_keys is not None:
+                    self._kept_keys.append(range(old.start, old.start + old.row_group.rows))
+            columns = self._stored_columns(old.rows)
+            found = updates.of_rows(old.start, old.rows.num_rows)
+            if found is not None:
+                columns = self._merge(old.rows, columns, *found)
+            self.writer.write(pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names))
+            self._rows_seen = old.start + old.rows.num_rows
 
-        The user's columns among them are those that are the record key in each row, old and new.
-        """
-        spec, schema = self.context.merge_spec, self.context.schema
-        if not self._goes_on or (updates.num_rows and spec.may_delete(updates)):
-            return []
-        keys = self._keepable(stored, RECORD_KEY_META, nullable=True)
-        if keys is None:
-            return []
-        merged = set(spec.stored_columns(schema))
-        kept = [RECORD_KEY_META]
-        for field in schema:
-            if field.type != pa.string() or field.name in merged or field.name not in updates.column_names:
-                continue
-            chunks = self._keepable(stored, field.name, field.nullable)
-            if chunks is None or not all(chunk.may_equal(key) for chunk, key in zip(chunks, keys, strict=True)):
-                continue
-            if updates[field.name].equals(updates[RECORD_KEY]):
-                kept.append(field.name)
-        return kept
-
-    def _keepable(self, stored: StoredColumns, name: str, nullable: bool) -> list[ColumnChunk] | None:
-        """What the footer says of a column of strings, for each row group; None where it cannot be kept."""
-        if stored.plans.get(name) != ColumnPlan.of_strings(nullable):
-            return None
-        chunks = []
-        for number in range(len(stored.row_groups)):
-            chunk = stored.chunk_without_pages(number, name)
-            if chunk is None or not chunk.suits(str(self.context.config.storage.parquet_compression_codec)):
-                return None
-            chunks.append(chunk)
-        return chunks
-
-    def _old_batches(self, stored: StoredColumns, kept: list[str]) -> Iterator[_OldRows]:
-        """The old file, without the file name and partition path, and without the columns that are kept."""
-        start = 0
-        wanted_bytes = self.context.config.storage.parquet_block_size
-        row_groups = stored.row_groups
-        for number, (count, plain_bytes) in enumerate(row_groups):
-            is_last = number == len(row_groups) - 1
-            has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
-            if kept and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
-                chunks = _kept_chunks(stored, number, kept)
-                batches = self._row_group(number, without=kept)
-                first = next(batches, None) if chunks else None
-                if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
-                    yield _OldRows(start, first, count, chunks)
-                    start += first.num_rows
-                    for batch in batches:
-                        yield _OldRows(start, batch)
-                        start += batch.num_rows
-                    continue
-            for batch in self._row_group(number):
-                yield _OldRows(start, batch)
-                start += batch.num_rows
-
-    def _start_kept_rows(self, start: int, old: _OldRows) -> None:
-        self.writer.start_row_group(old.row_group_rows, old.kept)
-        if self._kept_keys is not None:
-            self._kept_keys.append(range(start, start + old.row_group_rows))
+    def _merge(
+        self, batch: pa.RecordBatch, stored: list[pa.Array], updates: pa.RecordBatch, positions: np.ndarray
+    ) -> list[pa.Array]:
+        """The columns of stored rows, some of them replaced or deleted."""
+        spec = self.context.merge_spec
+        outcome = spec.merge(batch.select(spec.stored_columns(self.context.schema)).take(pa.array(positions)), updates)
+        codes = outcome.codes
+        for number, reason in outcome.errors.items():
+            self._errors.add(updates.column(RECORD_KEY)[number].as_py(), reason)
+        lost = int(np.count_nonzero(codes == KEEP_STORED)) - len(outcome.errors)
+        if lost:
+            self._without_effect += WithoutEffect(kept=lost) if spec.merger is not None else WithoutEffect(ignored=lost)
+        new = None
+        places = np.arange(batch.num_rows)
+        taken = np.flatnonzero(codes == TAKE_INCOMING)
+        if len(taken):
+            rows = outcome.rows
+            assert rows is not None
+            incoming = rows.take(pa.array(taken)) if len(taken) < rows.num_rows else rows
+            good = self._errors.without_bad_records(incoming)
+            if good.num_rows < incoming.num_rows:
+                # A record that does not fit is reported; the stored one stays.
+                kept = pc.is_in(incoming.column(CURRENT_ROW_POSITION), good.column(CURRENT_ROW_POSITION))
+                taken = taken[kept.to_numpy(zero_copy_only=False)]
+            if len(taken):
+                replaced = positions[taken]
+                places[replaced] = batch.num_rows + np.arange(len(taken))
+                unchanged = count_unchanged(batch, good, replaced, self._compared_columns)
+                self._without_effect += WithoutEffect(unchanged=unchanged)
+                self._updates += len(taken)
+                new = self._new_rows(good)
+        deleted = positions[codes == DELETE_STORED]
+        self._deletes += len(deleted)
+        return merged_columns(stored, new, np.delete(places, deleted) if len(deleted) else places)
 
     def _older_path(self) -> str | None:
         return self.base_file.path
-
-    def _row_group(self, number: int, without: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        columns = [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self.context.schema.names]
-        columns = [name for name in columns if name not in (without or ())]
-        schema = self.context.schema_with_meta
-        return self._open_reader.iter_batches(columns, schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)
-
-    def _append(self, columns: list[pa.Array], new_keys: pa.Array | None) -> None:
-        batch = pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names)
-        self.writer.write(batch, keys=new_keys if self._goes_on else None)
 
     def _stored_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Columns of old rows as they are written again: all kept but the file's name.
@@ -309,7 +250,7 @@ class HoodieMergeHandle(HoodieWriteHandle):
         if self.context.has_virtual_keys:
             return super()._start_keys()
         try:
-            footer = self._open_reader.footer()
+            footer = self._source.footer()
             bloom_filter, key_range = footer.bloom_filter, footer.key_range
         except (HoodieCorruptedDataException, HoodieNotSupportedException) as error:
             logger.warning("rewriting %s with a new bloom filter of all its keys: %s", self.base_file.path, error)
@@ -320,12 +261,7 @@ class HoodieMergeHandle(HoodieWriteHandle):
         return bloom_filter, key_range
 
     def _dictionary_columns(self) -> frozenset[str]:
-        return self._open_reader.dictionary_columns()
-
-    @property
-    def _open_reader(self) -> HoodieParquetReader:
-        assert self._reader is not None
-        return self._reader
+        return self._source.dictionary_columns()
 
     def _previous_commit(self) -> str:
         return self.base_file.instant_time
@@ -352,145 +288,3 @@ def _last_of_each_key(rows: pa.Table) -> pa.Table:
     codes = codes[order]
     last = order[np.append(codes[1:] != codes[:-1], True)]
     return rows.take(pa.array(np.sort(last)))
-
-
-class _Merge:
-    """The consumer: merges one batch of old rows after the other with the updates that fall into it."""
-
-    def __init__(self, handle: HoodieMergeHandle, updates: pa.Table) -> None:
-        self._handle = handle
-        self._spec = handle.context.merge_spec
-        self._updates = updates
-        self._positions = updates[CURRENT_ROW_POSITION].to_numpy() if updates.num_rows else np.zeros(0, dtype=np.int64)
-        self.last_position = int(self._positions[-1]) if len(self._positions) else -1
-        self.rows_seen = 0
-        self._compared_columns = self._columns_to_compare()
-
-    def consume(self, batches: Iterator[_OldRows]) -> None:
-        for old in batches:
-            start, batch = old.start, old.rows
-            if old.kept:
-                self._handle._start_kept_rows(start, old)
-            self.rows_seen = start + batch.num_rows
-            low, high = np.searchsorted(self._positions, [start, self.rows_seen])
-            stored = self._handle._stored_columns(batch)
-            if low == high:
-                self._handle._append(stored, None)
-            else:
-                self._merge(batch, stored, self._window(low, high), self._positions[low:high] - start)
-
-    def _window(self, low: int, high: int) -> pa.RecordBatch:
-        rows = self._updates.slice(low, high - low).combine_chunks().to_batches()
-        if len(rows) != 1 or rows[0].num_rows != high - low:
-            raise HoodieException(
-                f"the updates of {high - low} rows of {self._handle.base_file.path} have more than 2 GiB in one "
-                "column: write them in several upserts"
-            )
-        return rows[0]
-
-    def _merge(
-        self, batch: pa.RecordBatch, stored: list[pa.Array], updates: pa.RecordBatch, positions: np.ndarray
-    ) -> None:
-        handle = self._handle
-        wanted = self._spec.stored_columns(handle.context.schema)
-        outcome = self._spec.merge(batch.select(wanted).take(pa.array(positions)), updates)
-        codes = outcome.codes
-        handle._error_count += len(outcome.errors)
-        for number, reason in outcome.errors.items():
-            handle._name_error(updates.column(RECORD_KEY)[number].as_py(), reason)
-        lost = int(np.count_nonzero(codes == KEEP_STORED)) - len(outcome.errors)
-        if lost:
-            was_merger = self._spec.merger is not None
-            handle._without_effect += WithoutEffect(kept=lost) if was_merger else WithoutEffect(ignored=lost)
-        taken = np.flatnonzero(codes == TAKE_INCOMING)
-        if len(taken):
-            rows = outcome.rows
-            assert rows is not None
-            incoming = rows.take(pa.array(taken)) if len(taken) < rows.num_rows else rows
-            good = handle._without_bad_records(incoming)
-            if good.num_rows < incoming.num_rows:
-                # A record that does not fit is reported; the stored one stays.
-                kept = pc.is_in(incoming.column(CURRENT_ROW_POSITION), good.column(CURRENT_ROW_POSITION)).to_numpy(
-                    False
-                )
-                codes[taken[~kept]] = KEEP_STORED
-                taken = taken[kept]
-            incoming = good
-        places = np.arange(batch.num_rows)
-        if len(taken):
-            places[positions[taken]] = batch.num_rows + np.arange(len(taken))
-        deleted = positions[codes == DELETE_STORED]
-        if len(deleted):
-            places = np.delete(places, deleted)
-        handle._updates += len(taken)
-        handle._deletes += len(deleted)
-        if len(taken):
-            handle._without_effect += WithoutEffect(unchanged=self._count_unchanged(batch, incoming, positions[taken]))
-        indices = pa.array(places)
-        new = handle._new_rows(incoming) if len(taken) else None
-        merged = []
-        for number, column in enumerate(stored):
-            if number == _COMMIT_TIME and pa.types.is_dictionary(column.type) and not column.null_count:
-                merged.append(_merged_dictionary(column, new[number] if new is not None else None, places))
-            elif pa.types.is_dictionary(column.type) and number != _COMMIT_TIME:
-                merged.append(constant_column(column.dictionary[0].as_py(), len(places)))
-            elif new is None:
-                merged.append(_plain(column).take(indices))
-            else:
-                column, addition = _plain(column), _plain(new[number])
-                merged.append(pa.concat_arrays([column, addition]).take(indices))
-        handle._append(merged, None)
-
-    def _columns_to_compare(self) -> list[str]:
-        """The user's columns, those first that tell most cheaply that a record changed."""
-        schema, ordering = self._handle.context.schema, self._spec.ordering_field
-        return sorted(schema.names, key=lambda name: (name != ordering, comparison_cost(schema.field(name).type)))
-
-    def _count_unchanged(self, batch: pa.RecordBatch, incoming: pa.RecordBatch, positions: np.ndarray) -> int:
-        """How many incoming rows have the values of the stored row that they replace.
-
-        Column by column the rows that differ are left out, so mostly one column is compared. Columns that are kept as
-        they are stored are equal, and not there.
-        """
-        alike: np.ndarray | None = None
-        stored_names = set(batch.schema.names)
-        for name in self._compared_columns:
-            if name not in stored_names:
-                continue
-            if alike is None:
-                old, new = batch.column(name).take(pa.array(positions)), incoming.column(name)
-                alike = np.flatnonzero(equal_rows(old, new))
-            else:
-                places = pa.array(positions[alike])
-                old, new = batch.column(name).take(places), incoming.column(name).take(pa.array(alike))
-                alike = alike[equal_rows(old, new)]
-            if not len(alike):
-                return 0
-        return len(positions) if alike is None else len(alike)
-
-
-def _merged_dictionary(column: pa.DictionaryArray, addition: pa.Array | None, places: np.ndarray) -> pa.Array:
-    """Old values and a new one that is the same in all new rows, by their places; the old ones do not have it."""
-    values, codes = column.dictionary, column.indices.to_numpy()
-    if addition is None:
-        return pa.DictionaryArray.from_arrays(pa.array(codes[places]), values)
-    if not pa.types.is_dictionary(addition.type):
-        return pa.concat_arrays([_plain(column), addition]).take(pa.array(places))
-    codes = np.append(codes, np.full(len(addition), len(values), dtype=codes.dtype))[places]
-    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.concat_arrays([values, addition.dictionary]))
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
-def _kept_chunks(stored: StoredColumns, row_group: int, names: list[str]) -> dict[str, ColumnChunk]:
-    """The chunks of columns that all have the same pages; none when they differ."""
-    chunks: dict[str, ColumnChunk] = {}
-    for name in names:
-        chunk = stored.chunk(row_group, name)
-        first = next(iter(chunks.values()), chunk)
-        if chunk is None or first is None or not (chunk is first or chunk.has_pages_of(first)):
-            return {}
-        chunks[name] = first
-    return chunks

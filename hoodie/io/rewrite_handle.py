@@ -12,13 +12,14 @@ from hoodie.common.model.record_columns import FILE_NAME_META, RECORD_KEY_META
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
+from hoodie.io.base_file_handle import HoodieBaseFileHandle
 from hoodie.io.write_context import WriteContext
-from hoodie.io.write_handle import HoodieWriteHandle, constant_column
+from hoodie.io.write_handle import constant_column
 
 __all__ = ["HoodieRewriteHandle"]
 
 
-class HoodieRewriteHandle(HoodieWriteHandle):
+class HoodieRewriteHandle(HoodieBaseFileHandle):
     """Write rows that this commit has written before, as another file: only the file's name changes in them.
 
     Memory: one row group.

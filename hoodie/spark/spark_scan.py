@@ -1,4 +1,8 @@
-"""Base files of a table as a Spark DataFrame, at the speed of Spark's own Parquet scan."""
+"""Base files of a table as a Spark DataFrame, at the speed of Spark's own Parquet scan.
+
+Rows go past `HoodieFileGroupReader` here: Spark's scan decodes on the JVM, splits files between tasks and pushes
+``where`` into row groups, and its rows never cross to Python. hoodie says which files, and in which types.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
+from hoodie.exception import HoodieIOException
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.spark.spark_types import quoted, spark_schema
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join, relative_to
@@ -222,11 +226,8 @@ def _narrow_columns_of_commit(
 def _narrow_columns_of_file(
     storage: HoodieStorage, schema: pa.Schema, widens: Promotions, file: HoodieBaseFile
 ) -> NarrowColumns:
-    try:
-        with storage.open_input_file(file.path) as source:
-            return _narrow_columns(pq.read_schema(source), schema, widens)
-    except pa.ArrowInvalid as error:
-        raise HoodieCorruptedDataException(f"the base file {file.path} is not a whole Parquet file: {error}") from error
+    with HoodieParquetReader(storage, file.path) as reader:
+        return _narrow_columns(reader.file_schema, schema, widens)
 
 
 def _narrow_columns(file_schema: pa.Schema, schema: pa.Schema, widens: Promotions) -> NarrowColumns:

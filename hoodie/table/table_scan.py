@@ -11,7 +11,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from hoodie.avro.clean_metadata import HoodieCleanerPlan
 from hoodie.common.data.row_filter import RowFilter
@@ -32,6 +31,7 @@ from hoodie.exception import (
     HoodieSchemaException,
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.parquet import parquet_reader
 from hoodie.keygen.partition_values import partition_expression
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.missing_files import check_base_files, known_partitions
@@ -269,8 +269,8 @@ def scan_slices(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file_slice in slices:
-            reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema)
-            for batch in reader.iter_batches(wanted, row_filter):
+            reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema, columns=wanted, row_filter=row_filter)
+            for batch in reader.scan():
                 yield batch.cast(result_schema) if batch.schema != result_schema else batch
 
     return pa.RecordBatchReader.from_batches(result_schema, batches())
@@ -306,7 +306,7 @@ def to_expression(filters: Filters) -> pc.Expression | None:
     if isinstance(filters, list | tuple) and not filters:
         return None
     try:
-        return pq.filters_to_expression(filters)
+        return parquet_reader.to_expression(filters)
     except (LookupError, ValueError, TypeError, pa.ArrowException) as error:
         raise HoodieConfigException(
             f"filters {filters!r} are not understood ({error}): give an expression, or tuples such as ('fare', '>', 50)"

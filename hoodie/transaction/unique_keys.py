@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY_META
+from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.exception import HoodieIOException, HoodieWriteConflictException
+from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
@@ -26,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 _CHUNK_KEYS = 2_000_000
 """Keys of the own write that are held at a time; of the others the keys of one file."""
+
+_SCHEMA = pa.schema([(COMMIT_TIME_META, pa.string()), (RECORD_KEY_META, pa.string())])
 
 
 @attrs.frozen
@@ -50,6 +54,7 @@ class _File:
     partition_path: str
     file_id: str
     path: str
+    size_bytes: int
 
 
 def find_shared_key(
@@ -84,12 +89,12 @@ def find_shared_key(
         theirs = [file for file in theirs if file.partition_path in paths]
     if not own_files or not theirs:
         return None
-    times = pa.array(in_order(others), pa.string())
+    times = frozenset(others)
     for partition_path, chunk in _chunks(storage, base_path, own_files, instant_time, is_global):
         for file in theirs:
             if not is_global and file.partition_path != partition_path:
                 continue
-            keys = pa.chunked_array(list(_keys(storage, join(base_path, file.path), times)), pa.string())
+            keys = pa.chunked_array(list(_keys(storage, base_path, file, times)), pa.string())
             shared = keys.filter(pc.is_in(keys, value_set=chunk)) if len(keys) else keys
             if len(shared):
                 return SharedKey(shared[0].as_py(), partition_path, file.path, len(shared))
@@ -100,7 +105,7 @@ def _files(metadata: HoodieCommitMetadata) -> Iterator[tuple[_File, int]]:
     for path, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
             if stat.path and stat.path.endswith(".parquet"):
-                yield _File(path, str(stat.file_id), stat.path), stat.num_inserts
+                yield _File(path, str(stat.file_id), stat.path, stat.file_size_bytes), stat.num_inserts
 
 
 def _newest_files(others: Mapping[str, HoodieCommitMetadata]) -> list[_File]:
@@ -120,7 +125,6 @@ def _chunks(
     storage: HoodieStorage, base_path: str, files: list[_File], instant_time: str, is_global: bool
 ) -> Iterator[tuple[str, pa.Array]]:
     """Partition path and own keys, a bounded number at a time; of a global index all partitions together."""
-    own_time = pa.array([instant_time], pa.string())
     collected: list[pa.Array] = []
     count = 0
     partition_path = ""
@@ -129,7 +133,7 @@ def _chunks(
             yield partition_path, pa.concat_arrays(collected)
             collected, count = [], 0
         partition_path = file.partition_path
-        for keys in _keys(storage, join(base_path, file.path), own_time):
+        for keys in _keys(storage, base_path, file, frozenset([instant_time])):
             collected.append(keys)
             count += len(keys)
             if count >= _CHUNK_KEYS:
@@ -139,19 +143,21 @@ def _chunks(
         yield partition_path, pa.concat_arrays(collected)
 
 
-def _keys(storage: HoodieStorage, path: str, times: pa.Array) -> Iterator[pa.Array]:
+def _keys(storage: HoodieStorage, base_path: str, file: _File, instants: frozenset[str]) -> Iterator[pa.Array]:
     """The keys of the rows that certain instants wrote."""
+    path = join(base_path, file.path)
+    reader = HoodieFileGroupReader(
+        storage, FileSlice.of_base_file(file.partition_path, path, file.size_bytes), _SCHEMA,
+        instant_range=InstantRange(named=instants), columns=[RECORD_KEY_META],
+    )  # fmt: skip
     try:
-        with storage.open_input_file(path) as source, pq.ParquetFile(source) as file:
-            for batch in file.iter_batches(columns=[COMMIT_TIME_META, RECORD_KEY_META]):
-                mine = batch.filter(pc.is_in(batch.column(0).cast(pa.string()), value_set=times))
-                if mine.num_rows:
-                    yield mine.column(1).cast(pa.string())
-    except FileNotFoundError as error:
+        for batch in reader.iter_batches():
+            yield batch.column(0)
+    except HoodieIOException as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
         raise HoodieWriteConflictException(
             f"comparing keys with {path} failed: it was deleted meanwhile, as another write changed it. Nothing was "
             "committed. Write again: that is safe",
             is_retry_safe=True,
         ) from error
-    except pa.ArrowInvalid as error:
-        raise HoodieIOException(f"comparing keys with {path} failed: {error}. Nothing was committed") from error

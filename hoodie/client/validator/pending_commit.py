@@ -10,7 +10,7 @@ from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieFileGroupId
+from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.storage.storage_path import join
@@ -128,17 +128,10 @@ class PendingCommit:
     def _written(self, partition: str) -> dict[HoodieFileGroupId, FileSlice]:
         written = {}
         for stat in self.metadata.partition_to_write_stats.get(partition, ()):
-            if stat.path is None:
-                continue
-            file = HoodieBaseFile(
-                path=join(self.base_path, stat.path),
-                file_id=stat.file_id,
-                write_token="",
-                instant_time=self.instant_time,
-                size_bytes=stat.file_size_bytes,
-            )
-            group = HoodieFileGroupId(partition, stat.file_id)
-            written[group] = FileSlice(partition, stat.file_id, self.instant_time, file)
+            if stat.path is not None:
+                path = join(self.base_path, stat.path)
+                group = HoodieFileGroupId(partition, stat.file_id)
+                written[group] = FileSlice.of_base_file(partition, path, stat.file_size_bytes)
         return written
 
     @property

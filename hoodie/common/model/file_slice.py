@@ -5,10 +5,13 @@ Hudi: org.apache.hudi.common.model.{HoodieBaseFile, HoodieLogFile, FileSlice, Ho
 
 from __future__ import annotations
 
+from typing import Self
+
 import attrs
 
+from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.record import HoodieRecordLocation
-from hoodie.exception import HoodieNotSupportedException
+from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 
 __all__ = ["FileSlice", "HoodieBaseFile", "HoodieFileGroup", "HoodieFileGroupId", "HoodieLogFile"]
 
@@ -82,6 +85,24 @@ class FileSlice:
     base_instant_time: str
     base_file: HoodieBaseFile | None = None
     log_files: tuple[HoodieLogFile, ...] = ()
+
+    @classmethod
+    def of_base_file(cls, partition_path: str, path: str, size_bytes: int) -> Self:
+        """The slice of one base file, which its name describes.
+
+        Args:
+            partition_path: The partition.
+            path: Full path of the file.
+            size_bytes: Its length.
+
+        Raises:
+            HoodieIOException: It is not the name of a base file.
+        """
+        name = parse_base_file_name(path.rsplit("/", 1)[-1])
+        if name is None:
+            raise HoodieIOException(f"{path} was written by a commit, but its name is not that of a base file")
+        base_file = HoodieBaseFile(path, name.file_id, name.write_token, name.instant_time, size_bytes)
+        return cls(partition_path, name.file_id, name.instant_time, base_file)
 
     @property
     def location(self) -> HoodieRecordLocation:

@@ -15,7 +15,7 @@ from typing import TypeVar
 import attrs
 
 from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name
-from hoodie.common.model.partition_metadata import (
+from hoodie.common.table.partition_metadata import (
     PARTITION_METAFILE_NAMES,
     PARTITION_METAFILE_PREFIX,
     check_partition_path,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_avro
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
@@ -19,7 +17,8 @@ from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.exception import HoodieCorruptedDataException
+from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage import storage_path
 from hoodie.storage.storage import HoodieStorage
 
@@ -66,8 +65,8 @@ class TableSchemaResolver:
             HoodieIOException: Storage failed.
         """
         schema = self._schema_of_commits()
-        if schema is None and (footer := self._footer()) is not None:
-            schema = self._schema_of_footer(footer)
+        if schema is None:
+            schema = self._schema_of_base_file()
         if schema is None:
             schema = self.table_config.create_schema
         return remove_meta_columns(schema) if schema is not None else None
@@ -84,19 +83,20 @@ class TableSchemaResolver:
             self.commits[instant] = self.timeline.read_commit_metadata(instant)
         return self.commits[instant]
 
-    def _footer(self) -> pq.FileMetaData | None:
-        """The footer of one of the newest base files that are still there."""
+    def _schema_of_base_file(self) -> str | None:
+        """That of one of the newest base files that are still there."""
         for path in self._base_file_paths():
             try:
-                with self.storage.open_input_file(path) as source:
-                    return pq.read_metadata(source)
-            except FileNotFoundError:
-                continue  # Cleaned in the meantime.
-            except pa.ArrowInvalid as error:
+                with HoodieParquetReader(self.storage, path) as reader:
+                    return self._schema_of_footer(reader)
+            except HoodieCorruptedDataException as error:
                 raise HoodieCorruptedDataException(
-                    f"Cannot read the schema of the table {self.base_path}: the base file {path} is not a complete "
-                    f"Parquet file ({error})"
+                    f"Cannot read the schema of the table {self.base_path}: {error}"
                 ) from error
+            except HoodieIOException as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+                # Cleaned since.
         return None
 
     def _base_file_paths(self) -> Iterator[str]:
@@ -108,11 +108,10 @@ class TableSchemaResolver:
             for base_file in self.view.latest_base_files(partition_path):
                 yield base_file.path
 
-    def _schema_of_footer(self, footer: pq.FileMetaData) -> str:
+    def _schema_of_footer(self, reader: HoodieParquetReader) -> str:
         """The Avro schema that Hudi and hoodie store in a base file, else one made from the file's columns."""
-        metadata = footer.metadata or {}
         for key in _AVRO_FOOTER_KEYS:
-            if key in metadata:
-                return str(metadata[key].decode("utf-8", "replace"))
+            if key in reader.entries:
+                return reader.entries[key].decode("utf-8", "replace")
         name = self.table_config.table_name
-        return to_avro(footer.schema.to_arrow_schema().remove_metadata(), record_name(name), record_namespace(name))
+        return to_avro(reader.file_schema.remove_metadata(), record_name(name), record_namespace(name))

@@ -14,10 +14,9 @@ import attrs
 
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
-from hoodie.io.parquet.footer_tail import read_key_range
+from hoodie.io.parquet.footer_tail import read_key_range, read_short_metadata
 from hoodie.io.parquet.parquet_footer import Footer, parse_footer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, RowGroupKeys, row_group_keys
-from hoodie.io.parquet.short_footer import read_short_metadata
 from hoodie.storage.storage import HoodieStorage
 
 __all__ = ["BloomIndexFileInfo", "KeyRangeCache", "ReadFileInfos"]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.widening import widened_floats
 
-__all__ = ["adapt_column"]
+__all__ = ["adapt_column", "with_encoding"]
 
 
 def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
@@ -48,6 +48,16 @@ def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_floating(source) and pa.types.is_string(target):
         raise pa.ArrowNotImplementedError("Java's digits of floating-point numbers are not made when a file is read")
     return pc.cast(column, target, safe=not (pa.types.is_integer(source) and pa.types.is_floating(target)))
+
+
+def with_encoding(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with exactly the types of a schema; only dictionary encoding may differ."""
+    columns = []
+    for field, column in zip(schema, batch.columns, strict=True):
+        if column.type != field.type:
+            column = column.cast(field.type) if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _is_list(data_type: pa.DataType) -> bool:

@@ -1,25 +1,38 @@
-"""The range of record keys of a base file, read from its last bytes.
+"""What a base file's footer says without the bloom filter, which is nearly all of its bytes: 430 kB by default.
 
-A footer is as large as its bloom filter, 430 kB by default. Hudi and hoodie write the smallest and the largest key
-behind the filter, so a read of the end of the file tells them; of 10,000 files that is 40 MB instead of 4 GB.
+A footer is one value in Thrift's compact form: schema, row groups, then key/value pairs, among them the filter as text.
+Hudi and hoodie write the smallest and the largest key behind the filter, so a read of the end of the file tells them;
+of 10,000 files that is 40 MB instead of 4 GB. For the rest, the text is cut out of the bytes, unread where it is long,
+and its length set to 0; what remains is a footer of a few kilobytes that says all but the filter::
+
+    ... 18 1b "org.apache.hudi.bloomfilter" 18 <length> <431,000 characters> 00 ...
+    ... 18 1b "org.apache.hudi.bloomfilter" 18 00 00 ...
 """
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from hoodie.exception import HoodieIOException
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["MISSING_BASE_FILE", "TAIL_BYTES", "read_key_range"]
+__all__ = ["MISSING_BASE_FILE", "TAIL_BYTES", "read_key_range", "read_short_metadata"]
 
 TAIL_BYTES = 4096
-"""How much is read of the end of a file."""
+"""How much is read of the end of a file for the range of keys."""
 MISSING_BASE_FILE = "is missing; if a clean, rollback or restore removed it meanwhile"
 """In every error of a base file that is not there, also when Spark has made text of it."""
+_PART_BYTES = 1 << 15
+"""Read from the end of the file, and from the start of the footer, for all but the filter."""
 _MAGIC = b"PAR1"
-_NAMES = (b"hoodie_min_record_key", b"hoodie_max_record_key")
-_BEGIN_OF_NAMES = b"hoodie_m"
-_STRING_FIELD = b"\x18"
-"""In Thrift's compact protocol: a string, of the field after the one before."""
+_RANGE_NAMES = (b"hoodie_min_record_key", b"hoodie_max_record_key")
+_BEGIN_OF_RANGE_NAMES = b"hoodie_m"
+_FILTER_NAME = b"org.apache.hudi.bloomfilter"
+_TEXT_FIELD = b"\x18"
+"""Header of a text that is the next field."""
+_LONGEST_LENGTH = 5
+"""Bytes of a length, seven bits in each."""
 
 
 def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | None:
@@ -35,45 +48,118 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
         HoodieIOException: The file is missing, or storage failed.
     """
     try:
-        with storage.open_input_file(path) as stream:
-            size = stream.size()
-            stream.seek(max(0, size - TAIL_BYTES))
-            tail: bytes = stream.read(TAIL_BYTES)
+        with storage.open_input_file(path) as file:
+            _, tail = _read_tail(file, TAIL_BYTES)
     except FileNotFoundError as error:
         raise HoodieIOException(
             f"base file {path} {MISSING_BASE_FILE}, load the table again, otherwise restore the file from a copy"
         ) from error
     except OSError as error:
         raise HoodieIOException(f"reading the end of {path} failed: {error}") from error
-    return _parse(tail)
-
-
-def _parse(tail: bytes) -> tuple[bytes, bytes] | None:
-    if len(tail) < 8 or tail[-4:] != _MAGIC:
-        return None
+    length = _footer_length(tail)
     # What stands before the footer belongs to rows, which may say anything.
-    footer = tail[-8 - int.from_bytes(tail[-8:-4], "little") : -8] if len(tail) >= 8 else b""
-    low, high = (_value(footer, name) for name in _NAMES)
-    if low is None or high is None or _BEGIN_OF_NAMES in low or _BEGIN_OF_NAMES in high:
+    footer = tail[-8 - length : -8] if length is not None else b""
+    low, high = (_value(footer, name) for name in _RANGE_NAMES)
+    if low is None or high is None or _BEGIN_OF_RANGE_NAMES in low or _BEGIN_OF_RANGE_NAMES in high:
         return None
     return low, high
 
 
+def read_short_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData | None:
+    """A base file's metadata, its bloom filter an empty text.
+
+    Args:
+        storage: Where the file is.
+        path: Full path of the file.
+
+    Returns:
+        None when the filter cannot be cut out: there is none, or the footer is not as expected, or damaged. The whole
+        footer tells which.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        OSError: Storage failed.
+    """
+    with storage.open_input_file(path) as file:
+        tail_start, tail = _read_tail(file, _PART_BYTES)
+        length = _footer_length(tail)
+        if length is None:
+            return None
+        start = tail_start + len(tail) - 8 - length
+        if start < len(_MAGIC):
+            return None
+        if start >= tail_start:
+            head = tail[start - tail_start : -8]
+        else:
+            file.seek(start)
+            head = file.read(min(_PART_BYTES, length))
+    short = _without_filter(head, tail, start, tail_start)
+    if short is None:
+        return None
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(_MAGIC + short + len(short).to_bytes(4, "little") + _MAGIC))
+    except (pa.ArrowException, OSError):
+        return None
+    return metadata if (metadata.metadata or {}).get(_FILTER_NAME) == b"" else None
+
+
+def _read_tail(file: pa.NativeFile, count: int) -> tuple[int, bytes]:
+    """Where the last bytes of a file begin, and these."""
+    start = max(0, file.size() - count)
+    file.seek(start)
+    return start, file.read(count)
+
+
+def _footer_length(tail: bytes) -> int | None:
+    """Length of the footer; None where the file does not end in one."""
+    length = int.from_bytes(tail[-8:-4], "little")
+    return length if len(tail) >= 8 and tail[-4:] == _MAGIC and length else None
+
+
+def _entry(name: bytes) -> bytes:
+    """The begin of an entry: name and value are texts, each after its length."""
+    return _TEXT_FIELD + bytes([len(name)]) + name + _TEXT_FIELD
+
+
+def _text_at(data: bytes, place: int) -> tuple[int, int] | None:
+    """Where a text begins and ends whose length stands at a place; None where no length ends there."""
+    length = 0
+    for number, byte in enumerate(data[place : place + _LONGEST_LENGTH]):
+        length |= (byte & 0x7F) << (7 * number)
+        if byte < 0x80:
+            start = place + number + 1
+            return start, start + length
+    return None
+
+
 def _value(footer: bytes, name: bytes) -> bytes | None:
-    """The value of an entry: name and value are strings, each after its length; None unless it is there once."""
-    entry = _STRING_FIELD + bytes([len(name)]) + name + _STRING_FIELD
+    """The value of an entry; None unless it is there once."""
+    entry = _entry(name)
     start = footer.find(entry)
     if start < 0 or footer.find(name, start + len(entry)) >= 0 or footer.find(name) != start + 2:
         return None
-    place = start + len(entry)
-    length = shift = 0
-    while place < len(footer):
-        byte = footer[place]
-        place += 1
-        length |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            value = footer[place : place + length]
-            # Behind the value its entry ends.
-            return value if footer[place + length : place + length + 1] == b"\0" else None
-    return None
+    found = _text_at(footer, start + len(entry))
+    # Behind the value its entry ends.
+    return footer[slice(*found)] if found is not None and footer[found[1] : found[1] + 1] == b"\0" else None
+
+
+def _without_filter(head: bytes, tail: bytes, start: int, tail_start: int) -> bytes | None:
+    """The footer without the text of the filter.
+
+    Args:
+        head: The footer's first bytes, or all of them.
+        tail: The file's last bytes.
+        start: Where the footer begins in the file.
+        tail_start: Where ``tail`` begins in the file.
+    """
+    entry = head.find(_entry(_FILTER_NAME))
+    if entry < 0:
+        return None
+    position = entry + len(_entry(_FILTER_NAME))
+    found = _text_at(head, position)
+    if found is None:
+        return None
+    rest = start + found[1]
+    if not tail_start <= rest <= tail_start + len(tail) - 8:
+        return None
+    return head[:position] + b"\0" + tail[rest - tail_start : -8]

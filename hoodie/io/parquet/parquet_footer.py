@@ -80,10 +80,6 @@ class KeyRange:
         low, high = self.min_key.encode(), self.max_key.encode()
         return low <= high and max(low + high, default=0) < _FIRST_BYTE_OF_LAST_BASIC
 
-    def may_contain(self, key: str) -> bool:
-        """Whether a key lies within."""
-        return _java_order(self.min_key) <= _java_order(key) <= _java_order(self.max_key)
-
 
 @attrs.frozen(eq=False)
 class Footer:

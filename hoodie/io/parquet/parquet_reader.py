@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.common.model.record_columns import RECORD_KEY_META
@@ -20,12 +21,12 @@ from hoodie.exception import (
     SchemaCompatibilityException,
 )
 from hoodie.io.parquet.column_adaptation import adapt_column
-from hoodie.io.parquet.column_chunks import StoredColumns
 from hoodie.io.parquet.footer_tail import MISSING_BASE_FILE
 from hoodie.io.parquet.parquet_footer import Footer, parse_footer
+from hoodie.io.parquet.splicing import StoredColumns
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys", "translated_errors"]
+__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys", "scan_file", "to_expression"]
 
 _BUFFER_BYTES = 1 << 20
 """A column of a row group is read in steps of this size instead of whole."""
@@ -91,7 +92,7 @@ class HoodieParquetReader:
                 "copy"
             ) from error
         try:
-            with translated_errors(self._path):
+            with _translated_errors(self._path):
                 if self._stream.size() == 0:
                     raise _corrupted(self._path, "it is empty")
                 self._file = pq.ParquetFile(
@@ -129,13 +130,13 @@ class HoodieParquetReader:
     @property
     def file_schema(self) -> pa.Schema:
         """Columns as the file has them, meta columns included."""
-        with translated_errors(self._path):
+        with _translated_errors(self._path):
             return self._opened.schema_arrow
 
     def dictionary_columns(self) -> frozenset[str]:
         """Paths of the leaf columns that some row group stores as a dictionary and nothing else."""
         metadata = self._opened.metadata
-        with translated_errors(self._path):
+        with _translated_errors(self._path):
             chunks = [
                 metadata.row_group(group).column(number)
                 for group in range(metadata.num_row_groups)
@@ -153,8 +154,13 @@ class HoodieParquetReader:
         """
         if self._stream is None:
             raise HoodieException(f"{self._path} is not open")
-        with translated_errors(self._path):
+        with _translated_errors(self._path):
             return StoredColumns(self._stream, self._path)
+
+    @property
+    def entries(self) -> Mapping[bytes, bytes]:
+        """Key/value pairs of the footer."""
+        return self._opened.metadata.metadata or {}
 
     def footer(self) -> Footer:
         """What Hudi stored in the footer; a new value with each call, so its bloom filter belongs to the caller.
@@ -162,7 +168,7 @@ class HoodieParquetReader:
         Raises:
             HoodieCorruptedDataException: An entry is not text.
         """
-        return parse_footer(self._path, self._opened.metadata.metadata)
+        return parse_footer(self._path, self.entries)
 
     def read_columns(self, columns: Sequence[str]) -> pa.Table:
         """Whole columns, in the types of the file.
@@ -180,7 +186,7 @@ class HoodieParquetReader:
             raise MissingSchemaFieldException(
                 f"reading {self._path}: it has no column {', '.join(missing)}; its columns are {', '.join(names)}"
             )
-        with translated_errors(self._path):
+        with _translated_errors(self._path):
             return self._opened.read(columns=list(columns)).select(list(columns))
 
     def row_group_keys(self) -> list[RowGroupKeys]:
@@ -192,7 +198,7 @@ class HoodieParquetReader:
             MissingSchemaFieldException: There is no column of record keys.
             HoodieCorruptedDataException: The file is damaged.
         """
-        with translated_errors(self._path):
+        with _translated_errors(self._path):
             return row_group_keys(self._path, self._opened.metadata)
 
     def read_record_keys(self, row_groups: Sequence[int] | None = None) -> pa.ChunkedArray:
@@ -208,7 +214,7 @@ class HoodieParquetReader:
         if row_groups is None:
             keys = self.read_columns([RECORD_KEY_META]).column(0)
         else:
-            with translated_errors(self._path):
+            with _translated_errors(self._path):
                 keys = self._opened.read_row_groups(list(row_groups), columns=[RECORD_KEY_META]).column(0)
         return keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
 
@@ -218,7 +224,6 @@ class HoodieParquetReader:
         schema: pa.Schema,
         row_groups: Sequence[int] | None = None,
         batch_rows: int = 65536,
-        row_group_filter: Callable[[pq.RowGroupMetaData], bool] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows in the types of a schema.
 
@@ -229,7 +234,6 @@ class HoodieParquetReader:
             schema: What the rows are wanted as. Fields of batches are nullable as they are here.
             row_groups: Numbers of the row groups to read; None for all.
             batch_rows: Most rows of a batch.
-            row_group_filter: Given the statistics of a row group says whether to read it.
 
         Yields:
             Batches in the order of the file.
@@ -243,20 +247,18 @@ class HoodieParquetReader:
         present = [name for name in wanted.names if name in self.file_schema.names]
         file = self._opened
         for number in range(self.num_row_groups) if row_groups is None else row_groups:
-            with translated_errors(self._path):
-                statistics = file.metadata.row_group(number)
-            if row_group_filter is not None and not row_group_filter(statistics):
-                continue
             if not present:
-                for start in range(0, statistics.num_rows, batch_rows):
-                    count = min(batch_rows, statistics.num_rows - start)
+                with _translated_errors(self._path):
+                    rows = file.metadata.row_group(number).num_rows
+                for start in range(0, rows, batch_rows):
+                    count = min(batch_rows, rows - start)
                     nulls = [pa.nulls(count, field.type) for field in wanted]
                     yield pa.RecordBatch.from_arrays(nulls, schema=wanted)
                 continue
-            with translated_errors(self._path):
+            with _translated_errors(self._path):
                 batches = file.iter_batches(batch_size=batch_rows, row_groups=[number], columns=present)
             while True:
-                with translated_errors(self._path):
+                with _translated_errors(self._path):
                     batch = next(batches, None)
                 if batch is None:
                     break
@@ -300,7 +302,7 @@ def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
 
 
 @contextmanager
-def translated_errors(path: str) -> Iterator[None]:
+def _translated_errors(path: str) -> Iterator[None]:
     """What pyarrow raises for a damaged file, told apart from a failing store by the number of the error.
 
     Args:
@@ -366,6 +368,47 @@ def read_footer(storage: HoodieStorage, path: str) -> Footer:
     """
     with HoodieParquetReader(storage, path) as reader:
         return reader.footer()
+
+
+def to_expression(filters: Sequence[Any]) -> pc.Expression:
+    """Lists of tuples, as `pyarrow.parquet.read_table` takes them, as an expression; pyarrow says what is wrong."""
+    return pq.filters_to_expression(filters)
+
+
+def scan_file(
+    storage: HoodieStorage,
+    path: str,
+    schema: pa.Schema,
+    columns: list[str],
+    pushed: pc.Expression | None,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a file on all cores, some batches ahead; row groups whose statistics exclude a filter are not read.
+
+    Args:
+        storage: Where the file is.
+        path: Full path of the file.
+        schema: Its columns, all of which it has in these types, or not at all: then they are null.
+        columns: Names, in the order wanted.
+        pushed: The filter; see `hoodie.common.data.row_filter` for what it may say. None for all rows.
+        batch_rows: Most rows of a batch.
+
+    Raises:
+        HoodieIOException: Storage failed.
+        HoodieCorruptedDataException: The file is damaged.
+    """
+    # Loaded when something is read: it loads pandas, which takes longer than all of hoodie.
+    import pyarrow.dataset as ds
+
+    with _translated_errors(path), storage.open_input_file(path) as source:
+        fragment = ds.ParquetFileFormat().make_fragment(source)
+        scanner = fragment.scanner(
+            schema=schema, columns=columns, filter=pushed, batch_size=batch_rows,
+            batch_readahead=2, fragment_readahead=1,
+        )  # fmt: skip
+        for batch in scanner.to_reader():
+            if batch.num_rows:
+                yield batch
 
 
 def _chosen_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

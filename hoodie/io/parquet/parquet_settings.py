@@ -18,14 +18,12 @@ class ParquetSettings:
 
     Attributes:
         compression: Codec, in pyarrow's spelling: none, snappy, gzip or zstd.
-        compression_level: Level of the codec; None for its default.
         row_group_bytes: Arrow bytes of a row group, before it is encoded.
         page_bytes: Size of a page, and of a dictionary.
         dictionary_enabled: Whether columns that repeat are stored as dictionaries.
     """
 
     compression: str = "snappy"
-    compression_level: int | None = None
     row_group_bytes: int = 120 * 1024 * 1024
     page_bytes: int = 1024 * 1024
     dictionary_enabled: bool = True
@@ -50,7 +48,6 @@ class ParquetSettings:
             "version": "1.0",
             "data_page_version": "1.0",
             "compression": self.compression,
-            "compression_level": self.compression_level,
             "use_dictionary": list(dictionary_columns) if self.dictionary_enabled else False,
             "data_page_size": self.page_bytes,
             "dictionary_pagesize_limit": self.page_bytes,

@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
-import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -19,16 +18,15 @@ from hoodie.common.bloom.bloom_filter import BloomFilter
 from hoodie.common.bloom.key_blocks import Keys
 from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, RECORD_KEY_META
 from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
-from hoodie.io.parquet.column_chunks import ColumnChunk, encoded_column, write_footer
-from hoodie.io.parquet.compact_protocol import Struct
+from hoodie.io.parquet.column_adaptation import with_encoding
 from hoodie.io.parquet.footer_keys import FooterKeys
-from hoodie.io.parquet.leaf_columns import leaves
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
 from hoodie.io.parquet.parquet_settings import ParquetSettings
-from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial
+from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, leaves
+from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
 from hoodie.storage.output_stream import abort_stream
 
-__all__ = ["HoodieParquetWriter", "ParquetSummary"]
+__all__ = ["HoodieParquetWriter", "file_without_rows"]
 
 _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
@@ -46,23 +44,6 @@ _FULL = 0.02
 _UNIQUE_COLUMNS = frozenset({RECORD_KEY_META, COMMIT_SEQNO_META})
 
 
-@attrs.frozen
-class ParquetSummary:
-    """A finished file.
-
-    Attributes:
-        rows: Rows in it.
-        size_bytes: Its length.
-        min_record_key: As in its footer; None without rows or without a bloom filter.
-        max_record_key: Likewise.
-    """
-
-    rows: int
-    size_bytes: int
-    min_record_key: str | None
-    max_record_key: str | None
-
-
 class HoodieParquetWriter:
     """One base file being written; a context manager, which aborts the file when it is left without `close`.
 
@@ -74,8 +55,7 @@ class HoodieParquetWriter:
     (when the row of the smallest was deleted), never narrower.
 
     Columns that are the same bytes (the record key, and the user's column that it is made of) are encoded once. Columns
-    of a row group of an older file can be kept as they are stored, see `start_row_group`. Both kinds are written by
-    this class behind what pyarrow writes, and the footer that pyarrow ends with is followed by that of the whole file.
+    of a row group of an older file can be kept as they are stored, see `start_row_group`.
 
     Memory: one row group of Arrow data, and the same encoded.
 
@@ -119,15 +99,9 @@ class HoodieParquetWriter:
         self._bloom_filter = bloom_filter
         self._avro_schema = avro_schema
         self._footer_keys = FooterKeys(bloom_filter, stored_keys) if bloom_filter is not None else None
-        self._file: pq.ParquetWriter | None = None
-        self._file_schema = self._schema
+        self._file: SplicingWriter | None = None
         self._apart: frozenset[str] = frozenset()
-        self._own_columns: frozenset[str] = frozenset()
-        self._own_chunks: list[dict[str, Struct]] = []
-        self._written_metadata: list[pq.FileMetaData] = []
-        self._kept: Mapping[str, ColumnChunk] = {}
-        self._kept_rows = 0
-        self._kept_bytes = 0
+        self._kept = StoredChunks()
         self._kept_keys = kept_keys
         self._buffer: list[pa.RecordBatch] = []
         self._buffered_rows = 0
@@ -135,7 +109,7 @@ class HoodieParquetWriter:
         self._sizes = SizeEstimate(self._schema, settings, self._encode_sample)
         self._repeating: list[str] | None = None
         self._rows_written = 0
-        self._summary: ParquetSummary | None = None
+        self._size_bytes: int | None = None
         self._is_open = True
         if tuple(self._schema.names[: len(META_COLUMNS)]) != META_COLUMNS:
             self.abort()
@@ -160,9 +134,9 @@ class HoodieParquetWriter:
     @property
     def estimated_size_bytes(self) -> int:
         """Length of the finished file if it got no more rows: known for row groups, an estimate for buffered rows."""
-        if self._summary is not None:
-            return self._summary.size_bytes
-        return int(self._stored_bytes + self._kept_bytes + self._sizes.held_bytes() + self._footer_bytes())
+        if self._size_bytes is not None:
+            return self._size_bytes
+        return int(self._stored_bytes + self._kept.stored_bytes + self._sizes.held_bytes() + self._footer_bytes())
 
     def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
         """How many rows of a batch may be appended next without the finished file growing beyond a size.
@@ -178,12 +152,12 @@ class HoodieParquetWriter:
         Returns:
             The rows to write before asking again; 0 when the file is full. A file without rows takes one at least.
         """
-        most = self._stored_bytes + self._kept_bytes + self._sizes.most_bytes(batch)
+        most = self._stored_bytes + self._kept.stored_bytes + self._sizes.most_bytes(batch)
         if most + self._footer_bytes(more_keys=batch.num_rows) <= limit_bytes:
             return int(batch.num_rows)
         trial = self._sizes.trial(batch)
         while True:
-            held = self._sizes.held_bytes(trial) + self._kept_bytes
+            held = self._sizes.held_bytes(trial) + self._kept.stored_bytes
             doubt = _DOUBT if self._sizes.correction is None else _DOUBT_AFTER_ROW_GROUP
             rows, row_bytes = 0, trial.row_bytes / batch.num_rows * (self._sizes.correction or 1.0)
             # As many rows as fit with the bloom filter as it is; then as it would be with their keys.
@@ -223,30 +197,28 @@ class HoodieParquetWriter:
         """
         self._apart = frozenset(names)
 
-    def start_row_group(self, rows: int, kept: Mapping[str, ColumnChunk]) -> None:
+    def start_row_group(self, kept: StoredChunks) -> None:
         """Begin a row group whose first rows have some columns as an older file stores them.
 
-        What was held before is written. The values of these columns in the next ``rows`` rows that `write` gets are not
-        looked at; they must be dictionaries, of anything. The row group does not end before it has all of them.
+        What was held before is written. The values of these columns in the next rows that `write` gets are not looked
+        at; they must be dictionaries, of anything. The row group does not end before it has as many rows as that of
+        the older file.
 
         Args:
-            rows: How many.
-            kept: Names of the columns that `keep_apart` was told, and their chunks of so many rows.
+            kept: The columns that `keep_apart` was told.
 
         Raises:
             HoodieIOException: The stream failed; the file can only be aborted.
-            HoodieException: A chunk has another number of rows, or the row group before lacks rows.
+            HoodieException: They are other columns, or the row group before lacks rows.
         """
         self._check_open()
         self._write_row_group()
-        if any(chunk.rows != rows for chunk in kept.values()) or self._apart != kept.keys():
+        if self._apart != kept.chunks.keys():
             raise HoodieException(
-                f"writing {self._path}: columns {', '.join(kept)} of {rows} rows cannot be kept: they were not kept "
-                "apart, or have other rows"
+                f"writing {self._path}: columns {', '.join(kept.chunks)} cannot be kept: they were not kept apart"
             )
-        self._kept, self._kept_rows = kept, rows
-        self._kept_bytes = sum(chunk.stored_bytes for chunk in kept.values())
-        self._buffered_bytes = sum(chunk.plain_bytes for chunk in kept.values())
+        self._kept = kept
+        self._buffered_bytes = kept.plain_bytes
 
     def write(self, batch: pa.RecordBatch, keys: Keys | None = None) -> None:
         """Append rows.
@@ -267,7 +239,7 @@ class HoodieParquetWriter:
             return
         if self._footer_keys is not None:
             self._footer_keys.add(batch.column(RECORD_KEY_META), keys)
-        if self._kept_keys is not None and self._buffered_rows >= self._kept_rows:
+        if self._kept_keys is not None and self._buffered_rows >= self._kept.rows:
             self._kept_keys.append(batch.column(RECORD_KEY_META))
         self._buffer.append(batch)
         self._sizes.hold(batch)
@@ -275,18 +247,21 @@ class HoodieParquetWriter:
         self._buffered_bytes += batch.nbytes
         self._rows_written += batch.num_rows
         is_full = self._buffered_bytes >= self._settings.row_group_bytes or self._buffered_rows >= _ROW_GROUP_ROWS
-        if is_full and self._buffered_rows >= self._kept_rows:
+        if is_full and self._buffered_rows >= self._kept.rows:
             self._write_row_group()
 
-    def close(self) -> ParquetSummary:
+    def close(self) -> int:
         """Finish the file and close the stream. A second call gives the same answer.
+
+        Returns:
+            The length of the file.
 
         Raises:
             HoodieIOException: The stream failed; the file is aborted.
             HoodieException: The file was aborted before.
         """
-        if self._summary is not None:
-            return self._summary
+        if self._size_bytes is not None:
+            return self._size_bytes
         self._check_open()
         try:
             self._write_row_group()
@@ -296,12 +271,7 @@ class HoodieParquetWriter:
             with _translated(self._path):
                 file = self._opened_file()
                 entries = footer_entries(self._bloom_filter, key_range, self._avro_schema)
-                if not self._own_columns:
-                    file.add_key_value_metadata(entries)
-                file.close()
-                if self._own_columns:
-                    whole = self._metadata_without_rows()
-                    write_footer(self._stream, whole, self._written_metadata[0], self._own_chunks, entries)
+                file.close(entries)
                 size_bytes = int(self._stream.tell())
                 self._stream.close()
         except BaseException:
@@ -309,13 +279,8 @@ class HoodieParquetWriter:
             raise
         self._is_open = False
         self._file = None
-        self._summary = ParquetSummary(
-            rows=self._rows_written,
-            size_bytes=size_bytes,
-            min_record_key=key_range.min_key if key_range else None,
-            max_record_key=key_range.max_key if key_range else None,
-        )
-        return self._summary
+        self._size_bytes = size_bytes
+        return size_bytes
 
     def abort(self) -> None:
         """Close the stream without finishing the file: on object stores there is none then. Nothing after `close`."""
@@ -328,7 +293,7 @@ class HoodieParquetWriter:
         with suppress(Exception):
             abort_stream(self._stream)
         if file is not None:
-            file.is_open = False
+            file.abandon()
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -357,93 +322,29 @@ class HoodieParquetWriter:
             return
         with _translated(self._path):
             file = self._opened_file()
-            before = self._stream.tell() + self._kept_bytes
-            names = self._file_schema.names
-            batches = [_with_schema(batch.select(names), self._file_schema) for batch in self._buffer]
-            # Parquet has one dictionary for a column of a row group; for a second one Arrow would write values plainly.
-            rows = pa.Table.from_batches(batches, self._file_schema).unify_dictionaries()
-            file.write_table(rows, row_group_size=self._buffered_rows)
-            if self._own_columns:
-                self._own_chunks.append(self._write_own_columns())
+            before = self._stream.tell() + self._kept.stored_bytes
+            file.write_row_group(self._buffer, self._kept)
             written = self._stream.tell() - before
         self._sizes.row_group_is_written(written)
         self._buffer = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
-        self._kept, self._kept_rows, self._kept_bytes = {}, 0, 0
+        self._kept = StoredChunks()
 
-    def _opened_file(self) -> pq.ParquetWriter:
+    def _opened_file(self) -> SplicingWriter:
         """The file, started with the encoding that suits the buffered rows."""
         if self._file is None:
             self._choose_dictionary_columns(self._buffer)
-            self._own_columns = self._apart | frozenset(self._key_columns())
-            self._file_schema = self._suitable_schema()
-            self._file = self._start_file(self._stream, self._file_schema, self._written_metadata)
+            like_key = [
+                field.name
+                for field in (self._schema if self._bloom_filter is not None else ())
+                if field.type == pa.string() and field.name not in {*META_COLUMNS, *(self._repeating or ())}
+            ]
+            self._file = SplicingWriter(
+                self._stream, self._schema, self._options, self._buffer,
+                copied=self._apart, key=RECORD_KEY_META, like_key=like_key, path=self._path,
+            )  # fmt: skip
         return self._file
-
-    def _key_columns(self) -> list[str]:
-        """The record key and columns of the user that may be the same, if there are any."""
-        if self._bloom_filter is None or not self._buffer or self._apart:
-            return []
-        same = [
-            field.name
-            for field in self._schema
-            if field.name not in META_COLUMNS
-            and field.name not in (self._repeating or ())
-            and field.type == pa.string()
-            and field.nullable == self._schema.field(RECORD_KEY_META).nullable
-            and all(_is_same(batch.column(field.name), batch.column(RECORD_KEY_META)) for batch in self._buffer)
-        ]
-        return [RECORD_KEY_META, *same] if same else []
-
-    def _write_own_columns(self) -> dict[str, Struct]:
-        """Append the columns of the row group that pyarrow does not write."""
-        batches = self._buffer
-        if self._kept_rows:
-            places = [0]
-            for batch in batches:
-                places.append(places[-1] + batch.num_rows)
-            if self._kept_rows not in places:
-                raise HoodieException(f"writing {self._path}: {self._kept_rows} rows with kept columns did not come")
-            batches = batches[places.index(self._kept_rows) :]
-        written: dict[str, Struct] = {}
-        encoded: list[tuple[pa.ChunkedArray, pa.Field, ColumnChunk]] = []
-        for field in self._schema:
-            if field.name not in self._own_columns:
-                continue
-            column = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
-            chunk = next((made for other, like, made in encoded if _may_share(field, like, column, other)), None)
-            if chunk is None:
-                chunk = encoded_column(column, field, **(self._options | {"use_dictionary": False}))
-                encoded.append((column, field, chunk))
-            kept = self._kept.get(field.name)
-            whole = chunk if kept is None else kept.followed_by(chunk)
-            written[field.name] = whole.named(field.name).write(self._stream)
-        return written
-
-    def _metadata_without_rows(self) -> pq.FileMetaData:
-        """Metadata of a file of the whole schema without row groups."""
-        collected: list[pq.FileMetaData] = []
-        self._start_file(pa.BufferOutputStream(), self._schema, collected).close()
-        return collected[0]
-
-    def _suitable_schema(self) -> pa.Schema:
-        """The schema with columns as dictionaries that come as such in all batches: they need not be expanded."""
-        fields = []
-        for index, field in enumerate(self._schema):
-            if field.name in self._own_columns:
-                continue
-            is_dictionary = bool(self._buffer) and all(
-                pa.types.is_dictionary(batch.column(index).type) for batch in self._buffer
-            )
-            dictionary_type = pa.dictionary(pa.int32(), field.type)
-            fields.append(field.with_type(dictionary_type) if is_dictionary else field)
-        return pa.schema(fields)
-
-    def _start_file(
-        self, sink: pa.NativeFile, schema: pa.Schema, collector: list[pq.FileMetaData] | None = None
-    ) -> pq.ParquetWriter:
-        return pq.ParquetWriter(sink, schema, metadata_collector=collector, **self._options)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -453,7 +354,7 @@ class HoodieParquetWriter:
         """Paths of the leaf columns that repeat, judged once by the first rows."""
         if self._repeating is not None or not batches:
             return
-        sample = [_with_schema(batch.slice(0, _SAMPLE_ROWS), self._schema).columns for batch in _first_rows(batches)]
+        sample = [with_encoding(batch.slice(0, _SAMPLE_ROWS), self._schema).columns for batch in _first_rows(batches)]
         chosen = []
         for field, parts in zip(self._schema, zip(*sample, strict=True), strict=True):
             column = pa.concat_arrays(parts)
@@ -482,11 +383,24 @@ class HoodieParquetWriter:
     def _encode_sample(self, sample: pa.RecordBatch, rows: Sequence[pa.RecordBatch]) -> pq.FileMetaData:
         """Write rows to memory as the file would have them."""
         self._choose_dictionary_columns(self._buffer or [sample])
-        table = pa.Table.from_batches([_with_schema(piece, self._schema) for piece in rows], self._schema)
+        table = pa.Table.from_batches([with_encoding(piece, self._schema) for piece in rows], self._schema)
         sink = pa.BufferOutputStream()
-        with _translated(self._path), self._start_file(sink, self._schema) as file:
+        with _translated(self._path), pq.ParquetWriter(sink, self._schema, **self._options) as file:
             file.write_table(table, row_group_size=max(table.num_rows, 1))
         return pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+
+def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:
+    """The content of a file that has only a footer.
+
+    Args:
+        column: Name of its one column, of integers.
+        entries: Key/value pairs.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.schema([(column, pa.int64())], metadata=entries).empty_table(), sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 @contextmanager
@@ -500,30 +414,6 @@ def _translated(path: str) -> Iterator[None]:
         raise HoodieIOException(
             f"writing {path} failed: {error}; the file is not finished, and the write has to be repeated"
         ) from error
-
-
-def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch with exactly the types of a schema; only dictionary encoding may differ."""
-    columns = []
-    for field, column in zip(schema, batch.columns, strict=True):
-        if column.type != field.type:
-            column = column.cast(field.type) if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _is_same(column: pa.Array, keys: pa.Array) -> bool:
-    """Whether a column has the values of another one; asked of many columns, of which most differ at once."""
-    if column.type != keys.type or len(column) != len(keys) or column.null_count or keys.null_count:
-        return False
-    return not len(keys) or (column[0] == keys[0] and column[-1] == keys[-1] and bool(column.equals(keys)))
-
-
-def _may_share(field: pa.Field, like: pa.Field, column: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
-    """Whether two columns come out as the same pages."""
-    if field.type != like.type or field.nullable != like.nullable:
-        return False
-    return all(_is_same(mine, its) for mine, its in zip(column.chunks, other.chunks, strict=True))
 
 
 def _first_rows(batches: list[pa.RecordBatch], count: int = _SAMPLE_ROWS) -> Iterator[pa.RecordBatch]:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.common.model.record_columns import COMMIT_TIME_META, FILE_NAME_META, PARTITION_PATH_META
-from hoodie.io.parquet.leaf_columns import (
-    LONGEST_STATISTIC,
-    expanded_bytes,
-    is_text,
-    leaf_types,
-    longest_statistics,
-    statistics_length,
-)
 from hoodie.io.parquet.parquet_settings import ParquetSettings
 
-__all__ = ["REPEATED_COLUMNS", "SizeEstimate", "Trial"]
+__all__ = ["REPEATED_COLUMNS", "SizeEstimate", "Trial", "leaves"]
 
 _TRIAL_ROWS = 1 << 13
 """Rows of a batch that are written to memory to find out what the batch takes on storage."""
@@ -33,6 +26,8 @@ _LEVELS_BYTES = 0.25
 """Most that the levels of a value take: whether it is null, and where lists start."""
 REPEATED_COLUMNS = frozenset({COMMIT_TIME_META, PARTITION_PATH_META, FILE_NAME_META})
 """Hudi's columns that have hardly more than one value in a file."""
+_LONGEST_STATISTIC = 4096
+"""Bytes of the longest smallest or largest value that Arrow notes for a chunk and for each of its pages."""
 
 
 @attrs.frozen
@@ -73,8 +68,8 @@ class SizeEstimate:
         self._trials: list[Trial | None] = []
         self._held_plain_bytes = 0.0
         self._row_groups = 0
-        self._leaf_count = sum(1 for field in schema for _ in leaf_types(field.type))
-        self._text_leaf_count = sum(is_text(leaf) for field in schema for leaf in leaf_types(field.type))
+        self._leaf_count = sum(1 for field in schema for _ in _leaf_types(field.type))
+        self._text_leaf_count = sum(_is_text(leaf) for field in schema for leaf in _leaf_types(field.type))
         self._statistics_bytes = 0
         self._correction: float | None = None
 
@@ -104,7 +99,7 @@ class SizeEstimate:
             fixed = max(trial.fixed_bytes for trial in tried)
             self._correction = max(stored_bytes - fixed, 1.0) / sum(trial.row_bytes for trial in tried)
         self._row_groups += 1
-        self._statistics_bytes += longest_statistics(self._held)
+        self._statistics_bytes += _longest_statistics(self._held)
         self._held = []
         self._trials = []
         self._held_plain_bytes = 0.0
@@ -129,7 +124,7 @@ class SizeEstimate:
         # A row group has a smallest and a largest value for each page, and once more in the footer.
         pages = plain / self._settings.page_bytes + self._leaf_count
         texts = self._text_leaf_count and self._text_leaf_count + 1 + plain / self._settings.page_bytes
-        return plain + pages * _PAGE_BYTES + 2 * LONGEST_STATISTIC * texts
+        return plain + pages * _PAGE_BYTES + 2 * _LONGEST_STATISTIC * texts
 
     def held_bytes(self, coming: Trial | None = None) -> float:
         """Bytes that the rows that are held will take.
@@ -159,7 +154,7 @@ class SizeEstimate:
         chunks = self._encode(batch, slices).row_group(0)
         columns = [chunks.column(number) for number in range(chunks.num_columns)]
         stored = sum(column.total_compressed_size for column in columns)
-        statistics = sum(statistics_length(column.statistics) for column in columns)
+        statistics = sum(_statistics_length(column.statistics) for column in columns)
         fixed = min(statistics + len(columns) * _PAGE_BYTES, stored)
         encoded_rows = sum(piece.num_rows for piece in slices)
         row_bytes = max(1.0, (stored - fixed) * count / max(encoded_rows, 1))
@@ -172,5 +167,73 @@ class SizeEstimate:
             plain += column.nbytes
             repeated = self._settings.dictionary_enabled and field.name in REPEATED_COLUMNS
             if pa.types.is_dictionary(column.type) and not repeated:
-                plain += expanded_bytes(column)
+                plain += _expanded_bytes(column)
         return float(plain)
+
+
+def leaves(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Parquet's path and the values of every leaf of a column."""
+    column_type = column.type
+    if pa.types.is_struct(column_type):
+        for field, child in zip(column_type, column.flatten(), strict=True):
+            yield from leaves(f"{path}.{field.name}", child)
+    elif pa.types.is_map(column_type):
+        yield from leaves(f"{path}.key_value.key", column.keys)
+        yield from leaves(f"{path}.key_value.value", column.items)
+    elif isinstance(column, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
+        yield from leaves(f"{path}.list.element", column.flatten())
+    else:
+        yield path, column
+
+
+def _leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
+    """Types of the leaves of a column, each of which is a column of Parquet."""
+    if not pa.types.is_nested(data_type):
+        yield data_type
+        return
+    for number in range(data_type.num_fields):
+        yield from _leaf_types(data_type.field(number).type)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    """Whether values, and with them statistics, may be of any length."""
+    return bool(
+        pa.types.is_string(data_type)
+        or pa.types.is_large_string(data_type)
+        or pa.types.is_binary(data_type)
+        or pa.types.is_large_binary(data_type)
+    )
+
+
+def _expanded_bytes(column: pa.DictionaryArray) -> int:
+    """Bytes of the values of a dictionary column, each written out, with its length or nothing more."""
+    values = column.dictionary
+    if not len(values):
+        return 0
+    if len(values) == 1:
+        return int(len(column) * values.nbytes)
+    if not _is_text(values.type):
+        return int(len(column) * (values.nbytes // len(values) + 1))
+    lengths = pc.binary_length(values).cast(pa.int64())
+    return int(pc.sum(lengths.take(column.indices)).as_py() or 0) + 4 * len(column)
+
+
+def _longest_statistics(batches: list[pa.RecordBatch]) -> int:
+    """Most bytes that the smallest and largest values of a row group take."""
+    longest: dict[str, int] = {}
+    for batch in batches:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            for path, leaf in leaves(name, column):
+                values = leaf.dictionary if pa.types.is_dictionary(leaf.type) else leaf
+                if _is_text(values.type):
+                    length = pc.max(pc.binary_length(values)).as_py() or 0
+                    longest[path] = max(longest.get(path, 0), min(length, _LONGEST_STATISTIC))
+    return 2 * sum(longest.values())
+
+
+def _statistics_length(statistics: pq.Statistics | None) -> int:
+    """Bytes of the smallest and the largest value of a text column, as far as they are noted."""
+    if statistics is None or not statistics.has_min_max or statistics.physical_type != "BYTE_ARRAY":
+        return 0
+    values = (statistics.min_raw, statistics.max_raw)
+    return sum(len(value.encode()) if isinstance(value, str) else len(value) for value in values)

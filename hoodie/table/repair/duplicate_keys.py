@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.field_path import column_at, top_level_name, type_at
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
     COMMIT_TIME_META,
@@ -32,6 +32,7 @@ from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.commit.delete_prepped_commit_action_executor import ROW_POSITION, StoredRows
@@ -238,19 +239,19 @@ def _duplicates_in(
     snapshot: TableSnapshot, view: HoodieTableFileSystemView, partition_paths: Sequence[str]
 ) -> Iterator[DuplicateRow]:
     view.load_partitions(partition_paths)
-    files = [(path, base_file) for path in partition_paths for base_file in view.latest_base_files(path)]
-    if not files:
+    slices = [file_slice for path in partition_paths for file_slice in view.latest_file_slices(path)]
+    if not slices:
         return
-    keys, codes = _keys_of(snapshot, files)
+    counts_of_rows, codes = _keys_of(snapshot, slices)
     counts = np.bincount(codes, minlength=1)
     doubled = np.flatnonzero(counts > 1)
     if not len(doubled):
         return
     wanted = np.isin(codes, doubled)
-    starts = np.concatenate([[0], np.cumsum([count for _, count in keys])])
+    starts = np.concatenate([[0], np.cumsum(counts_of_rows)])
     tables = [
-        _read_rows(snapshot, path, base_file, np.flatnonzero(wanted[start:end]))
-        for (path, base_file), start, end in zip(files, starts[:-1], starts[1:], strict=True)
+        _read_rows(snapshot, file_slice, np.flatnonzero(wanted[start:end]))
+        for file_slice, start, end in zip(slices, starts[:-1], starts[1:], strict=True)
     ]
     order = [
         (RECORD_KEY_META, "ascending"), (_ORDERING, "descending"), (COMMIT_TIME_META, "descending"),
@@ -273,46 +274,42 @@ def _duplicates_in(
         before = row[RECORD_KEY_META]
 
 
-def _keys_of(
-    snapshot: TableSnapshot, files: Sequence[tuple[str, HoodieBaseFile]]
-) -> tuple[list[tuple[HoodieBaseFile, int]], np.ndarray]:
-    """How many rows each file has; and a number for each row, equal for equal keys."""
+def _keys_of(snapshot: TableSnapshot, slices: Sequence[FileSlice]) -> tuple[list[int], np.ndarray]:
+    """How many rows each slice has; and a number for each row, equal for equal keys."""
     chunks: list[pa.Array] = []
-    counts: list[tuple[HoodieBaseFile, int]] = []
-    for _, base_file in files:
-        with HoodieParquetReader(snapshot.storage, base_file.path) as reader:
+    counts: list[int] = []
+    for file_slice in slices:
+        assert file_slice.base_file is not None
+        with HoodieParquetReader(snapshot.storage, file_slice.base_file.path) as reader:
             keys = reader.read_record_keys()
-        counts.append((base_file, len(keys)))
-        chunks += keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+        counts.append(len(keys))
+        chunks += keys.chunks
     encoded = pa.chunked_array(chunks, pa.string()).cast(pa.large_string()).combine_chunks().dictionary_encode()
     codes: np.ndarray = encoded.indices.to_numpy()
     return counts, codes
 
 
-def _read_rows(
-    snapshot: TableSnapshot, partition_path: str, base_file: HoodieBaseFile, positions: np.ndarray
-) -> pa.Table:
-    """Some rows of a base file: meta columns, position, ordering value."""
+def _read_rows(snapshot: TableSnapshot, file_slice: FileSlice, positions: np.ndarray) -> pa.Table:
+    """Some rows of a file slice: meta columns, position, ordering value."""
+    assert file_slice.base_file is not None
     field = next(iter(snapshot.table_config.ordering_fields), None)
     schema = pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS])
     user_schema = snapshot.load_schema()
     has_field = field is not None and type_at(user_schema, field) is not None
-    names = list(META_COLUMNS)
     if has_field and field is not None:
-        column = user_schema.field(top_level_name(user_schema, field))
-        schema, names = schema.append(column), [*names, column.name]
+        schema = schema.append(user_schema.field(top_level_name(user_schema, field)))
     found, start = [], 0
-    with HoodieParquetReader(snapshot.storage, base_file.path) as reader:
-        for batch in reader.iter_batches(names, schema) if len(positions) else ():
-            low, high = np.searchsorted(positions, [start, start + batch.num_rows])
-            if high > low:
-                rows = batch.take(pa.array(positions[low:high] - start))
-                value = column_at(rows, field) if has_field and field is not None else None
-                columns = {name: rows.column(name) for name in (RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META)}
-                columns[PARTITION_PATH_META] = pa.array([partition_path] * rows.num_rows, pa.string())
-                columns[FILE_NAME_META] = pa.array([base_file.file_name] * rows.num_rows, pa.string())
-                columns[ROW_POSITION] = pa.array(positions[low:high], pa.int64())
-                columns[_ORDERING] = value if value is not None else pa.nulls(rows.num_rows, pa.int8())
-                found.append(pa.table(columns))
-            start += batch.num_rows
+    reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema)
+    for batch in reader.iter_batches() if len(positions) else ():
+        low, high = np.searchsorted(positions, [start, start + batch.num_rows])
+        if high > low:
+            rows = batch.take(pa.array(positions[low:high] - start))
+            value = column_at(rows, field) if has_field and field is not None else None
+            columns = {name: rows.column(name) for name in (RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META)}
+            columns[PARTITION_PATH_META] = pa.array([file_slice.partition_path] * rows.num_rows, pa.string())
+            columns[FILE_NAME_META] = pa.array([file_slice.base_file.file_name] * rows.num_rows, pa.string())
+            columns[ROW_POSITION] = pa.array(positions[low:high], pa.int64())
+            columns[_ORDERING] = value if value is not None else pa.nulls(rows.num_rows, pa.int8())
+            found.append(pa.table(columns))
+        start += batch.num_rows
     return pa.concat_tables(found) if found else pa.table({})

@@ -13,7 +13,7 @@ from enum import StrEnum
 import attrs
 
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.partition_metadata import (
+from hoodie.common.table.partition_metadata import (
     PARTITION_METAFILE_NAMES,
     HoodiePartitionMetadata,
     partition_depth,

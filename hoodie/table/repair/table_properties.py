@@ -17,7 +17,7 @@ from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.config.property import check_properties
 from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.field_path import top_level_name
-from hoodie.common.model.file_slice import HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, PROPERTIES_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_features import KEY_GENERATORS
@@ -35,6 +35,7 @@ from hoodie.exception import (
     InvalidTableException,
     TableNotFoundException,
 )
+from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.key_generator import create_key_generator
 from hoodie.storage import storage_path
@@ -262,12 +263,12 @@ class _Rebuilding:
         schema = to_arrow(avro)
         self._refuse_unknown_columns(known, schema)
         self._add("hoodie.datasource.write.drop.partition.columns", "false", "the newest commit")
-        files = self._some_files(view)
-        if files and not self._has_meta_fields(files[0][1]):
+        slices = self._some_slices(view)
+        if slices and not self._has_meta_fields(slices[0]):
             self._add("hoodie.populate.meta.fields", "false", "the base files")
         config = HoodieTableConfig({key: entry.value for key, entry in self._told.items()})
         config.check_readable()
-        rows = self._check_rows(config, schema, files) if check_rows else 0
+        rows = self._check_rows(config, schema, slices) if check_rows else 0
         return tuple(self._told.values()), rows
 
     def _add(self, key: str, value: str, source: str) -> None:
@@ -316,8 +317,8 @@ class _Rebuilding:
                 f"{', '.join(schema.names)}. Nothing was changed"
             )
 
-    def _some_files(self, view: HoodieTableFileSystemView) -> list[tuple[str, HoodieBaseFile]]:
-        """Base files of different partitions."""
+    def _some_slices(self, view: HoodieTableFileSystemView) -> list[FileSlice]:
+        """File slices of different partitions."""
         found = []
         for partition_path in view.list_partitions():
             if any(parse_log_file_name(status.name) is not None for status in self._files.list_files(partition_path)):
@@ -325,30 +326,32 @@ class _Rebuilding:
                     f"partition '{partition_path}' of {self._base_path} has log files, so it is a merge-on-read table: "
                     "repair it with Hudi"
                 )
-            found += [(partition_path, base_file) for base_file in view.latest_base_files(partition_path)[:1]]
+            found += view.latest_file_slices(partition_path)[:1]
             if len(found) >= _CHECKED_FILES:
                 break
         return found
 
-    def _has_meta_fields(self, base_file: HoodieBaseFile) -> bool:
-        with HoodieParquetReader(self._storage, base_file.path) as reader:
+    def _has_meta_fields(self, file_slice: FileSlice) -> bool:
+        assert file_slice.base_file is not None
+        with HoodieParquetReader(self._storage, file_slice.base_file.path) as reader:
             try:
                 keys = reader.read_record_keys()
             except HoodieException:
                 return False
         return not len(keys) or keys.null_count < len(keys)
 
-    def _check_rows(self, config: HoodieTableConfig, schema: pa.Schema, files: list[tuple[str, HoodieBaseFile]]) -> int:
+    def _check_rows(self, config: HoodieTableConfig, schema: pa.Schema, slices: list[FileSlice]) -> int:
         """Compare keys and folders of stored rows with what the properties make; how many rows that were."""
         if str(config.key_generator_class) not in KEY_GENERATORS:
             logger.warning("keys of %s are made by %s: not checked", self._base_path, config.key_generator_class)
             return 0
         full = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
         checked = 0
-        for partition_path, base_file in files:
-            with HoodieParquetReader(self._storage, base_file.path) as reader:
-                rows = next(reader.iter_batches(None, full, batch_rows=_CHECKED_ROWS), None)
-            if rows is None or not rows.num_rows:
+        for file_slice in slices:
+            partition_path, base_file = file_slice.partition_path, file_slice.base_file
+            assert base_file is not None
+            rows = next(HoodieFileGroupReader(self._storage, file_slice, full).iter_batches(_CHECKED_ROWS), None)
+            if rows is None:
                 continue
             batch = rows.select(schema.names)
             made: list[str] = []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -13,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, assume, event, example, given, settings
 
 from hoodie.common.data.row_filter import RowFilter
-from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
-from hoodie.exception import HoodieSchemaException
+from hoodie.common.model.file_slice import FileSlice, HoodieLogFile
+from hoodie.common.model.record_columns import COMMIT_TIME_META
+from hoodie.common.table.timeline.instant_range import InstantRange
+from hoodie.exception import HoodieIOException, HoodieNotSupportedException, HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.table.table_scan import to_row_filter
@@ -23,16 +27,23 @@ from tests.filter_cases import GROUP_ROWS, SCHEMA, filters, tables
 NAN = math.nan
 
 
-def reader_of(folder: Path, table: pa.Table, schema: pa.Schema = SCHEMA) -> HoodieFileGroupReader:
+def reader_of(folder: Path, table: pa.Table, schema: pa.Schema = SCHEMA, **wanted: Any) -> HoodieFileGroupReader:
     path = folder / "f-0_0-0-0_20240101000000000.parquet"
     pq.write_table(table, path, row_group_size=GROUP_ROWS)
-    base_file = HoodieBaseFile(str(path), "f-0", "0-0-0", "20240101000000000", path.stat().st_size)
-    file_slice = FileSlice("", "f-0", "20240101000000000", base_file)
-    return HoodieFileGroupReader(open_storage(str(folder)), file_slice, schema)
+    file_slice = FileSlice.of_base_file("", str(path), path.stat().st_size)
+    return HoodieFileGroupReader(open_storage(str(folder)), file_slice, schema, **wanted)
 
 
-def ids(reader: HoodieFileGroupReader, row_filter: RowFilter | None) -> list[int]:
-    return [row for batch in reader.iter_batches(["id"], row_filter) for row in batch["id"].to_pylist()]
+def ids(folder: Path, table: pa.Table, row_filter: RowFilter | None) -> list[int]:
+    """The rows of a filter, which both ways to read give."""
+    reader = reader_of(folder, table, columns=["id"], row_filter=row_filter)
+    found = rows_of(reader.scan(), "id")
+    assert rows_of(reader.iter_batches(3), "id") == found
+    return found
+
+
+def rows_of(batches: Iterator[pa.RecordBatch], column: str) -> list[Any]:
+    return [row for batch in batches for row in batch[column].to_pylist()]
 
 
 def in_memory(table: pa.Table, wanted: Any) -> list[int] | None:
@@ -66,9 +77,8 @@ WITH_NAN = rows(f=[1.0, NAN, 1.0], g=[1.0, NAN, 1.0])
 @example(WITH_NAN, pc.field("f").isin([NAN]))
 def test_a_filter_gives_the_rows_that_it_gives_in_memory(tmp_path: Path, table: pa.Table, wanted: Any) -> None:
     expected = in_memory(table, wanted)
-    reader = reader_of(tmp_path, table)
     try:
-        found = ids(reader, to_row_filter(wanted, SCHEMA, "t"))
+        found = ids(tmp_path, table, to_row_filter(wanted, SCHEMA, "t"))
     except HoodieSchemaException as error:
         # Where the type of a column does not hold a value, Arrow's answer depends on the rows.
         assert expected is None or "does not hold" in str(error)
@@ -103,20 +113,21 @@ def test_statistics_decide_what_they_know_and_nothing_else(wanted: Any, pushed: 
 
 @pytest.mark.parametrize("count", [2, 300])
 def test_long_chains_and_deep_trees_are_filters_too(tmp_path: Path, count: int) -> None:
-    reader = reader_of(tmp_path, rows(i=list(range(count + 3)), f=[1.0] * (count + 3)))
+    table = rows(i=list(range(count + 3)), f=[1.0] * (count + 3))
     chain = to_row_filter([[("i", "==", number)] for number in range(count)], SCHEMA, "t")
     assert chain is not None
     assert chain.is_exact
-    assert ids(reader, chain) == list(range(count))
+    assert ids(tmp_path, table, chain) == list(range(count))
     deep = pc.field("i") == 0
     for number in range(1, count):
         deep = (deep | (pc.field("i") == number)) & (pc.field("f") == 1.0)
-    assert ids(reader, to_row_filter(deep, SCHEMA, "t")) == list(range(count))
+    assert ids(tmp_path, table, to_row_filter(deep, SCHEMA, "t")) == list(range(count))
 
 
 def test_row_groups_that_a_key_is_not_in_are_not_read(tmp_path: Path) -> None:
     table = rows(s=[f"key{number:03}" for number in range(3 * GROUP_ROWS)], f=[1.0] * 3 * GROUP_ROWS)
-    reader = reader_of(tmp_path, table)
+    wanted = (pc.field("s") == "key007") & ~(pc.field("f") != 1.0)
+    reader = reader_of(tmp_path, table, columns=["id"], row_filter=to_row_filter(wanted, SCHEMA, "t"))
     path = next(tmp_path.glob("*.parquet"))
     second = pq.ParquetFile(path).metadata.row_group(1)
     damaged = bytearray(path.read_bytes())
@@ -125,20 +136,83 @@ def test_row_groups_that_a_key_is_not_in_are_not_read(tmp_path: Path) -> None:
         start = column.dictionary_page_offset or column.data_page_offset
         damaged[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
     path.write_bytes(damaged)
-    wanted = (pc.field("s") == "key007") & ~(pc.field("f") != 1.0)
-    assert ids(reader, to_row_filter(wanted, SCHEMA, "t")) == [7]
+    assert rows_of(reader.scan(), "id") == [7]
 
 
 def test_a_filter_of_a_column_that_an_old_file_has_in_another_type_or_not_at_all(tmp_path: Path) -> None:
     old = pa.table({"id": pa.array([0, 1], pa.int64()), "f": pa.array([0.1, None], pa.float32())})
-    reader = reader_of(tmp_path, old)
-    assert ids(reader, to_row_filter([("f", "==", 0.1)], SCHEMA, "t")) == [0]
-    assert ids(reader, to_row_filter(pc.field("s").is_null() & pc.field("f").is_valid(), SCHEMA, "t")) == [0]
-    assert ids(reader, to_row_filter([("s", "==", "a")], SCHEMA, "t")) == []
+    assert ids(tmp_path, old, to_row_filter([("f", "==", 0.1)], SCHEMA, "t")) == [0]
+    assert ids(tmp_path, old, to_row_filter(pc.field("s").is_null() & pc.field("f").is_valid(), SCHEMA, "t")) == [0]
+    assert ids(tmp_path, old, to_row_filter([("s", "==", "a")], SCHEMA, "t")) == []
 
 
 def test_a_filter_that_arrow_cannot_compute_of_the_rows_is_no_damaged_file(tmp_path: Path) -> None:
-    reader = reader_of(tmp_path, rows(i=[0, 1, 2], l=[2**53 + 1] * 3))
+    table = rows(i=[0, 1, 2], l=[2**53 + 1] * 3)
     with pytest.raises(HoodieSchemaException, match=r"l is int64.*cannot be computed.*9007199254740993") as caught:
-        ids(reader, to_row_filter([("l", ">", 5.5)], SCHEMA, "t"))
+        ids(tmp_path, table, to_row_filter([("l", ">", 5.5)], SCHEMA, "t"))
     assert "roll" not in str(caught.value)
+
+
+COMMITS = pa.schema([(COMMIT_TIME_META, pa.string()), ("id", pa.int64()), ("f", pa.float64())])
+TIMES = ["20240101000000000", "20240102000000000", "20240103000000000", None]
+
+
+@pytest.mark.parametrize("old_type", [pa.float64(), pa.float32()], ids=str)
+@pytest.mark.parametrize(
+    ("instants", "expected"),
+    [
+        (InstantRange(), [0, 1, 2]),
+        (InstantRange(after=TIMES[0]), [1, 2]),
+        (InstantRange(until=TIMES[1]), [0, 1]),
+        (InstantRange(after=TIMES[0], until=TIMES[1]), [1]),
+        (InstantRange(named=frozenset([TIMES[0], TIMES[2], "20250101000000000"])), [0, 2]),
+        (InstantRange(after=TIMES[0], named=frozenset([TIMES[0], TIMES[2]])), [2]),
+        (InstantRange(named=frozenset()), []),
+    ],
+)
+def test_only_rows_of_an_instant_range_are_read(
+    tmp_path: Path, old_type: pa.DataType, instants: InstantRange, expected: list[int]
+) -> None:
+    """Also beside a filter, and in a file whose columns are narrower, which is read in another way."""
+    table = pa.table({COMMIT_TIME_META: TIMES, "id": [0, 1, 2, 3], "f": pa.array([0.5] * 4, old_type)})
+    row_filter = to_row_filter([("f", "==", 0.5), ("id", "!=", 1)], COMMITS, "t")
+    all_rows = reader_of(tmp_path, table, COMMITS, columns=["id"], instant_range=instants)
+    filtered = reader_of(tmp_path, table, COMMITS, columns=["id"], instant_range=instants, row_filter=row_filter)
+    for reader, ids_of_reader in ((all_rows, expected), (filtered, [row for row in expected if row != 1])):
+        assert rows_of(reader.scan(), "id") == ids_of_reader
+        batches = list(reader.iter_batches(1))
+        assert rows_of(iter(batches), "id") == ids_of_reader
+        assert all(batch.schema.names == ["id"] for batch in batches)
+
+
+@pytest.mark.parametrize("columns", [["s", "id"], ["id", "s"], None], ids=str)
+@pytest.mark.parametrize("filtered", [True, False])
+def test_columns_come_in_the_order_that_is_asked_for(tmp_path: Path, columns: list[str] | None, filtered: bool) -> None:
+    row_filter = to_row_filter([("f", "!=", 2.0)], SCHEMA, "t") if filtered else None
+    table = rows(f=[1.0, 3.0], s=["a", "b"])
+    reader = reader_of(tmp_path, table, columns=columns, row_filter=row_filter)
+    for batches in (reader.scan(), reader.iter_batches()):
+        assert [batch.schema.names for batch in batches] == [columns or SCHEMA.names]
+
+
+def test_batches_have_at_most_the_rows_that_are_asked_for(tmp_path: Path) -> None:
+    reader = reader_of(tmp_path, rows(i=list(range(GROUP_ROWS + 1))), columns=["i"])
+    sizes = [batch.num_rows for batch in reader.iter_batches(2)]
+    assert max(sizes) == 2
+    assert sum(sizes) == GROUP_ROWS + 1
+
+
+def test_a_slice_with_log_files_is_refused(tmp_path: Path) -> None:
+    log_file = HoodieLogFile(str(tmp_path / ".f-0_1.log.1_0-0-0"), "f-0", "1", 1, "0-0-0", 10)
+    path = str(tmp_path / "f-0_0-0-0_1.parquet")
+    for file_slice in (
+        attrs.evolve(FileSlice.of_base_file("p", path, 10), log_files=(log_file,)),
+        FileSlice("p", "f-0", "1", None, (log_file,)),
+    ):
+        with pytest.raises(HoodieNotSupportedException, match="file group f-0 of 'p' has log files"):
+            HoodieFileGroupReader(open_storage(str(tmp_path)), file_slice, SCHEMA)
+
+
+def test_a_path_that_is_no_base_file_makes_no_slice() -> None:
+    with pytest.raises(HoodieIOException, match=r"/t/p/x\.parquet .* not that of a base file"):
+        FileSlice.of_base_file("p", "/t/p/x.parquet", 1)

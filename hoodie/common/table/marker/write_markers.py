@@ -20,8 +20,8 @@ from hoodie.common.fs.file_names import (
     parse_base_file_name,
     parse_marker_name,
 )
-from hoodie.common.model.partition_metadata import check_partition_path
 from hoodie.common.model.write_operation_type import IOType
+from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage

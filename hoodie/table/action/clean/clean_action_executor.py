@@ -18,7 +18,7 @@ from hoodie.avro.clean_metadata import (
     HoodieCleanPartitionMetadata,
 )
 from hoodie.common.fs.file_names import is_data_file_name
-from hoodie.common.model.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
+from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.clean_config import HoodieCleanConfig

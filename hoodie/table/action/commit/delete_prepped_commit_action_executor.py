@@ -9,7 +9,6 @@ import attrs
 import pyarrow as pa
 
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.partition_metadata import check_partition_path
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -23,6 +22,7 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.engine.data import HoodieData
 from hoodie.exception import HoodieDeleteException, HoodieKeyException
 from hoodie.io.write_context import WriteContext

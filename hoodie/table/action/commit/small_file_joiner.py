@@ -18,12 +18,13 @@ import attrs
 import pyarrow as pa
 
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, WithoutEffect, WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.rewrite_handle import HoodieRewriteHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.storage_path import join
@@ -136,15 +137,16 @@ class _ChainWriter:
         try:
             for status in chain.statuses:
                 path = join(self.context.base_path, str(status.stat.path))
-                with HoodieParquetReader(self.context.storage, path) as reader:
-                    for batch in reader.iter_batches(None, self.context.schema_with_meta):
-                        rows: pa.RecordBatch = batch
-                        while rows.num_rows:
-                            rows = handle.write(rows, are_new=status is not before)
-                            if rows.num_rows:
-                                statuses.append(handle.close())
-                                handle = self._handle(task, first, make_file_id(prefix, len(statuses)), None)
-                                handle.open()
+                file_slice = FileSlice.of_base_file(status.partition_path, path, status.stat.file_size_bytes)
+                reader = HoodieFileGroupReader(self.context.storage, file_slice, self.context.schema_with_meta)
+                for batch in reader.iter_batches():
+                    rows: pa.RecordBatch = batch
+                    while rows.num_rows:
+                        rows = handle.write(rows, are_new=status is not before)
+                        if rows.num_rows:
+                            statuses.append(handle.close())
+                            handle = self._handle(task, first, make_file_id(prefix, len(statuses)), None)
+                            handle.open()
             statuses.append(handle.close())
         except BaseException as error:
             handle.__exit__(type(error), error, error.__traceback__)

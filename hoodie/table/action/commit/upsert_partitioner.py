@@ -23,7 +23,7 @@ from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieIndexException
-from hoodie.io.write_handle import FULL_SHARE
+from hoodie.io.base_file_handle import FULL_SHARE
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.workload_profile import WorkloadProfile
 

@@ -16,14 +16,14 @@ import pytest
 from hoodie.avro.schema_converters import record_name, record_namespace, to_avro
 from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.partition_metadata import (
+from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.partition_metadata import (
     ensure_partition_metadata,
     partition_depth,
     read_partition_metadata,
 )
-from hoodie.common.model.record_columns import META_COLUMNS
-from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.exception import (
     HoodieConfigException,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name
-from hoodie.common.model.partition_metadata import ensure_partition_metadata
 from hoodie.common.table import table_metadata
+from hoodie.common.table.partition_metadata import ensure_partition_metadata
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.exception import HoodieIOException
 from hoodie.storage.fsspec_storage import open_storage

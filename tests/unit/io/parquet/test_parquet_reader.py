@@ -211,12 +211,10 @@ def test_a_file_with_none_of_the_columns_gives_as_many_rows_of_nulls(path: Path)
     assert all(batch.column(0).null_count == batch.num_rows for batch in batches)
 
 
-def test_row_groups_are_chosen_by_number_and_by_statistics(path: Path) -> None:
+def test_row_groups_are_chosen_by_number(path: Path) -> None:
     pq.write_table(pa.table({"a": range(6)}), path, row_group_size=2)
     schema = pa.schema([("a", pa.int64())])
     assert [row["a"] for row in read_as(path, schema, row_groups=[2, 0])] == [4, 5, 0, 1]
-    above = read_as(path, schema, row_group_filter=lambda group: group.column(0).statistics.max >= 3)
-    assert [row["a"] for row in above] == [2, 3, 4, 5]
 
 
 def test_columns_that_cannot_be_turned_are_named(path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hoodie
-from hoodie.common.model.partition_metadata import HoodiePartitionMetadata, read_partition_metadata
+from hoodie.common.table.partition_metadata import HoodiePartitionMetadata, read_partition_metadata
 from hoodie.exception import HoodieIOException
 from hoodie.table.repair import repair_partition_metadata
 from tests.table_invariants import check_table

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroup, HoodieFileGroupId
-from hoodie.common.model.partition_metadata import ensure_partition_metadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.partition_metadata import ensure_partition_metadata
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State

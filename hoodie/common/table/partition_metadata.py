@@ -13,8 +13,6 @@ import logging
 import time
 
 import attrs
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hoodie.exception import (
     HoodieCorruptedDataException,
@@ -22,6 +20,8 @@ from hoodie.exception import (
     HoodieKeyException,
     HoodieNotSupportedException,
 )
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_writer import file_without_rows
 from hoodie.storage import storage_path
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME
@@ -76,11 +76,7 @@ class HoodiePartitionMetadata:
     def to_parquet(self) -> bytes:
         """The content of ``.hoodie_partition_metadata.parquet``: no rows, and both values in its footer."""
         values = {_COMMIT_TIME_KEY: self.commit_time, _PARTITION_DEPTH_KEY: str(self.partition_depth)}
-        schema = pa.schema([pa.field("dummyint", pa.int64())], metadata=values)
-        sink = pa.BufferOutputStream()
-        pq.write_table(schema.empty_table(), sink)
-        content: bytes = sink.getvalue().to_pybytes()
-        return content
+        return file_without_rows("dummyint", values)
 
 
 def check_partition_path(partition_path: str) -> str:
@@ -191,11 +187,8 @@ def read_partition_metadata(
         return _from_properties(text_path, _parse_text(storage.read(text_path)))
     except FileNotFoundError:
         pass
-    try:
-        with storage.open_input_file(parquet_path) as source:
-            return _from_properties(parquet_path, _parse_parquet(parquet_path, source))
-    except FileNotFoundError:
-        pass
+    if storage.exists(parquet_path):
+        return _from_properties(parquet_path, _parse_parquet(storage, parquet_path))
     if storage.exists(orc_path):
         raise HoodieNotSupportedException(
             f"Cannot read {orc_path}: hoodie does not read partition metadata in ORC files"
@@ -214,14 +207,15 @@ def _parse_text(content: bytes) -> dict[str, str]:
     return properties
 
 
-def _parse_parquet(path: str, source: pa.NativeFile) -> dict[str, str]:
+def _parse_parquet(storage: HoodieStorage, path: str) -> dict[str, str]:
     try:
-        footer = pq.read_metadata(source).metadata or {}
-    except pa.ArrowInvalid as error:
+        with HoodieParquetReader(storage, path) as reader:
+            entries = reader.entries
+    except HoodieCorruptedDataException as error:
         raise HoodieCorruptedDataException(
-            f"Cannot read partition metadata {path}: it is not a complete Parquet file ({error})"
+            f"Cannot read partition metadata {path}: it is not a complete Parquet file ({error.__cause__ or error})"
         ) from error
-    return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in footer.items()}
+    return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries.items()}
 
 
 def _from_properties(path: str, properties: dict[str, str]) -> HoodiePartitionMetadata:

@@ -8,14 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
-from hoodie.io.parquet.column_chunks import (
-    ColumnPlan,
-    StoredColumns,
-    column_plans,
-    encoded_column,
-    struct_of,
-    write_footer,
-)
+from hoodie.io.parquet.splicing import StoredColumns
+from hoodie.io.parquet.splicing.column_chunks import encoded_column, write_footer
 
 KEY = pa.field("key", pa.string())
 OPTIONS = {"version": "1.0", "compression": "snappy", "use_dictionary": False, "store_schema": False}
@@ -85,16 +79,35 @@ def test_chunks_are_found_in_a_file_of_several_row_groups(tmp_path: Path) -> Non
     pq.write_table(table, path, row_group_size=2, **OPTIONS)
     stored = StoredColumns(pa.OSFile(str(path)), str(path))
     assert [rows for rows, _ in stored.row_groups] == [2, 1]
-    assert stored.plans["key"] == ColumnPlan.of_strings(nullable=True)
-    assert "s" not in stored.plans
-    keys = [stored.chunk(number, "key") for number in range(2)]
-    others = [stored.chunk(number, "other") for number in range(2)]
-    assert [key.rows for key in keys] == [2, 1]
-    assert keys[0].has_pages_of(others[0])
-    assert not keys[1].has_pages_of(others[1])
-    assert stored.chunk(0, "s") is None
-    together = keys[0].followed_by(keys[1])
+    first, second = stored.chunks(0, ["key", "other"]), stored.chunks(1, ["key"])
+    assert (first.rows, second.rows) == (2, 1)
+    assert stored.chunks(1, ["key", "other"]) is None
+    assert stored.chunks(0, ["s"]) is None
+    together = first.chunks["other"].followed_by(second.chunks["key"]).named("key")
     assert pq.read_table(pa.BufferReader(file_of(together, 3)))["key"].to_pylist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("key", "compression", "copied"),
+    [
+        (KEY, "snappy", ["key", "same"]),
+        (KEY, "gzip", []),
+        (KEY.with_nullable(False), "snappy", []),
+        (pa.field("other", pa.string()), "snappy", ["other"]),
+        (pa.field("absent", pa.string()), "snappy", []),
+        (pa.field("n", pa.int64()), "snappy", []),
+    ],
+    ids=str,
+)
+def test_columns_are_copied_that_the_footer_says_equal_the_key(
+    tmp_path: Path, key: pa.Field, compression: str, copied: list[str]
+) -> None:
+    path = tmp_path / "f.parquet"
+    names = ["a", "b", "c"]
+    pq.write_table(pa.table({"key": names, "same": names, "other": ["a", "b", "x"], "n": [1, 2, 3]}), path, **OPTIONS)
+    stored = StoredColumns(pa.OSFile(str(path)), str(path))
+    others = [pa.field("same", pa.string()), pa.field("n", pa.int64())]
+    assert stored.copies_of(key, others, compression) == copied
 
 
 def test_a_chunk_is_kept_only_with_its_codec_and_while_it_has_few_pages() -> None:
@@ -107,14 +120,13 @@ def test_a_chunk_is_kept_only_with_its_codec_and_while_it_has_few_pages() -> Non
     assert not many.suits("snappy")
 
 
-def test_a_column_that_is_never_null_is_another_plan() -> None:
-    collected: list[pq.FileMetaData] = []
-    schema = pa.schema([pa.field("key", pa.string(), nullable=False), ("n", pa.int32()), ("l", pa.list_(pa.string()))])
-    pq.ParquetWriter(pa.BufferOutputStream(), schema, metadata_collector=collected).close()
-    plans = column_plans(struct_of(collected[0]))
-    assert plans["key"] == ColumnPlan.of_strings(nullable=False)
-    assert plans["n"] != ColumnPlan.of_strings(nullable=True)
-    assert set(plans) == {"key", "n"}
+def test_a_column_that_is_never_null_is_not_copied_to_one_that_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    never_null = KEY.with_nullable(False)
+    pq.write_table(pa.table({"key": ["a"]}, schema=pa.schema([never_null])), path, **OPTIONS)
+    stored = StoredColumns(pa.OSFile(str(path)), str(path))
+    assert stored.copies_of(never_null, [], "snappy") == ["key"]
+    assert stored.copies_of(KEY, [], "snappy") == []
 
 
 def test_a_file_without_a_footer_is_damaged() -> None:
@@ -131,8 +143,9 @@ def test_every_key_column_of_real_hudi_moves_to_another_file(shared_tables: Path
         if "_hoodie_record_key" not in file.schema_arrow.names or not file.metadata.num_rows:
             continue
         stored = StoredColumns(pa.OSFile(str(path)), str(path))
-        chunk = stored.chunk(0, "_hoodie_record_key")
-        assert stored.plans["_hoodie_record_key"] == ColumnPlan.of_strings(nullable=True)
+        key = pa.field("_hoodie_record_key", pa.string())
+        assert stored.copies_of(key, [], codec_of(file)) == [key.name]
+        chunk = stored.chunks(0, [key.name]).chunks[key.name]
         more = encoded_column(pa.chunked_array([["~"]]), KEY, **(OPTIONS | {"compression": codec_of(file)}))
         data = file_of(chunk.followed_by(more).named("key"), chunk.rows + 1)
         found = pq.ParquetFile(pa.BufferReader(data))

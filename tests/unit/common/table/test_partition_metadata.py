@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hoodie.common.model.partition_metadata import (
+from hoodie.common.table.partition_metadata import (
     HoodiePartitionMetadata,
     check_partition_path,
     ensure_partition_metadata,

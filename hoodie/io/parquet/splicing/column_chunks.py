@@ -11,19 +11,28 @@ random characters are half of what a merge decodes and encodes otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
-from hoodie.io.parquet.compact_protocol import BINARY, I32, I64, LIST, STRUCT, Field, ListValue, Struct
-from hoodie.io.parquet.compact_protocol import read_struct as _read_struct
-from hoodie.io.parquet.compact_protocol import write_struct as _write_struct
+from hoodie.io.parquet.splicing.compact_protocol import (
+    BINARY,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Field,
+    ListValue,
+    Struct,
+    read_struct,
+    write_struct,
+)
 
-__all__ = ["ColumnChunk", "ColumnPlan", "StoredColumns", "column_plans", "encoded_column", "write_footer"]
+__all__ = ["ColumnChunk", "StoredChunks", "StoredColumns", "encoded_column", "write_footer"]
 
 _MAGIC = b"PAR1"
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
@@ -136,56 +145,31 @@ class ColumnChunk:
         )
 
 
-@attrs.frozen
-class ColumnPlan:
-    """How a file stores a top-level column that is no list and no struct: what its pages depend on.
+@attrs.frozen(eq=False)
+class StoredChunks:
+    """Some columns of a row group as they are stored.
 
     Attributes:
-        physical_type: Parquet's number of the type.
-        length: Bytes of values of a fixed length.
-        repetition: Whether there may be nulls.
-        converted_type: What the bytes mean.
+        rows: Rows of the row group.
+        chunks: Name -> the column's bytes, and what the footer says of them.
     """
 
-    physical_type: int
-    length: int | None
-    repetition: int
-    converted_type: int | None
+    rows: int = 0
+    chunks: Mapping[str, ColumnChunk] = attrs.field(factory=dict)
 
-    @classmethod
-    def of_strings(cls, nullable: bool) -> Self:
-        """Of a column of strings as hoodie, and everybody else, stores it."""
-        return cls(_BYTE_ARRAY, None, _OPTIONAL if nullable else _REQUIRED, _UTF8)
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the columns."""
+        return sum(chunk.stored_bytes for chunk in self.chunks.values())
 
-    @classmethod
-    def of(cls, element: Struct) -> Self:
-        """From Parquet's ``SchemaElement``."""
-        length, converted = element.get(_ELEMENT_LENGTH), element.get(_ELEMENT_CONVERTED)
-        return cls(
-            element[_ELEMENT_TYPE].value,
-            length.value if length else None,
-            element[_ELEMENT_REPETITION].value,
-            converted.value if converted else None,
-        )
-
-
-def column_plans(footer: Struct) -> dict[str, ColumnPlan]:
-    """The top-level columns of a file that are leaves."""
-    elements = footer[_FILE_SCHEMA].value.items
-    plans = {}
-    place = 1
-    while place < len(elements):
-        element = elements[place]
-        if _ELEMENT_CHILDREN in element and element[_ELEMENT_CHILDREN].value:
-            place = _after(elements, place)
-            continue
-        plans[element[_ELEMENT_NAME].value.decode()] = ColumnPlan.of(element)
-        place += 1
-    return plans
+    @property
+    def plain_bytes(self) -> int:
+        """Bytes of the columns before compression."""
+        return sum(chunk.plain_bytes for chunk in self.chunks.values())
 
 
 class StoredColumns:
-    """The chunks of a Parquet file as they are stored.
+    """The columns of a Parquet file as they are stored.
 
     Args:
         stream: The file; read at places, so others may read it at the same time.
@@ -198,49 +182,89 @@ class StoredColumns:
     def __init__(self, stream: pa.NativeFile, path: str) -> None:
         self._stream = stream
         self._path = path
-        size = int(stream.size())
-        tail = stream.read_at(8, size - 8) if size > 8 else b""
-        length = int.from_bytes(tail[:4], "little")
-        if tail[4:] != _MAGIC or length + 8 > size:
-            raise HoodieCorruptedDataException(f"{path} does not end in a Parquet footer; restore the file from a copy")
-        self.footer = _read_struct(stream.read_at(length, size - 8 - length))
-        self.plans = column_plans(self.footer)
+        self._footer = _read_footer(stream, path)
 
     @property
     def row_groups(self) -> list[tuple[int, int]]:
         """Rows of each row group, and its bytes before compression."""
-        groups = self.footer[_FILE_ROW_GROUPS].value.items
+        groups = self._footer[_FILE_ROW_GROUPS].value.items
         return [(int(group[_GROUP_ROWS].value), int(group[_GROUP_BYTES].value)) for group in groups]
 
-    def chunk_without_pages(self, row_group: int, name: str) -> ColumnChunk | None:
-        """What the footer says of a top-level column; None where its pages are not in this file as plain bytes."""
-        located = self._located(row_group, name)
-        return ColumnChunk(located[1], ()) if located is not None else None
+    def copies_of(self, key: pa.Field, others: Iterable[pa.Field], compression: str) -> list[str]:
+        """The columns that a new file can copy: one, and those that may be equal to it; none when it cannot be.
 
-    def chunk(self, row_group: int, name: str) -> ColumnChunk | None:
-        """A top-level column of a row group, with its pages; None as of `chunk_without_pages`."""
+        The footer decides; `chunks` compares the bytes.
+
+        Args:
+            key: A column of strings, as the new file has it.
+            others: Others, likewise.
+            compression: Codec of the new file, in pyarrow's spelling.
+        """
+        keys = self._copyable(key, compression)
+        if keys is None:
+            return []
+        found = [key.name]
+        for field in others:
+            chunks = self._copyable(field, compression)
+            if chunks is not None and all(chunk.may_equal(like) for chunk, like in zip(chunks, keys, strict=True)):
+                found.append(field.name)
+        return found
+
+    def chunks(self, row_group: int, names: Sequence[str]) -> StoredChunks | None:
+        """Columns of a row group that all have the same bytes; None when they differ, or are not in this file.
+
+        Args:
+            row_group: Its number.
+            names: Of top-level columns.
+
+        Raises:
+            HoodieCorruptedDataException: The file ends within a column.
+        """
+        found: dict[str, ColumnChunk] = {}
+        for name in names:
+            chunk = self._chunk(row_group, name)
+            first = next(iter(found.values()), chunk)
+            if chunk is None or first is None or not (chunk is first or chunk.has_pages_of(first)):
+                return None
+            found[name] = first
+        return StoredChunks(self.row_groups[row_group][0], found)
+
+    def _copyable(self, field: pa.Field, compression: str) -> list[ColumnChunk] | None:
+        """What the footer says of a column of strings, for each row group; None where it cannot be copied."""
+        if field.type != pa.string() or field.name not in _string_columns(self._footer, field.nullable):
+            return None
+        chunks = []
+        for number in range(len(self.row_groups)):
+            located = self._located(number, field.name)
+            if located is None or not located[1].suits(compression):
+                return None
+            chunks.append(located[1])
+        return chunks
+
+    def _chunk(self, row_group: int, name: str) -> ColumnChunk | None:
         located = self._located(row_group, name)
         if located is None:
             return None
-        start, metadata = located
-        count = metadata[_STORED_BYTES].value
-        pages = pa.py_buffer(self._stream.read_at(count, start))
-        if pages.size != count:
+        start, chunk = located
+        pages = pa.py_buffer(self._stream.read_at(chunk.stored_bytes, start))
+        if pages.size != chunk.stored_bytes:
             raise HoodieCorruptedDataException(f"{self._path} ends within column {name}; restore it from a copy")
-        return ColumnChunk(metadata, (pages,))
+        return attrs.evolve(chunk, pages=(pages,))
 
-    def _located(self, row_group: int, name: str) -> tuple[int, Struct] | None:
-        """Place of the first page, and the metadata with offsets that count from there."""
-        group = self.footer[_FILE_ROW_GROUPS].value.items[row_group]
+    def _located(self, row_group: int, name: str) -> tuple[int, ColumnChunk] | None:
+        """Place of the first page of a top-level column, and what the footer says of it, without its pages.
+
+        None where the pages are not in this file as plain bytes.
+        """
+        group = self._footer[_FILE_ROW_GROUPS].value.items[row_group]
         for chunk in group[_GROUP_COLUMNS].value.items:
             if _CHUNK_METADATA not in chunk or _path_of(chunk) != (name,):
                 continue
-            metadata = chunk[_CHUNK_METADATA].value
             if _CHUNK_FILE in chunk or any(number in chunk for number in _CHUNK_ENCRYPTION):
                 return None
-            if metadata[_VALUES].value != group[_GROUP_ROWS].value:
+            if chunk[_CHUNK_METADATA].value[_VALUES].value != group[_GROUP_ROWS].value:
                 return None
-            return _relative(metadata)
+            return _relative(chunk[_CHUNK_METADATA].value)
         return None
 
 
@@ -259,11 +283,9 @@ def encoded_column(column: pa.ChunkedArray, field: pa.Field, **options: Any) -> 
     with pq.ParquetWriter(stream, schema, **options) as file:
         file.write_table(pa.Table.from_arrays([column], schema=schema), row_group_size=len(column))
     data = stream.getvalue()
-    length = int.from_bytes(data.slice(data.size - 8, 4).to_pybytes(), "little")
-    footer = _read_struct(memoryview(data.slice(data.size - 8 - length, length)))
-    (group,) = footer[_FILE_ROW_GROUPS].value.items
-    start, metadata = _relative(group[_GROUP_COLUMNS].value.items[0][_CHUNK_METADATA].value)
-    return ColumnChunk(metadata, (data.slice(start, metadata[_STORED_BYTES].value),))
+    (group,) = _footer_of(data)[_FILE_ROW_GROUPS].value.items
+    start, chunk = _relative(group[_GROUP_COLUMNS].value.items[0][_CHUNK_METADATA].value)
+    return attrs.evolve(chunk, pages=(data.slice(start, chunk.stored_bytes),))
 
 
 def write_footer(
@@ -303,7 +325,7 @@ def write_footer(
     footer[_FILE_ROW_GROUPS] = Field(LIST, ListValue(STRUCT, groups))
     pairs = [{1: Field(BINARY, _encoded(key)), 2: Field(BINARY, _encoded(value))} for key, value in entries.items()]
     footer[_FILE_ENTRIES] = Field(LIST, ListValue(STRUCT, pairs))
-    data = _write_struct(footer)
+    data = write_struct(footer)
     stream.write(data)
     stream.write(len(data).to_bytes(4, "little") + _MAGIC)
 
@@ -312,13 +334,58 @@ def struct_of(metadata: pq.FileMetaData) -> Struct:
     """Metadata of pyarrow as a struct."""
     stream = pa.BufferOutputStream()
     metadata.write_metadata_file(stream)
-    data = stream.getvalue()
-    length = int.from_bytes(data.slice(data.size - 8, 4).to_pybytes(), "little")
-    return _read_struct(memoryview(data.slice(data.size - 8 - length, length)))
+    return _footer_of(stream.getvalue())
 
 
-def _relative(metadata: Struct) -> tuple[int, Struct]:
-    """Place of the first page; and the metadata with offsets that count from there, without indexes."""
+def _footer_of(data: pa.Buffer) -> Struct:
+    return _read_footer(pa.BufferReader(data), "an encoded column")
+
+
+def _read_footer(stream: pa.NativeFile, path: str) -> Struct:
+    """The footer of a file; read at its place, so others may read the file at the same time.
+
+    Args:
+        stream: The file.
+        path: For messages.
+
+    Raises:
+        HoodieCorruptedDataException: The file does not end in a footer.
+    """
+    size = int(stream.size())
+    tail = stream.read_at(8, size - 8) if size > 8 else b""
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != _MAGIC or length + 8 > size:
+        raise HoodieCorruptedDataException(f"{path} does not end in a Parquet footer; restore the file from a copy")
+    return read_struct(stream.read_at(length, size - 8 - length))
+
+
+def _string_columns(footer: Struct, nullable: bool) -> frozenset[str]:
+    """The top-level columns of strings, stored as hoodie, and everybody else, stores them.
+
+    Args:
+        footer: Of a file.
+        nullable: Whether there may be nulls.
+    """
+    elements = footer[_FILE_SCHEMA].value.items
+    wanted = {_ELEMENT_TYPE: _BYTE_ARRAY, _ELEMENT_REPETITION: _OPTIONAL if nullable else _REQUIRED}
+    wanted |= {_ELEMENT_CONVERTED: _UTF8}
+    found = set()
+    place = 1
+    while place < len(elements):
+        element = elements[place]
+        is_string = all(number in element and element[number].value == value for number, value in wanted.items())
+        if (
+            is_string
+            and _ELEMENT_LENGTH not in element
+            and not (_ELEMENT_CHILDREN in element and element[_ELEMENT_CHILDREN].value)
+        ):
+            found.add(element[_ELEMENT_NAME].value.decode())
+        place = _after(elements, place)
+    return frozenset(found)
+
+
+def _relative(metadata: Struct) -> tuple[int, ColumnChunk]:
+    """Place of the first page; and the chunk, without pages and indexes, with offsets that count from there."""
     start = _start(metadata)
     dropped = (_INDEX_OFFSET, _BLOOM_OFFSET, _BLOOM_LENGTH, _DICTIONARY_OFFSET)
     moved = {number: field for number, field in metadata.items() if number not in dropped}
@@ -329,7 +396,7 @@ def _relative(metadata: Struct) -> tuple[int, Struct]:
     moved[_DATA_OFFSET] = Field(I64, metadata[_DATA_OFFSET].value - start)
     if moved[_DATA_OFFSET].value:
         moved[_DICTIONARY_OFFSET] = Field(I64, 0)
-    return start, moved
+    return start, ColumnChunk(moved, ())
 
 
 def _start(metadata: Struct) -> int:

@@ -1,0 +1,49 @@
+"""The commits whose rows are wanted.
+
+Hudi: org.apache.hudi.common.table.log.InstantRange.
+"""
+
+from __future__ import annotations
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["InstantRange"]
+
+
+@attrs.frozen
+class InstantRange:
+    """Some instants: those after one and up to another, or those that are named. Without any limit it is all of them.
+
+    A row without a commit time, as tables without meta columns have it, is of no instant.
+
+    Attributes:
+        after: The last instant before the range; None for no limit.
+        until: The last instant of the range; None for no limit.
+        named: The only instants that count; None for no limit.
+
+    Hudi: org.apache.hudi.common.table.log.InstantRange. Differs: one class for its kinds of ranges.
+    """
+
+    after: str | None = None
+    until: str | None = None
+    named: frozenset[str] | None = None
+
+    def holds(self, commit_times: pa.Array) -> pa.Array:
+        """Which rows are of these instants.
+
+        Args:
+            commit_times: ``_hoodie_commit_time`` of the rows (string).
+
+        Returns:
+            A boolean for each row, never null.
+        """
+        found = pc.is_valid(commit_times)
+        if self.after is not None:
+            found = pc.and_(found, pc.fill_null(pc.greater(commit_times, self.after), False))
+        if self.until is not None:
+            found = pc.and_(found, pc.fill_null(pc.less_equal(commit_times, self.until), False))
+        if self.named is not None:
+            found = pc.and_(found, pc.is_in(commit_times, value_set=pa.array(sorted(self.named), pa.string())))
+        return found

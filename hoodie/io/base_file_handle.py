@@ -1,0 +1,139 @@
+"""What every handle that writes a base file does: the Parquet file, its bloom filter and its size."""
+
+from __future__ import annotations
+
+import sys
+
+import pyarrow as pa
+
+from hoodie.common.bloom.bloom_filter import BloomFilter, create_bloom_filter
+from hoodie.common.fs.file_names import make_base_file_name
+from hoodie.common.model.record_columns import RECORD_KEY
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieException
+from hoodie.io.parquet.parquet_footer import KeyRange
+from hoodie.io.parquet.parquet_settings import ParquetSettings
+from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
+from hoodie.io.write_context import WriteContext
+from hoodie.io.write_handle import HoodieWriteHandle, RowCounter
+
+__all__ = ["FULL_SHARE", "HoodieBaseFileHandle"]
+
+FULL_SHARE = 1.03
+"""New records are added until a file has this share of ``hoodie.parquet.max.file.size``: a bucket that was
+planned for a file of the maximum shall not leave a second one for some rows more."""
+
+
+class HoodieBaseFileHandle(HoodieWriteHandle):
+    """One base file being written by one task.
+
+    Args:
+        context: The write.
+        partition_path: Where the file goes.
+        file_id: The file group.
+        task: Who writes.
+        row_counter: As of `HoodieWriteHandle`.
+    """
+
+    def __init__(
+        self,
+        context: WriteContext,
+        partition_path: str,
+        file_id: str,
+        task: TaskIdentity,
+        row_counter: RowCounter | None = None,
+    ) -> None:
+        file_name = make_base_file_name(file_id, task.write_token, context.instant_time)
+        super().__init__(context, partition_path, file_id, file_name, task, row_counter)
+        self._writer: HoodieParquetWriter | None = None
+        self._kept_keys: list[pa.Array | range] | None = None if context.written_keys is None else []
+
+    @property
+    def writer(self) -> HoodieParquetWriter:
+        """The open file."""
+        if self._writer is None:
+            raise HoodieException(f"{type(self).__name__} for {self.path} is not open")
+        return self._writer
+
+    def close(self) -> WriteStatus:
+        """Finish the file; see `HoodieWriteHandle.close`."""
+        status = super().close()
+        kept, self._kept_keys = self._kept_keys, None
+        written_keys = self.context.written_keys
+        if written_keys is not None and kept is not None and sum(map(len, kept)) == status.stat.num_writes:
+            written_keys.put(self.path, kept, self._older_path())
+        return status
+
+    def _open_file(self) -> None:
+        bloom_filter, stored_keys = self._start_keys()
+        self._writer = HoodieParquetWriter(
+            self.context.storage.open_output_stream(self.path),
+            self.context.schema_with_meta,
+            ParquetSettings.from_config(self.context.config.storage),
+            bloom_filter=bloom_filter,
+            avro_schema=self.context.avro_schema,
+            stored_keys=stored_keys,
+            dictionary_columns=self._dictionary_columns(),
+            path=self.path,
+            kept_keys=self._kept_keys,
+        )
+
+    def _close_file(self) -> tuple[int, int]:
+        size_bytes = self.writer.close()
+        rows, self._writer = self.writer.rows_written, None
+        return rows, size_bytes
+
+    def _abort_file(self) -> bool:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.abort()
+        return writer is not None
+
+    def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
+        """The filter that the file starts from, and the range of the keys that it holds; no filter of virtual keys."""
+        if self.context.has_virtual_keys:
+            return None, None
+        index = self.context.config.index
+        new = create_bloom_filter(
+            index.bloom_filter_type, index.bloom_num_entries, index.bloom_fpp, index.bloom_dynamic_max_entries
+        )
+        return new, None
+
+    def _dictionary_columns(self) -> frozenset[str]:
+        """Leaf columns that an older version of the file stores as dictionaries."""
+        return frozenset()
+
+    def _older_path(self) -> str | None:
+        """The version of the file that this one is made of."""
+        return None
+
+    def _write_new(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Append new records until the file is full; those that find no place come back."""
+        good = self._errors.without_bad_records(rows)
+        count = good.num_rows
+        if not count:
+            return good
+        stored = pa.RecordBatch.from_arrays(self._new_rows(good), names=self.context.schema_with_meta.names)
+        done = self._write_until_full(stored, good.column(RECORD_KEY))
+        self._inserts += done
+        self._row_counter.give_back(count - done)
+        return good.slice(done)
+
+    def _write_until_full(self, stored: pa.RecordBatch, keys: pa.Array) -> int:
+        """Append rows whose keys are new to the file until it is full; how many there was place for."""
+        full_bytes = int(FULL_SHARE * self.context.config.storage.parquet_max_file_size)
+        if self.context.placement.names_file_groups:
+            full_bytes = sys.maxsize
+        done = 0
+        while done < stored.num_rows:
+            fitting = self.writer.rows_that_fit(stored.slice(done), full_bytes)
+            if not fitting:
+                break
+            self._append_new(stored.slice(done, fitting), keys.slice(done, fitting))
+            done += fitting
+        return done
+
+    def _append_new(self, stored: pa.RecordBatch, keys: pa.Array) -> None:
+        """Write rows whose keys are new to the file group."""
+        self.writer.write(stored)

@@ -1,0 +1,134 @@
+"""Columns of stored rows, some of which are replaced by incoming ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.common.data.equal_rows import comparison_cost, equal_rows
+from hoodie.common.model.record_columns import COMMIT_TIME_META, CURRENT_ROW_POSITION, META_COLUMNS
+from hoodie.exception import HoodieException
+from hoodie.io.write_handle import constant_column
+
+__all__ = ["PlacedUpdates", "columns_to_compare", "count_unchanged", "merged_columns"]
+
+_COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
+
+
+class PlacedUpdates:
+    """Incoming rows that have a place among the stored ones.
+
+    Args:
+        rows: Incoming rows, sorted by the position that they have; one for each position.
+        path: The file of the stored rows, for messages.
+    """
+
+    def __init__(self, rows: pa.Table, path: str) -> None:
+        self._rows = rows
+        self._path = path
+        self._positions = rows[CURRENT_ROW_POSITION].to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
+
+    @property
+    def last_position(self) -> int:
+        """The greatest position; -1 where there are no rows."""
+        return int(self._positions[-1]) if len(self._positions) else -1
+
+    def of_rows(self, start: int, count: int) -> tuple[pa.RecordBatch, np.ndarray] | None:
+        """The rows for some stored rows, and their places among these; None where there are none.
+
+        Args:
+            start: Position of the first stored row.
+            count: How many they are.
+
+        Raises:
+            HoodieException: The rows have more than 2 GiB in one column.
+        """
+        low, high = np.searchsorted(self._positions, [start, start + count])
+        if low == high:
+            return None
+        rows = self._rows.slice(low, high - low).combine_chunks().to_batches()
+        if len(rows) != 1 or rows[0].num_rows != high - low:
+            raise HoodieException(
+                f"the updates of {high - low} rows of {self._path} have more than 2 GiB in one column: write them in "
+                "several upserts"
+            )
+        return rows[0], self._positions[low:high] - start
+
+
+def merged_columns(stored: Sequence[pa.Array], new: Sequence[pa.Array] | None, places: np.ndarray) -> list[pa.Array]:
+    """Stored and new rows in another order.
+
+    Args:
+        stored: Columns of base files; dictionaries are constants, but for the commit time.
+        new: The same columns of new rows; None for no rows.
+        places: Of each row of the result its number among the stored rows, which the new ones follow.
+    """
+    indices = pa.array(places)
+    merged = []
+    for number, column in enumerate(stored):
+        addition = new[number] if new is not None else None
+        if number == _COMMIT_TIME and pa.types.is_dictionary(column.type) and not column.null_count:
+            merged.append(_merged_dictionary(column, addition, places))
+        elif number != _COMMIT_TIME and pa.types.is_dictionary(column.type):
+            merged.append(constant_column(column.dictionary[0].as_py(), len(places)))
+        elif addition is None:
+            merged.append(_plain(column).take(indices))
+        else:
+            merged.append(pa.concat_arrays([_plain(column), _plain(addition)]).take(indices))
+    return merged
+
+
+def _merged_dictionary(column: pa.DictionaryArray, addition: pa.Array | None, places: np.ndarray) -> pa.Array:
+    """Old values and a new one that is the same in all new rows, by their places; the old ones do not have it."""
+    values, codes = column.dictionary, column.indices.to_numpy()
+    if addition is None:
+        return pa.DictionaryArray.from_arrays(pa.array(codes[places]), values)
+    if not pa.types.is_dictionary(addition.type):
+        return pa.concat_arrays([_plain(column), addition]).take(pa.array(places))
+    codes = np.append(codes, np.full(len(addition), len(values), dtype=codes.dtype))[places]
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.concat_arrays([values, addition.dictionary]))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def columns_to_compare(schema: pa.Schema, ordering_field: str | None) -> list[str]:
+    """The user's columns, those first that tell most cheaply that a record changed.
+
+    Args:
+        schema: The user's columns.
+        ordering_field: The column that orders records of one key, if there is one.
+    """
+    return sorted(schema.names, key=lambda name: (name != ordering_field, comparison_cost(schema.field(name).type)))
+
+
+def count_unchanged(
+    stored: pa.RecordBatch, incoming: pa.RecordBatch, positions: np.ndarray, columns: Sequence[str]
+) -> int:
+    """How many incoming rows have the values of the stored row that they replace.
+
+    Column by column the rows that differ are left out, so mostly one column is compared.
+
+    Args:
+        stored: Stored rows. Columns that it lacks are copied as they are stored, so they are equal.
+        incoming: Incoming rows.
+        positions: Of each of them the number of the stored row.
+        columns: Names of those to compare, in this order.
+    """
+    alike: np.ndarray | None = None
+    for name in columns:
+        if name not in stored.schema.names:
+            continue
+        if alike is None:
+            old, new = stored.column(name).take(pa.array(positions)), incoming.column(name)
+            alike = np.flatnonzero(equal_rows(old, new))
+        else:
+            places = pa.array(positions[alike])
+            old, new = stored.column(name).take(places), incoming.column(name).take(pa.array(alike))
+            alike = alike[equal_rows(old, new)]
+        if not len(alike):
+            return 0
+    return len(positions) if alike is None else len(alike)

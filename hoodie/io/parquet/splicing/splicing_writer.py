@@ -1,0 +1,150 @@
+"""A Parquet file of which pyarrow writes some columns, and others are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.exception import HoodieException
+from hoodie.io.parquet.column_adaptation import with_encoding
+from hoodie.io.parquet.splicing.column_chunks import ColumnChunk, StoredChunks, encoded_column, write_footer
+from hoodie.io.parquet.splicing.compact_protocol import Struct
+
+__all__ = ["SplicingWriter"]
+
+
+class SplicingWriter:
+    """A file being written, a row group at a time.
+
+    Columns that are copied, and columns that are the same as another one and encoded once, stand in each row group
+    behind what pyarrow writes of it. The footer that pyarrow ends with is then followed by that of the whole file.
+
+    Args:
+        stream: Where to write; the caller closes it.
+        schema: Columns of the file.
+        options: Of `pyarrow.parquet.ParquetWriter`.
+        first_rows: Of the first row group; they decide which columns are the same, and which come as dictionaries.
+        copied: Names of columns that `write_row_group` gets as they are stored.
+        key: Where nothing is copied, the column that others may be the same as.
+        like_key: Names of those.
+        path: The file, for messages.
+    """
+
+    def __init__(
+        self,
+        stream: pa.NativeFile,
+        schema: pa.Schema,
+        options: Mapping[str, Any],
+        first_rows: Sequence[pa.RecordBatch],
+        *,
+        copied: frozenset[str],
+        key: str,
+        like_key: Iterable[str],
+        path: str,
+    ) -> None:
+        self._stream = stream
+        self._schema = schema
+        self._options = dict(options)
+        self._path = path
+        keys = [rows.column(key) for rows in first_rows]
+        same = [
+            name
+            for name in (like_key if first_rows and not copied else ())
+            if _may_share(schema.field(name), schema.field(key), (rows.column(name) for rows in first_rows), keys)
+        ]
+        self._own_columns = copied | frozenset([key, *same] if same else [])
+        self._own_chunks: list[dict[str, Struct]] = []
+        # Columns that come as dictionaries in all batches need not be expanded.
+        self._file_schema = pa.schema(
+            field.with_type(pa.dictionary(pa.int32(), field.type))
+            if first_rows and all(pa.types.is_dictionary(rows.schema.field(field.name).type) for rows in first_rows)
+            else field
+            for field in schema
+            if field.name not in self._own_columns
+        )
+        self._metadata: list[pq.FileMetaData] = []
+        self._file = self._start(stream, self._file_schema, self._metadata)
+
+    def write_row_group(self, batches: Sequence[pa.RecordBatch], stored: StoredChunks) -> None:
+        """Append rows as a row group.
+
+        Args:
+            batches: The rows, with all columns of the schema.
+            stored: The copied columns of the first of these rows; their values in the batches do not count.
+
+        Raises:
+            HoodieException: A batch begins among the first rows and ends behind them.
+        """
+        names = self._file_schema.names
+        written = [with_encoding(batch.select(names), self._file_schema) for batch in batches]
+        # Parquet has one dictionary for a column of a row group; for a second one Arrow would write values plainly.
+        rows = pa.Table.from_batches(written, self._file_schema).unify_dictionaries()
+        self._file.write_table(rows, row_group_size=sum(batch.num_rows for batch in batches))
+        if self._own_columns:
+            self._own_chunks.append(self._write_own_columns(self._rows_behind(batches, stored.rows), stored.chunks))
+
+    def close(self, entries: Mapping[str, str]) -> None:
+        """Write the footer.
+
+        Args:
+            entries: Key/value pairs.
+        """
+        if not self._own_columns:
+            self._file.add_key_value_metadata(entries)
+        self._file.close()
+        if self._own_columns:
+            without_rows: list[pq.FileMetaData] = []
+            self._start(pa.BufferOutputStream(), self._schema, without_rows).close()
+            write_footer(self._stream, without_rows[0], self._metadata[0], self._own_chunks, entries)
+
+    def abandon(self) -> None:
+        """Leave the file as it is: pyarrow must not try to end it when it is collected."""
+        self._file.is_open = False
+
+    def _start(self, sink: pa.NativeFile, schema: pa.Schema, collector: list[pq.FileMetaData]) -> pq.ParquetWriter:
+        return pq.ParquetWriter(sink, schema, metadata_collector=collector, **self._options)
+
+    def _rows_behind(self, batches: Sequence[pa.RecordBatch], count: int) -> Sequence[pa.RecordBatch]:
+        place = left = 0
+        while left < count and place < len(batches):
+            left += batches[place].num_rows
+            place += 1
+        if left != count:
+            raise HoodieException(f"writing {self._path}: {count} rows with kept columns did not come")
+        return batches[place:]
+
+    def _write_own_columns(
+        self, batches: Sequence[pa.RecordBatch], stored: Mapping[str, ColumnChunk]
+    ) -> dict[str, Struct]:
+        """Append the columns that pyarrow does not write: what is copied, and behind it the values of further rows."""
+        written: dict[str, Struct] = {}
+        encoded: list[tuple[list[pa.Array], pa.Field, ColumnChunk]] = []
+        for field in self._schema:
+            if field.name not in self._own_columns:
+                continue
+            columns = [batch.column(field.name) for batch in batches]
+            chunk = next((made for others, like, made in encoded if _may_share(field, like, columns, others)), None)
+            if chunk is None:
+                column = pa.chunked_array(columns, field.type)
+                chunk = encoded_column(column, field, **(self._options | {"use_dictionary": False}))
+                encoded.append((columns, field, chunk))
+            whole = stored[field.name].followed_by(chunk) if field.name in stored else chunk
+            written[field.name] = whole.named(field.name).write(self._stream)
+        return written
+
+
+def _is_same(column: pa.Array, keys: pa.Array) -> bool:
+    """Whether a column has the values of another one; asked of many columns, of which most differ at once."""
+    if column.type != keys.type or len(column) != len(keys) or column.null_count or keys.null_count:
+        return False
+    return not len(keys) or (column[0] == keys[0] and column[-1] == keys[-1] and bool(column.equals(keys)))
+
+
+def _may_share(field: pa.Field, like: pa.Field, columns: Iterable[pa.Array], others: Iterable[pa.Array]) -> bool:
+    """Whether two columns come out as the same pages."""
+    if field.type != like.type or field.nullable != like.nullable:
+        return False
+    return all(_is_same(mine, its) for mine, its in zip(columns, others, strict=True))
