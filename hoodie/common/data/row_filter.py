@@ -299,9 +299,10 @@ def _float_range(name: str, data_type: pa.DataType, function: str, value: pa.Sca
     if pa.types.is_float32(data_type):
         with np.errstate(over="ignore"):
             near = np.float32(number)
-        is_exact = float(near) == number
-        if not is_exact:
-            low, high = (float(np.nextafter(near, np.float32(end))) for end in (-math.inf, math.inf))
+            is_exact = float(near) == number
+            if not is_exact:
+                # One step beyond the largest number is infinity.
+                low, high = (float(np.nextafter(near, np.float32(end))) for end in (-math.inf, math.inf))
     field = pc.field(name)
     bounds = [pa.scalar(bound, data_type) for bound in (low, high)]
     match function:

@@ -101,7 +101,7 @@ def create(pending: Pending) -> HoodieBaseFileHandle:
 
 def merge(pending: Pending, kind: type[HoodieMergeHandle] = HoodieMergeHandle) -> HoodieBaseFileHandle:
     (file_slice,) = HoodieTableMetaClient.load(str(pending.base_path)).view().latest_file_slices("p")
-    return kind(pending.context, "p", file_slice.base_file, TASK)
+    return kind(pending.context, file_slice, TASK)
 
 
 def concat(pending: Pending) -> HoodieBaseFileHandle:

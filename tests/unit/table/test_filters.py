@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
@@ -84,6 +84,7 @@ def partitioned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(wanted=filters())
+@example(wanted=[("g", "<", 3.402823364973241e38)])
 def test_a_filter_gives_the_rows_of_partitions_that_it_gives_in_memory(partitioned: str, wanted: Any) -> None:
     expression = wanted if isinstance(wanted, pc.Expression) else pq.filters_to_expression(wanted)
     try:
