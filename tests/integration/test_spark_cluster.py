@@ -33,7 +33,7 @@ from hoodie.table.action.commit.base_commit_action_executor import BaseCommitAct
 from hoodie.table.table import HoodieTable
 from tests.integration.faulty_storage import Fault, FaultyStorage, Moment, files_below
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
-from tests.table_invariants import check_table
+from tests.support.table_invariants import check_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROWS = 400

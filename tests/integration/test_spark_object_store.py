@@ -13,7 +13,7 @@ import hoodie
 import hoodie.spark
 from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.exception import HoodieException, HoodieNotSupportedException
-from tests.object_store_servers import SECRET_KEY, Bucket, FaultyProxy
+from tests.support.object_store_servers import SECRET_KEY, Bucket, FaultyProxy
 
 pytestmark = pytest.mark.spark
 NAMES = ["id", "region", "ts", "fare"]

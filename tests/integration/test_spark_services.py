@@ -19,8 +19,8 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteConflictException
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
-from tests.storage_faults import Faults, faults_of, run_with_faults
-from tests.table_invariants import check_table
+from tests.support.storage_faults import Faults, faults_of, run_with_faults
+from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.spark
 COLUMNS = "id string, region string, ts bigint"

@@ -17,7 +17,7 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE
-from tests.object_store_servers import Bucket
+from tests.support.object_store_servers import Bucket
 
 pytestmark = pytest.mark.interop
 

@@ -22,8 +22,8 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieRestoreException, HoodieRollbackException, HoodieSavepointException
 from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, pending_restore
-from tests.storage_faults import Faults, run_with_faults
-from tests.table_invariants import check_table
+from tests.support.storage_faults import Faults, run_with_faults
+from tests.support.table_invariants import check_table
 
 Row = tuple[str, str, int]
 Model = dict[str, Row]

@@ -23,7 +23,7 @@ from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.table.action.archive import timeline_archiver
-from tests.unit.client.services_table import SCHEMA, ServicesTable
+from tests.support.services_table import SCHEMA, ServicesTable
 
 KEEP = {"hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 5, "hoodie.cleaner.commits.retained": 1}
 

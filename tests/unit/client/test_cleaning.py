@@ -37,8 +37,8 @@ from hoodie.table.action.restore.restore_action_executor import RestoreActionExe
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce
 from hoodie.transaction.transaction_manager import TransactionManager
-from tests.hooked_storage import hooked
-from tests.unit.client.services_table import SCHEMA, ServicesTable
+from tests.support.hooked_storage import hooked
+from tests.support.services_table import SCHEMA, ServicesTable
 
 VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}
 

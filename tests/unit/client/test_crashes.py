@@ -22,7 +22,7 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
-from tests.storage_faults import SMALL_FILTERS, Faults, faults_of, run_with_faults
+from tests.support.storage_faults import SMALL_FILTERS, Faults, faults_of, run_with_faults
 
 Model = dict[str, tuple[str, str, int, float]]
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])

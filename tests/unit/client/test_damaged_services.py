@@ -21,7 +21,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.common.table.timeline.instant import Action
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException, HoodieRollbackException
-from tests.table_invariants import check_table
+from tests.support.table_invariants import check_table
 
 Row = tuple[str, str, int]
 Model = dict[str, Row]

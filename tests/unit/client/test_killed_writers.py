@@ -13,8 +13,8 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient
-from tests.killed_writer import WriterServer, apply, carry_out, new_client, next_write
-from tests.table_invariants import check_table
+from tests.support.killed_writer import WriterServer, apply, carry_out, new_client, next_write
+from tests.support.table_invariants import check_table
 
 SERVICES = {
     "hoodie.cleaner.commits.retained": 1,

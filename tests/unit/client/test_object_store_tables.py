@@ -16,7 +16,7 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
 from hoodie.storage.retry import RetryPolicy
-from tests.object_store_servers import SECRET_KEY, Bucket, FaultyProxy, Request
+from tests.support.object_store_servers import SECRET_KEY, Bucket, FaultyProxy, Request
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 ONCE = {"hoodie.filesystem.operation.retry.enable": "false"}

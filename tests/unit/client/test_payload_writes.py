@@ -19,7 +19,7 @@ from hoodie.exception import (
     MissingSchemaFieldException,
     SchemaCompatibilityException,
 )
-from tests.payload_cases import GOLDEN, SCHEMA, TABLES, PayloadTable, commits_of, outcome, steps_of
+from tests.support.payload_cases import GOLDEN, SCHEMA, TABLES, PayloadTable, commits_of, outcome, steps_of
 
 MYSQL = "org.apache.hudi.common.model.debezium.MySqlDebeziumAvroPayload"
 

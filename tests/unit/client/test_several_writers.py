@@ -39,8 +39,8 @@ from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBa
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
 from hoodie.transaction.lock.lock_provider import LockConfiguration
 from hoodie.transaction.transaction_manager import Transaction
-from tests.hooked_storage import hooked
-from tests.table_invariants import check_table
+from tests.support.hooked_storage import hooked
+from tests.support.table_invariants import check_table
 
 OCC = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",

@@ -28,8 +28,8 @@ from hoodie.storage import process_lock
 from hoodie.table.action.rollback import rollback_service
 from hoodie.table.repair.orphan_files import remove_orphan_files
 from hoodie.transaction.lock import lock_waiting
-from tests.object_store_servers import Bucket
-from tests.table_invariants import check_table
+from tests.support.object_store_servers import Bucket
+from tests.support.table_invariants import check_table
 
 ROOT = Path(__file__).parents[3]
 WRITER = """

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieSchemaException
-from tests.filter_cases import SCHEMA, filters
+from tests.support.filter_cases import SCHEMA, filters
 
 NAN = math.nan
 ZEROS = [0.0, -0.0, 0.0]

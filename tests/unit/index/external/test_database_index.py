@@ -30,7 +30,7 @@ from hoodie.index.external.location_store import KnownFile, LocationStore, claim
 from hoodie.index.index_report import Decision
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
-from tests.postgres_server import PASSWORD
+from tests.support.postgres_server import PASSWORD
 
 INDEX = "hoodie.index.external.database_index.HoodieDatabaseIndex"
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])

@@ -39,7 +39,7 @@ from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.transaction import heartbeat_client
 from hoodie.transaction.lock import in_process_lock_provider
-from tests.output_streams import output_file
+from tests.support.output_streams import output_file
 
 __all__ = ["Died", "InterleavedStorage", "Process", "Task", "World", "virtual"]
 

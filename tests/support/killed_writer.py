@@ -75,10 +75,10 @@ class WriterServer:
     """
 
     def __enter__(self) -> Self:
-        folder = str(Path(__file__).parents[1])
+        folder = str(Path(__file__).parents[2])
         path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.killed_writer"],
+            [sys.executable, "-m", "tests.support.killed_writer"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=folder,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
-from tests.output_streams import output_file
+from tests.support.output_streams import output_file
 
 T = TypeVar("T")
 
