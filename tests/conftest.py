@@ -12,9 +12,9 @@ import pytest
 from hypothesis import settings
 
 from hoodie.storage import fsspec_storage
+from tests.support.hookable_storage import Faults, FaultyStorage
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.support.postgres_server import find_postgres, running_postgres
-from tests.support.storage_faults import Faults, FaultyStorage
 from tests.support.zookeeper_server import running_zookeeper
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -55,7 +55,7 @@ def shared_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Local files are those that fail (`tests.support.storage_faults`), and nothing waits for the disk."""
+    """Local files are those that fail (`tests.support.hookable_storage`), and nothing waits for the disk."""
     monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     yield

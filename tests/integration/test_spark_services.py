@@ -19,7 +19,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteConflictException
 from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
-from tests.support.storage_faults import Faults, faults_of, run_with_faults
+from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.spark

@@ -26,7 +26,7 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
-from tests.support.hooked_storage import hooked
+from tests.support.hookable_storage import hooked
 
 pytestmark = pytest.mark.spark
 

@@ -24,8 +24,8 @@ from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSc
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
 from hoodie.table.repair import drop_duplicates
+from tests.support.hookable_storage import LARGE, watch_writes
 from tests.support.table_invariants import check_table
-from tests.support.watched_storage import LARGE, watch_writes
 
 pytestmark = pytest.mark.spark
 COLUMNS = "id string, region string, ts bigint, fare double"

@@ -17,7 +17,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.engine.local_engine_context import LocalEngineContext
-from tests.support.storage_faults import SMALL_FILTERS
+from tests.support.table_builder import SMALL_FILTERS
 
 __all__ = ["ServicesTable"]
 

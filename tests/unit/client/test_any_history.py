@@ -22,7 +22,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieRestoreException, HoodieRollbackException, HoodieSavepointException
 from hoodie.table.action.restore.restore_action_executor import HoodieRestorePlan, pending_restore
-from tests.support.storage_faults import Faults, run_with_faults
+from tests.support.hookable_storage import Faults, run_with_faults
 from tests.support.table_invariants import check_table
 
 Row = tuple[str, str, int]

@@ -9,7 +9,7 @@ import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
-from tests.support.watched_storage import LARGE, watch_writes
+from tests.support.hookable_storage import LARGE, watch_writes
 
 OTHERS = [f"p{number}" for number in range(6)]
 

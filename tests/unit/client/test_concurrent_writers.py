@@ -13,7 +13,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackPlan, encode
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException, HoodieWriteConflictException
-from tests.support.hooked_storage import hooked
+from tests.support.hookable_storage import hooked
 from tests.support.table_invariants import check_table
 
 

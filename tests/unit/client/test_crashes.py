@@ -22,7 +22,8 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
-from tests.support.storage_faults import SMALL_FILTERS, Faults, faults_of, run_with_faults
+from tests.support.hookable_storage import Faults, faults_of, run_with_faults
+from tests.support.table_builder import SMALL_FILTERS
 
 Model = dict[str, tuple[str, str, int, float]]
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])

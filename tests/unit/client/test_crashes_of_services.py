@@ -16,8 +16,8 @@ from hoodie.common.table.timeline.archived_timeline import read_archive_file
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.storage import fsspec_storage
+from tests.support.hookable_storage import Faults, FaultyStorage, faults_of, run_with_faults
 from tests.support.services_table import ServicesTable
-from tests.support.storage_faults import Faults, FaultyStorage, faults_of, run_with_faults
 from tests.unit.client.test_crashes import shape_of
 
 RETAINED = {"hoodie.cleaner.commits.retained": 2}

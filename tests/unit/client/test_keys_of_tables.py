@@ -15,7 +15,7 @@ from hudi import HudiTableBuilder
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieWriteException
-from tests.support.hooked_storage import hooked
+from tests.support.hookable_storage import hooked
 
 TIME = "hoodie.keygen.timebased."
 UNIX = {f"{TIME}timestamp.type": "UNIX_TIMESTAMP", f"{TIME}output.dateformat": "yyyy/MM/dd"}

@@ -29,7 +29,8 @@ from hoodie.exception import (
 )
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.transaction.transaction_manager import TransactionManager
-from tests.support.storage_faults import SMALL_FILTERS, Faults, faults_of, run_with_faults
+from tests.support.hookable_storage import Faults, faults_of, run_with_faults
+from tests.support.table_builder import SMALL_FILTERS
 from tests.unit.client.test_crashes import shape_of
 
 Rows = list[tuple[str, str, int]]

@@ -40,8 +40,7 @@ from hoodie.exception import (
 )
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
-from tests.support.hooked_storage import hooked
-from tests.support.storage_faults import Faults, run_with_faults
+from tests.support.hookable_storage import Faults, hooked, run_with_faults
 from tests.support.table_invariants import check_table
 
 T = TypeVar("T")

@@ -39,7 +39,7 @@ from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBa
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
 from hoodie.transaction.lock.lock_provider import LockConfiguration
 from hoodie.transaction.transaction_manager import Transaction
-from tests.support.hooked_storage import hooked
+from tests.support.hookable_storage import hooked
 from tests.support.table_invariants import check_table
 
 OCC = {

@@ -19,8 +19,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieUpsertException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.written_keys import compact_keys
-
-SMALL_FILTERS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.type": "SIMPLE"}
+from tests.support.table_builder import SMALL_FILTERS
 
 
 @pytest.fixture

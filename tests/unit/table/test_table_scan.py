@@ -19,7 +19,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieSchemaException,
 )
-from tests.support.hooked_storage import Hook, hooked
+from tests.support.hookable_storage import Hook, hooked
 
 
 @pytest.fixture

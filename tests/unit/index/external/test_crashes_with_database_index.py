@@ -12,7 +12,7 @@ import pytest
 
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.index.external.sqlite_location_store import SqliteLocationStore
-from tests.support.storage_faults import Faults, FaultyStorage, run_with_faults
+from tests.support.hookable_storage import Faults, FaultyStorage, run_with_faults
 from tests.unit.client.test_crashes import (
     FIRST,
     INIT,

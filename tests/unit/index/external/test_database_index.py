@@ -31,10 +31,10 @@ from hoodie.index.index_report import Decision
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
 from tests.support.postgres_server import PASSWORD
+from tests.support.table_builder import SMALL_FILTERS
 
 INDEX = "hoodie.index.external.database_index.HoodieDatabaseIndex"
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
-SMALL_FILTERS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.type": "SIMPLE"}
 Rows = list[tuple[Any, ...]]
 
 
