@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from hoodie import HoodieLocalWriteClient
 from hoodie.storage import fsspec_storage
 from tests.support.hookable_storage import Faults, FaultyStorage
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.support.postgres_server import find_postgres, running_postgres
+from tests.support.table_builder import init_table, local_client
 from tests.support.zookeeper_server import running_zookeeper
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -51,6 +54,18 @@ def shared_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("shared") / "vectors"
     shutil.copytree(SHARED / "vectors", target)
     return target
+
+
+@pytest.fixture
+def base_path(tmp_path: Path) -> Path:
+    """An empty table, to be written with `rows`; a module with another table has a fixture of this name."""
+    return Path(init_table(tmp_path / "t"))
+
+
+@pytest.fixture
+def client(base_path: Path | str) -> Callable[..., HoodieLocalWriteClient]:
+    """Makes clients of the table `base_path`, as `local_client` does."""
+    return partial(local_client, base_path)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ partition ``region``, the ordering ``ts``:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,13 @@ __all__ = [
     "instants",
     "local_client",
     "properties_of",
+    "read_placed_trips",
     "read_rows",
+    "read_trips",
     "rows",
+    "rows_of_keys",
     "sorted_rows",
+    "spark_rows",
     "write_config",
 ]
 
@@ -48,12 +52,27 @@ def rows(*entries: Iterable[Any], schema: pa.Schema | None = None) -> pa.Table:
 
     Args:
         entries: The values of each row, in the order of the schema.
-        schema: Of the rows; by default `SCHEMA` or `TRIPS`, as many values as the first row has.
+        schema: Of the rows; by default `TRIPS` where the first row has as many values, else `SCHEMA`.
     """
     columns = [list(entry) for entry in entries]
     if schema is None:
-        schema = SCHEMA if columns and len(columns[0]) == len(SCHEMA) else TRIPS
+        schema = TRIPS if columns and len(columns[0]) == len(TRIPS) else SCHEMA
     return pa.Table.from_pylist([dict(zip(schema.names, values, strict=True)) for values in columns], schema)
+
+
+def rows_of_keys(keys: Iterable[str], ts: int = 1, **values: Any) -> pa.Table:
+    """Rows that differ in their keys only: ``id``, ``ts``, and columns of one value each."""
+    ids = list(keys)
+    columns = {"id": ids, "ts": pa.array([ts] * len(ids), pa.int64())}
+    return pa.table(columns | {name: [value] * len(ids) for name, value in values.items()})
+
+
+def spark_rows(spark: Any, *entries: tuple[Any, ...]) -> Any:
+    """`rows` as a frame of Spark."""
+    columns = "id string, region string, ts bigint"
+    return spark.createDataFrame(
+        list(entries), columns if len(entries[0]) == len(SCHEMA) else f"{columns}, fare double"
+    )
 
 
 def init_table(path: str | Path, **arguments: Any) -> str:
@@ -93,16 +112,27 @@ def write_config(path: str | Path, **given: Any) -> HoodieWriteConfig:
     return HoodieWriteConfig.from_properties(str(path), properties_of(**given))
 
 
-def local_client(path: str | Path, *, parallelism: int | None = None, **given: Any) -> HoodieLocalWriteClient:
+def local_client(
+    path: str | Path,
+    properties: Mapping[str, Any] | None = None,
+    *,
+    parallelism: int | None = None,
+    storage_options: Any = None,
+    **given: Any,
+) -> HoodieLocalWriteClient:
     """A client of the local engine.
 
     Args:
         path: The table.
+        properties: By their own names.
         parallelism: Of the engine; its default otherwise.
-        given: Properties, by `properties_of`.
+        storage_options: Of the table's storage.
+        given: More properties, by `properties_of`.
     """
-    context = None if parallelism is None else LocalEngineContext(parallelism=parallelism)
-    return HoodieLocalWriteClient(write_config(path, **given), context)
+    config = HoodieWriteConfig.from_properties(
+        str(path), {**(properties or {}), **properties_of(**given)}, storage_options
+    )
+    return HoodieLocalWriteClient(config, None if parallelism is None else LocalEngineContext(parallelism=parallelism))
 
 
 def read_rows(path: str | Path, columns: Sequence[str] = SCHEMA.names, **options: Any) -> list[tuple[Any, ...]]:
@@ -114,6 +144,16 @@ def read_rows(path: str | Path, columns: Sequence[str] = SCHEMA.names, **options
         options: For `hoodie.read_table`.
     """
     return sorted_rows(hoodie.read_table(str(path), columns=list(columns), **options))
+
+
+def read_trips(path: str | Path, **options: Any) -> list[tuple[Any, ...]]:
+    """What a table of `TRIPS` holds; see `read_rows`."""
+    return read_rows(path, TRIPS.names, **options)
+
+
+def read_placed_trips(path: str | Path) -> list[tuple[Any, ...]]:
+    """What a table of `TRIPS` holds, and the partition path that each row lies in."""
+    return read_rows(path, [*TRIPS.names, "_hoodie_partition_path"])
 
 
 def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:
