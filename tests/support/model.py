@@ -6,13 +6,15 @@ against `tests.support.interleaved_writers`, whose model knows which instant wro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.table_builder import TRIPS, read_rows
+import pyarrow as pa
 
-__all__ = ["TableModel", "model", "read_model"]
+from tests.support.table_builder import TRIPS, read_rows, rows
+
+__all__ = ["TableModel", "model", "read_model", "table_of"]
 
 Row = tuple[Any, ...]
 
@@ -61,9 +63,14 @@ class TableModel(dict[Any, Row]):
         return TableModel(rows, is_global=self.is_global)
 
 
-def model(*rows: Row) -> TableModel:
+def model(*entries: Row) -> TableModel:
     """The model of a table of some rows."""
-    return TableModel(rows)
+    return TableModel(entries)
+
+
+def table_of(expected: Mapping[Any, Row]) -> pa.Table:
+    """The rows of a model, to be written."""
+    return rows(*expected.values())
 
 
 def read_model(path: str | Path, columns: Sequence[str] = TRIPS.names[:3], **options: Any) -> TableModel:

@@ -41,6 +41,7 @@ from hoodie.exception import (
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from tests.support.hookable_storage import Faults, hooked, run_with_faults
+from tests.support.table_builder import SCHEMA, rows
 from tests.support.table_invariants import check_table
 
 T = TypeVar("T")
@@ -48,7 +49,6 @@ R = TypeVar("R")
 Row = tuple[str, str, int]
 Rows = list[Row]
 NAMES = ("id", "region", "ts")
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
 BY_HAND = {"hoodie.auto.commit": "false"}
 SEVERAL = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -159,10 +159,6 @@ def history(make: Callable[..., History]) -> History:
     history = make()
     history.upsert(("a", "x", 1), ("b", "x", 1), ("c", "y", 1))
     return history
-
-
-def rows(*entries: Row) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(NAMES, entry, strict=True)) for entry in entries], SCHEMA)
 
 
 class RetryingEngine(LocalEngineContext):

@@ -19,7 +19,6 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
-from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieClusteringUpdateException,
     HoodieCommitException,
@@ -40,6 +39,7 @@ from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvid
 from hoodie.transaction.lock.lock_provider import LockConfiguration
 from hoodie.transaction.transaction_manager import Transaction
 from tests.support.hookable_storage import hooked
+from tests.support.table_builder import init_table, local_client, rows
 from tests.support.table_invariants import check_table
 
 OCC = {
@@ -62,21 +62,14 @@ def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 def path(tmp_path: Path) -> str:
     """A table with one key in each of two partitions."""
     path = str(tmp_path / "t")
-    HoodieTableMetaClient.init_table(
-        path, table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(path)
     with client(path) as c:
         c.upsert(rows(("a", "x", 1), ("b", "y", 1)))
     return path
 
 
 def client(path: str, properties: dict[str, Any] | None = None) -> HoodieLocalWriteClient:
-    config = HoodieWriteConfig.from_properties(path, OCC if properties is None else properties)
-    return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
-
-
-def rows(*entries: tuple[str, str, int]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(("id", "region", "ts"), entry, strict=True)) for entry in entries])
+    return local_client(path, OCC if properties is None else properties, parallelism=1)
 
 
 def model(*entries: tuple[str, str, int]) -> Model:

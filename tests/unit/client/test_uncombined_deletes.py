@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.engine.local_engine_context import LocalEngineContext
+from tests.support.table_builder import init_table, local_client, read_rows
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("region", pa.string()), ("v", pa.int64()), ("_hoodie_is_deleted", pa.bool_())]
@@ -29,13 +27,11 @@ def rows(*entries: Entry) -> pa.Table:
     )
 
 
-def client(path: Path, **options: Any) -> HoodieLocalWriteClient:
-    given_options = {"hoodie.combine.before.upsert": "false", **options}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), given_options), LocalEngineContext(2))
+client = partial(local_client, parallelism=2, combine_before_upsert="false")
 
 
 def make_table(path: Path, *stored: Entry) -> Path:
-    HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"])
+    init_table(path, ordering_fields=[])
     if stored:
         with client(path) as c:
             c.insert(rows(*stored))
@@ -43,8 +39,7 @@ def make_table(path: Path, *stored: Entry) -> Path:
 
 
 def read(path: Path) -> list[tuple[str, str, int]]:
-    table = hoodie.read_table(str(path), columns=["id", "region", "v"])
-    return sorted(tuple(row.values()) for row in table.to_pylist())
+    return read_rows(path, ["id", "region", "v"])
 
 
 @pytest.fixture(params=["keys at hand", "keys in tasks"])
