@@ -17,6 +17,7 @@ from hoodie.storage import fsspec_storage
 from tests.support.hookable_storage import Faults, FaultyStorage
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.support.postgres_server import find_postgres, running_postgres
+from tests.support.services_table import ServicesTable
 from tests.support.table_builder import init_table, local_client
 from tests.support.zookeeper_server import running_zookeeper
 
@@ -66,6 +67,12 @@ def base_path(tmp_path: Path) -> Path:
 def client(base_path: Path | str) -> Callable[..., HoodieLocalWriteClient]:
     """Makes clients of the table `base_path`, as `local_client` does."""
     return partial(local_client, base_path)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> ServicesTable:
+    """A table whose services are tested; it is empty."""
+    return ServicesTable(tmp_path / "t")
 
 
 @pytest.fixture

@@ -19,13 +19,13 @@ from pyspark.sql import functions as sf
 
 import hoodie
 import hoodie.spark
-from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie import HoodieKey, HoodieTableMetaClient, SparkRDDWriteClient
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException, HoodieWriteException
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
 from hoodie.table.repair import drop_duplicates
 from tests.support.hookable_storage import LARGE, watch_writes
-from tests.support.table_builder import spark_rows
+from tests.support.table_builder import spark_rows, write_config
 from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.spark
@@ -38,8 +38,7 @@ def init(path: Path, **arguments: Any) -> str:
 
 
 def client(spark: SparkSession, base_path: str, **properties: Any) -> SparkRDDWriteClient:
-    given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-    return SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(base_path, given))
+    return SparkRDDWriteClient(spark, write_config(base_path, **properties))
 
 
 def both_readers(spark: SparkSession, base_path: str) -> list[tuple[Any, ...]]:

@@ -23,6 +23,7 @@ from hoodie import (
 )
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieConfigException
+from tests.support.table_builder import local_client
 
 PREFIX = "hoodie.write.commit.callback."
 ROWS = pa.table({"id": ["a", "b"], "ts": [1, 1]})
@@ -93,7 +94,7 @@ def base_path(tmp_path: Path) -> str:
 def client(base_path: str, **options: Any) -> HoodieLocalWriteClient:
     properties = {PREFIX + key.replace("_", "."): value for key, value in options.items()}
     properties = {PREFIX + "on": True, **properties}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties))
+    return local_client(base_path, properties)
 
 
 def commits(base_path: str) -> int:

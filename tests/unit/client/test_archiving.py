@@ -28,11 +28,6 @@ from tests.support.services_table import SCHEMA, ServicesTable
 KEEP = {"hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 5, "hoodie.cleaner.commits.retained": 1}
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
-
-
 def archive(table: ServicesTable, **properties: Any) -> int:
     with table.client(**{**KEEP, **properties}) as client:
         return client.archive()

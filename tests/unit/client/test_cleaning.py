@@ -42,11 +42,6 @@ from tests.support.services_table import SCHEMA, ServicesTable
 VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
-
-
 def clean(table: ServicesTable, **properties: Any) -> HoodieCleanMetadata | None:
     with table.client(**properties) as client:
         return client.clean()

@@ -18,6 +18,7 @@ import pytest
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
 from hoodie.metrics import reporters
+from tests.support.table_builder import local_client
 
 ROWS = pa.table({"id": ["a", "b"], "ts": [1, 1]})
 
@@ -63,9 +64,7 @@ def client(base_path: str, reporter: str | None, **options: Any) -> HoodieLocalW
     properties = {"hoodie.metrics." + key.replace("_", "."): value for key, value in options.items()}
     if reporter is not None:
         properties["hoodie.metrics.reporter.type"] = reporter
-    return HoodieLocalWriteClient(
-        HoodieWriteConfig.from_properties(base_path, {"hoodie.metrics.on": True, **properties})
-    )
+    return local_client(base_path, {"hoodie.metrics.on": True, **properties})
 
 
 def test_json_lines_have_the_names_of_hudi(base_path: str, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -43,11 +42,6 @@ class Dead(BaseException):
 @pytest.fixture(autouse=True)
 def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
 
 
 def age(table: ServicesTable) -> None:

@@ -41,11 +41,6 @@ HOSTILE += [".hoodie/hoodie.properties", ".hoodie/x.parquet"]
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
-
-
-@pytest.fixture
 def outside(tmp_path: Path) -> Path:
     """A folder beside the table that looks like a partition of it."""
     folder = tmp_path / "outside"

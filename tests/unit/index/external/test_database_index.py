@@ -47,10 +47,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     schema = f"s{uuid.uuid4().hex}"
     psycopg = pytest.importorskip("psycopg")
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE TRIPS {schema}")
+        connection.execute(f"CREATE SCHEMA {schema}")
     yield f"{server}&options=-csearch_path%3D{schema}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"DROP TRIPS {schema} CASCADE")
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
 def config(path: Path, url: str | None, **properties: Any) -> HoodieWriteConfig:

@@ -24,11 +24,6 @@ ONE_FILE = {"hoodie__merge__allow__duplicate__on__inserts": "true", "hoodie__com
 NEW_FILES = {"hoodie__parquet__small__file__limit": "0", **ONE_FILE}
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
-
-
 def insert(table: ServicesTable, *rows: tuple[str, int], region: str = "x", **properties: Any) -> str:
     """Rows of a key and an ordering value, added whatever is there."""
     made = [{"id": key, "region": region, "ts": ts} for key, ts in rows]

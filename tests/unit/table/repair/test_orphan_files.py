@@ -28,11 +28,6 @@ from tests.support.table_invariants import check_table
 UNKNOWN = "20300101000000000"
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
-
-
 def stray(
     table: ServicesTable, instant_time: str, folder: str = "x", file_id: str | None = None, token: str = "9-9-9"
 ) -> Path:

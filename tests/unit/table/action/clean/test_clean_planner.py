@@ -84,11 +84,6 @@ def test_the_one_number_that_is_given_names_the_policy(given: dict[str, str], po
 # --- what holds files -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
-
-
 def planner(table: ServicesTable, **retained: Any) -> CleanPlanner:
     return CleanPlanner(LocalEngineContext(1), HoodieCleanConfig(**retained), table.load().snapshot)
 
