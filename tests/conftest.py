@@ -13,8 +13,7 @@ import pytest
 from hypothesis import settings
 
 from hoodie import HoodieLocalWriteClient
-from hoodie.storage import fsspec_storage
-from tests.support.hookable_storage import Faults, FaultyStorage
+from tests.support.hookable_storage import Faults, FaultyStorage, use_for_local_files
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.services_table import ServicesTable
@@ -78,7 +77,7 @@ def table(tmp_path: Path) -> ServicesTable:
 @pytest.fixture
 def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Local files are those that fail (`tests.support.hookable_storage`), and nothing waits for the disk."""
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)
+    use_for_local_files(monkeypatch, FaultyStorage)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     yield
     FaultyStorage.faults = Faults()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
-from tests.support.table_builder import SCHEMA, read_rows, spark_rows
+from hoodie import HoodieWriteConfig, SparkRDDWriteClient
+from tests.support.table_builder import SCHEMA, init_table, read_rows, spark_rows
 
 pytestmark = pytest.mark.spark
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -18,9 +18,7 @@ FEW_KEYS = 10
 
 
 def client(spark: SparkSession, path: Path, index: str) -> SparkRDDWriteClient:
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(path)
     properties = {
         "hoodie.index.type": index,
         "hoodie.parquet.small.file.limit": "0",

@@ -14,13 +14,12 @@ from pyspark.sql import SparkSession
 
 import hoodie.spark
 import hoodie.table.action.clean.clean_planner as clean_planner
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteConflictException
-from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
-from tests.support.hookable_storage import Faults, faults_of, run_with_faults
-from tests.support.table_builder import spark_rows
+from tests.support.hookable_storage import Faults, faults_of, run_with_faults, use_for_local_files
+from tests.support.table_builder import init_table, local_client, spark_rows
 from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.spark
@@ -41,9 +40,7 @@ FAULT_COUNT = 12
 @pytest.fixture
 def base_path(tmp_path: Path) -> str:
     path = str(tmp_path / "t")
-    HoodieTableMetaClient.init_table(
-        path, table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(path)
     return path
 
 
@@ -53,7 +50,7 @@ def new_client(spark: SparkSession, base_path: str, properties: dict[str, str]) 
 
 def local_upsert(base_path: str, properties: dict[str, str], *entries: tuple[str, str, int]) -> None:
     table = pa.table({name: [row[i] for row in entries] for i, name in enumerate(("id", "region", "ts"))})
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties)) as client:
+    with local_client(base_path, properties) as client:
         assert client.upsert(table).is_committed
 
 
@@ -82,7 +79,7 @@ def test_a_client_cleans_and_archives_after_commits(
     spark: SparkSession, base_path: str, monkeypatch: pytest.MonkeyPatch, driver_partitions: int
 ) -> None:
     monkeypatch.setattr(clean_planner, "DRIVER_PARTITIONS", driver_partitions)
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", NotingStorage)
+    use_for_local_files(monkeypatch, NotingStorage)
     with new_client(spark, base_path, SERVICES) as client:
         for ts in range(5):
             assert client.upsert(spark_rows(spark, ("a", "x", ts), ("b", "y", ts))).service_errors == ()

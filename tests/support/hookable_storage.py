@@ -6,6 +6,7 @@
 | let the call of one number fail, in a sweep over all calls of an operation | `run_with_faults`, `faults_of` |
 | lose the answers of puts | `losing_answers`, one storage |
 | do anything else around the calls of one storage | `storage_with` |
+| open all tables of a test with a class of your own | `use_for_local_files` |
 | let one data file wait for the others, in tasks of other processes too | `watch_writes` |
 
 A double of your own derives from `HookableStorage` and has one method, `around`.
@@ -45,6 +46,7 @@ __all__ = [
     "losing_answers",
     "run_with_faults",
     "storage_with",
+    "use_for_local_files",
     "watch_writes",
 ]
 
@@ -137,6 +139,11 @@ class HookableStorage(LocalStorage):
         return output_file(stream, lambda: self.around(Call("finish", path, stream.close, True, half)))
 
 
+def use_for_local_files(monkeypatch: pytest.MonkeyPatch, storage: type[LocalStorage]) -> None:
+    """From now on every table of local files is opened with a storage of this class."""
+    monkeypatch.setitem(fsspec_storage._STORAGES, "file", storage)
+
+
 def storage_with(base_path: str | Path, around: Callable[[Call], Any]) -> HookableStorage:
     """One storage whose calls go through a function, which makes them or not; it cannot go to other processes."""
 
@@ -225,7 +232,7 @@ class HookedStorage(HookableStorage):
 def hooked(monkeypatch: pytest.MonkeyPatch, hook: Hook) -> Iterator[Any]:
     """Every storage of local files tells its calls to the hook, all but those that make folders or end data files."""
     with monkeypatch.context() as patch:
-        patch.setitem(fsspec_storage._STORAGES, "file", HookedStorage)
+        use_for_local_files(patch, HookedStorage)
         patch.setattr(HookedStorage, "hook", staticmethod(hook))
         yield
 

@@ -33,12 +33,11 @@ from hoodie.common.table import table_metadata
 from hoodie.common.table.timeline import active_timeline, archived_timeline
 from hoodie.engine import local_engine_context
 from hoodie.io import merge_handle
-from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.transaction import heartbeat_client
 from hoodie.transaction.lock import in_process_lock_provider
-from tests.support.hookable_storage import Call, HookableStorage
+from tests.support.hookable_storage import Call, HookableStorage, use_for_local_files
 
 __all__ = ["Died", "InterleavedStorage", "Process", "Task", "World", "virtual"]
 
@@ -560,7 +559,7 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(table_metadata, "map_concurrently", map)
         patch.setattr(local_engine_context, "_ATTEMPTS", _Attempts())
         patch.setattr(os, "fsync", lambda descriptor: None)
-        patch.setitem(fsspec_storage._STORAGES, "file", InterleavedStorage)
+        use_for_local_files(patch, InterleavedStorage)
         yield
 
 

@@ -19,7 +19,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieException, HoodieRollbackException
 from tests.support.model import model, read_model
-from tests.support.table_builder import local_client, rows
+from tests.support.table_builder import init_table, local_client, rows
 from tests.support.table_invariants import check_table
 
 Row = tuple[str, str, int]
@@ -105,9 +105,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table that lived through every action, and the times of its instants by their roles."""
     folder = tmp_path_factory.mktemp("damaged")
     base_path = folder / "t"
-    HoodieTableMetaClient.init_table(
-        str(base_path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(base_path)
     times: dict[str, str] = {}
     with new_client(base_path) as client:
         client.upsert(rows(("a", "x", 1), ("b", "x", 1), ("c", "y", 1)))

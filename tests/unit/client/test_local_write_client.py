@@ -29,7 +29,7 @@ from hoodie.exception import (
 )
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce, carry_out
-from tests.support.table_builder import TRIPS, read_trips, rows
+from tests.support.table_builder import TRIPS, local_client, read_trips, rows
 
 Rows = list[tuple[str, str, int, float]]
 MakeClient = Callable[..., HoodieLocalWriteClient]
@@ -519,7 +519,7 @@ def test_a_key_whose_partition_path_leaves_the_table_is_refused_with_the_reason(
     path = str(tmp_path / "t")
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id", partition_fields="p")
     key = HoodieKey("a", "../../e")
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {})) as c:
+    with local_client(path) as c:
         c.upsert([{"id": "a", "p": "x"}])
         records = [key] if operation == "delete" else [HoodieRecord(key, {"id": "a", "p": "x"})]
         with pytest.raises(HoodieKeyException, match=r"partition path contains '\.' or '\.\.'.*'a'.*'\.\./\.\./e'"):

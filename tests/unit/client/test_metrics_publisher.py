@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.exception import HoodieConfigException
 from hoodie.metrics import reporters
 from tests.support.table_builder import local_client
@@ -110,7 +110,7 @@ def test_a_commit_by_hand_is_reported_once_and_with_its_whole_time(base_path: st
     path = tmp_path / "metrics.jsonl"
     properties = {"hoodie.auto.commit": False, "hoodie.metrics.on": True, "hoodie.metrics.reporter.type": "JSON_LINES"}
     properties |= {"hoodie.metrics.json.path": str(path), "hoodie.metrics.reporter.metricsname.prefix": "own"}
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties)) as writer:
+    with local_client(base_path, properties) as writer:
         result = writer.upsert(ROWS)
         writer.commit(result.instant_time, result)
         steps = writer.metrics.steps
@@ -203,9 +203,7 @@ def test_a_reporter_that_is_not_there_is_refused_where_metrics_are_on(
 ) -> None:
     with pytest.raises(HoodieConfigException, match=problem):
         client(base_path, reporter)
-    with HoodieLocalWriteClient(
-        HoodieWriteConfig.from_properties(base_path, {"hoodie.metrics.reporter.type": "GRAPHITE"})
-    ) as writer:
+    with local_client(base_path, {"hoodie.metrics.reporter.type": "GRAPHITE"}) as writer:
         assert writer.upsert(ROWS).is_committed
     with client(base_path, "INMEMORY") as writer:
         assert writer.upsert(ROWS).is_committed

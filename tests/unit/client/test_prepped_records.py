@@ -16,7 +16,6 @@ from hoodie import (
     HoodieLocalWriteClient,
     HoodieRecord,
     HoodieRecordLocation,
-    HoodieWriteConfig,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.exception import HoodieKeyException, HoodieUpsertException
@@ -137,7 +136,7 @@ def test_a_changed_partition_is_refused_unless_the_index_lets_records_stay(
         client.upsert_prepped_records(moved)
     assert read_trips(path) == STORED
     staying = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), staying)) as c:
+    with local_client(path, staying) as c:
         c.upsert(rows(("c", "z", 2, 3.5)))
         c.upsert_prepped_records(hoodie.read_table(str(path)))
     assert read_trips(path) == [*STORED[:2], ("c", "z", 2, 3.5)]
@@ -146,7 +145,7 @@ def test_a_changed_partition_is_refused_unless_the_index_lets_records_stay(
 @pytest.mark.parametrize("operation", ["insert_prepped_records", "bulk_insert_prepped_records"])
 def test_prepped_inserts_are_neither_combined_nor_looked_up(path: Path, operation: str) -> None:
     properties = {"hoodie.combine.before.insert": "true", "hoodie.datasource.insert.dup.policy": "fail"}
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), properties)) as client:
+    with local_client(path, properties) as client:
         client.insert(rows(*STORED))
         result = getattr(client, operation)(rows(("a", "x", 2, 2.0), ("a", "x", 2, 3.0)))
     assert read_trips(path) == sorted([*STORED, ("a", "x", 2, 2.0), ("a", "x", 2, 3.0)])

@@ -41,7 +41,7 @@ from hoodie.exception import (
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from tests.support.hookable_storage import Faults, hooked, run_with_faults
-from tests.support.table_builder import SCHEMA, rows
+from tests.support.table_builder import SCHEMA, init_table, rows
 from tests.support.table_invariants import check_table
 
 T = TypeVar("T")
@@ -76,10 +76,7 @@ class History:
         self.model: dict[str, dict[str, Any]] = {}
         self.was_cleaned = False
         self.pinned: dict[str, Rows] = {}
-        HoodieTableMetaClient.init_table(
-            str(base_path), table_name="t", record_key_fields=["id"], partition_fields=["region"],
-            ordering_fields=["ts"],
-        )  # fmt: skip
+        init_table(base_path)
 
     def client(self, engine: LocalEngineContext | None = None, **more: Any) -> HoodieLocalWriteClient:
         given = {key if "." in key else "hoodie." + key.replace("_", "."): value for key, value in more.items()}

@@ -12,7 +12,7 @@ from hoodie import HoodieTableMetaClient
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException
-from tests.support.table_builder import local_client, rows_of_keys
+from tests.support.table_builder import init_table, local_client, rows_of_keys
 
 INDEXES = ["SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "INMEMORY", "BUCKET"]
 KEYS = [f"k{number}" for number in range(100)]
@@ -43,9 +43,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[Shared]:
 @pytest.mark.parametrize("operation", ["upsert", "delete", "insert", "bulk_insert", "explain_upsert"])
 def test_what_tasks_share_is_freed(tmp_path: Path, shared: list[Shared], index: str, operation: str) -> None:
     path = tmp_path / "t"
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(path)
     with client(path, index_type=index) as c:
         getattr(c, operation)(rows())
         c.upsert(rows(ts=2))

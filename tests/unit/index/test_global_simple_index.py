@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient
 from hoodie.index.simple import global_simple_index
 from hoodie.merge.merge_spec import DEFAULT_PAYLOAD, OVERWRITE_WITH_LATEST_PAYLOAD
 from hoodie.table.action.commit import incoming_keys
-from tests.support.table_builder import TRIPS, init_table, read_placed_trips, rows
+from tests.support.table_builder import TRIPS, init_table, local_client, read_placed_trips, rows
 
 Rows = list[tuple[Any, ...]]
 Run = Callable[..., Rows]
@@ -38,7 +38,7 @@ def make_client(path: Path, moves: bool = True, **properties: Any) -> HoodieLoca
         f"hoodie.{INDEX['option']}.index.update.partition.path": moves,
         **properties,
     }
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), given_properties))
+    return local_client(path, given_properties)
 
 
 @pytest.fixture(params=["shared keys", "join"])

@@ -31,7 +31,7 @@ from hoodie.index.index_report import Decision
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
 from tests.support.postgres_server import PASSWORD
-from tests.support.table_builder import SMALL_FILTERS, init_table, read_placed_trips, rows
+from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, read_placed_trips, rows
 
 INDEX = "hoodie.index.external.database_index.HoodieDatabaseIndex"
 Rows = list[tuple[Any, ...]]
@@ -66,9 +66,7 @@ def make_client(path: Path, url: str | None, **properties: Any) -> HoodieLocalWr
 
 def other_client(path: Path) -> HoodieLocalWriteClient:
     """A writer that knows nothing of the database."""
-    return HoodieLocalWriteClient(
-        HoodieWriteConfig.from_properties(str(path), {"hoodie.index.type": "GLOBAL_SIMPLE", **SMALL_FILTERS})
-    )
+    return local_client(path, {"hoodie.index.type": "GLOBAL_SIMPLE", **SMALL_FILTERS})
 
 
 def open_store(path: Path, url: str | None) -> LocationStore:
