@@ -57,7 +57,7 @@ class TableModel(dict[Any, Row]):
 
     def as_dicts(self, columns: Sequence[str] = TRIPS.names) -> dict[Any, dict[str, Any]]:
         """Key -> the row by its columns, as `tests.support.table_invariants.check_table` takes it."""
-        return {key: dict(zip(columns, row, strict=False)) for key, row in self.items()}
+        return {key: dict(zip(columns[: len(row)], row, strict=True)) for key, row in self.items()}
 
     def _of(self, rows: Iterable[Row]) -> TableModel:
         return TableModel(rows, is_global=self.is_global)
