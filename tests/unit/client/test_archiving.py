@@ -23,7 +23,8 @@ from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.table.action.archive import timeline_archiver
-from tests.support.services_table import SCHEMA, ServicesTable
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import SCHEMA
 
 KEEP = {"hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 5, "hoodie.cleaner.commits.retained": 1}
 

@@ -37,7 +37,8 @@ from hoodie.table.action.rollback.rollback_action_executor import RollbackAction
 from hoodie.table.action.table_action import announce
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.hookable_storage import hooked
-from tests.support.services_table import SCHEMA, ServicesTable
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import SCHEMA
 
 VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}
 

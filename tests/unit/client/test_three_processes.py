@@ -20,7 +20,8 @@ from hoodie.table.action.rollback import rollback_service
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.transaction.transaction_manager import Transaction
 from tests.support.hookable_storage import hooked
-from tests.support.services_table import SCHEMA, ServicesTable
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import SCHEMA
 from tests.support.table_invariants import check_table
 
 OCC = {

@@ -19,7 +19,8 @@ from hoodie.table.repair import (
     repair_partition_metadata,
 )
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults
-from tests.support.services_table import SCHEMA, ServicesTable
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import SCHEMA
 from tests.support.table_invariants import check_table
 from tests.unit.client.test_crashes import shape_of
 from tests.unit.table.repair.test_table_properties import GIVEN

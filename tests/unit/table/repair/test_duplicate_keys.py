@@ -17,7 +17,8 @@ from hoodie.exception import (
     HoodieNotSupportedException,
 )
 from hoodie.table.repair import drop_duplicates, find_duplicates
-from tests.support.services_table import SCHEMA, ServicesTable
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import SCHEMA
 from tests.support.table_invariants import check_table
 
 ONE_FILE = {"hoodie__merge__allow__duplicate__on__inserts": "true", "hoodie__combine__before__insert": "false"}
