@@ -21,7 +21,7 @@ from benchmarks.measure import describe_machine
 from hoodie import HoodieWriteConfig
 from hoodie.index.external.database_index import HoodieDatabaseIndex
 from hoodie.index.external.location_store import LocationStore, claimed_keys
-from tests.postgres_server import find_postgres, running_postgres
+from tests.support.postgres_server import find_postgres, running_postgres
 
 GROUPS = 8
 INDEX = "hoodie.index.external.database_index.HoodieDatabaseIndex"

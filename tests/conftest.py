@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from hoodie.storage import fsspec_storage
-from tests.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
-from tests.postgres_server import find_postgres, running_postgres
-from tests.storage_faults import Faults, FaultyStorage
-from tests.zookeeper_server import running_zookeeper
+from hoodie import HoodieLocalWriteClient
+from tests.support.hookable_storage import Faults, FaultyStorage, use_for_local_files
+from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
+from tests.support.postgres_server import find_postgres, running_postgres
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import init_table, local_client
+from tests.support.zookeeper_server import running_zookeeper
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -54,9 +57,27 @@ def shared_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def base_path(tmp_path: Path) -> Path:
+    """An empty table, to be written with `rows`; a module with another table has a fixture of this name."""
+    return Path(init_table(tmp_path / "t"))
+
+
+@pytest.fixture
+def client(base_path: Path | str) -> Callable[..., HoodieLocalWriteClient]:
+    """Makes clients of the table `base_path`, as `local_client` does."""
+    return partial(local_client, base_path)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> ServicesTable:
+    """A table whose services are tested; it is empty."""
+    return ServicesTable(tmp_path / "t")
+
+
+@pytest.fixture
 def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every storage of local files is the one that fails (`tests.storage_faults`); nothing waits for the disk."""
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)
+    """Local files are those that fail (`tests.support.hookable_storage`), and nothing waits for the disk."""
+    use_for_local_files(monkeypatch, FaultyStorage)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     yield
     FaultyStorage.faults = Faults()

@@ -32,6 +32,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
 from hoodie.table.table import HoodieTable
+from tests.support.model import TableModel
 
 INDEXES: dict[str, dict[str, Any]] = {
     "SIMPLE": {"hoodie.index.type": "SIMPLE"},
@@ -94,23 +95,14 @@ def table_of(places: Sequence[tuple[Any, str]], step: int, key_type: pa.DataType
     return pa.table(columns, names=SCHEMA.names)
 
 
-class Model:
-    """A dict that does what a table with an index does."""
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Rows as a model takes them."""
+    return [(row["k"], row["p"], row["v"]) for row in table.to_pylist()]
 
-    def __init__(self, is_global: bool) -> None:
-        self.is_global = is_global
-        self.rows: dict[Any, tuple[Any, Any, str]] = {}
 
-    def upsert(self, table: pa.Table) -> None:
-        for row in table.to_pylist():
-            self.rows[self._id(row["p"], row["k"])] = (row["p"], row["k"], row["v"])
-
-    def delete(self, places: Sequence[tuple[str, str]]) -> None:
-        for partition, key in places:
-            self.rows.pop(self._id(partition, key), None)
-
-    def _id(self, partition: str, key: Any) -> Any:
-        return key if self.is_global else (partition, key)
+def rows_by_partition(model: TableModel) -> list[tuple[Any, Any, str]]:
+    """The rows of a model, as `stored_rows` gives those of a table."""
+    return sorted((partition, key, value) for key, partition, value in model.values())
 
 
 def stored_rows(path: str) -> list[tuple[Any, Any, str]]:
@@ -197,20 +189,20 @@ class IndexContract:
         )
         @given(STEPS, st.booleans())
         def run(steps: list[tuple[str, list[tuple[str, str]]]], fills: bool) -> None:
-            model = Model(index in GLOBAL)
+            model = TableModel(is_global=index in GLOBAL)
             # Without small files to fill, each upsert makes file groups: deletes leave empty ones.
             more = {} if fills else {"hoodie.parquet.small.file.limit": 0}
             with self.table(index, more) as (path, client):
                 for number, (operation, places) in enumerate(steps):
                     if operation == "delete":
                         client.delete([HoodieKey(key, partition) for partition, key in places])
-                        model.delete(places)
+                        model = model.delete((key, partition) for partition, key in places)
                     else:
                         rows = table_of(places, number)
                         self.upsert_as_planned(path, client, rows)
-                        model.upsert(rows)
-                    if model.rows or number:
-                        assert stored_rows(path) == sorted(model.rows.values())
+                        model = model.upsert(rows_of(rows))
+                    if model or number:
+                        assert stored_rows(path) == rows_by_partition(model)
 
         run()
 
@@ -223,13 +215,13 @@ class IndexContract:
 
     def test_numeric_keys_are_found_whatever_the_order_of_their_text(self, index: str) -> None:
         numbers = [-(2**63), -10, -9, -1, 0, 1, 2, 9, 10, 99, 100, 2**63 - 1]
-        model = Model(index in GLOBAL)
+        model = TableModel(is_global=index in GLOBAL)
         with self.table(index, {"hoodie.parquet.small.file.limit": 0}) as (path, client):
             for step, keys in enumerate([numbers[::2], numbers[:5], numbers[::-1]]):
                 rows = table_of([("p1", key) for key in keys], step, pa.int64())
                 self.upsert_as_planned(path, client, rows)
-                model.upsert(rows)
-                assert stored_rows(path) == sorted(model.rows.values())
+                model = model.upsert(rows_of(rows))
+                assert stored_rows(path) == rows_by_partition(model)
 
     def test_keys_of_ten_thousand_characters_are_told_apart_by_their_last(self, index: str) -> None:
         long = "é" + "x" * 9_998

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from tests.contract.border_contract import ZONES, BorderContract
+from tests.support.table_builder import local_client
 
 
 class TestLocalBorder(BorderContract):
@@ -21,7 +21,7 @@ class TestLocalBorder(BorderContract):
         time.tzset()
 
     def upsert(self, base_path: str, table: pa.Table) -> None:
-        with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path)) as client:
+        with local_client(base_path) as client:
             client.upsert(table)
 
     def read(self, base_path: str) -> pa.Table:

@@ -22,7 +22,7 @@ from hoodie.transaction.lock.lock_provider import LockProvider
 from hoodie.transaction.lock.storage_based_lock_provider import StorageBasedLockProvider
 from hoodie.transaction.lock.zookeeper_based_lock_provider import ZookeeperBasedLockProvider
 from tests.contract.lock_contract import LeaseContract, LockContract, lock_configuration
-from tests.object_store_servers import ACCESS_KEY, SECRET_KEY, Bucket, FaultyProxy, Request, S3Server
+from tests.support.object_store_servers import ACCESS_KEY, SECRET_KEY, Bucket, FaultyProxy, Request, S3Server
 
 FAST = {"hoodie.write.lock.wait_time_ms_between_retry": 2, "hoodie.write.lock.max_wait_time_ms_between_retry": 20}
 

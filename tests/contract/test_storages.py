@@ -12,7 +12,7 @@ from hoodie.storage.object_storage import ObjectStorage
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import HoodieStorage
 from tests.contract.storage_contract import StorageContract
-from tests.object_store_servers import AzureServer, Bucket, GoogleFace, google_options
+from tests.support.object_store_servers import AzureServer, Bucket, GoogleFace, google_options
 
 
 class TestLocalStorage(StorageContract):

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-import hoodie
-from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie import HoodieWriteConfig, SparkRDDWriteClient
+from tests.support.table_builder import SCHEMA, init_table, read_rows, spark_rows
 
 pytestmark = pytest.mark.spark
-COLUMNS = "id string, region string, ts bigint"
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 FEW_KEYS = 10
 """Bytes of keys from which on they stay in tasks, where a test asks for that."""
 
 
-def rows(spark: SparkSession, *entries: tuple[Any, ...]) -> DataFrame:
-    return spark.createDataFrame(list(entries), COLUMNS)
-
-
 def client(spark: SparkSession, path: Path, index: str) -> SparkRDDWriteClient:
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(path)
     properties = {
         "hoodie.index.type": index,
         "hoodie.parquet.small.file.limit": "0",
@@ -34,11 +26,6 @@ def client(spark: SparkSession, path: Path, index: str) -> SparkRDDWriteClient:
         "hoodie.bloom.index.parallelism": "3",
     }
     return SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(str(path), properties))
-
-
-def read(path: Path) -> list[tuple[Any, ...]]:
-    table = hoodie.read_table(str(path), columns=["id", "region", "ts", "_hoodie_partition_path"])
-    return sorted(tuple(row.values()) for row in table.to_pylist())
 
 
 @pytest.fixture(params=["shared keys", "exchange", "join"])
@@ -59,22 +46,24 @@ def test_keys_are_found_in_their_partition(spark: SparkSession, tmp_path: Path, 
     names = [*(f"k{number:03d}" for number in range(60)), "😀", "｡", "漢字"]
     stored = {(name, "xyz"[number % 3]): 1 for number, name in enumerate(names)}
     with client(spark, tmp_path / "t", "BLOOM") as c:
-        c.insert(rows(spark, *((*key, ts) for key, ts in list(stored.items())[:40])))
-        c.insert(rows(spark, *((*key, ts) for key, ts in list(stored.items())[40:])))
-        c.insert(rows(spark, ("k001", "y", 1)))
+        c.insert(spark_rows(spark, *((*key, ts) for key, ts in list(stored.items())[:40])))
+        c.insert(spark_rows(spark, *((*key, ts) for key, ts in list(stored.items())[40:])))
+        c.insert(spark_rows(spark, ("k001", "y", 1)))
         changed = {(name, "xyz"[number % 3]): 2 for number, name in enumerate(names) if number % 2} | {("k001", "x"): 2}
-        result = c.upsert(rows(spark, *((*key, ts) for key, ts in changed.items())))
+        result = c.upsert(spark_rows(spark, *((*key, ts) for key, ts in changed.items())))
         assert (result.updated_count, result.inserted_count) == (len(changed), 1)
     expected = [(*key, ts, key[1]) for key, ts in (stored | changed).items()]
-    assert read(tmp_path / "t") == sorted([*expected, ("k001", "y", 2, "y")])
+    assert read_rows(tmp_path / "t", [*SCHEMA.names, "_hoodie_partition_path"]) == sorted(
+        [*expected, ("k001", "y", 2, "y")]
+    )
 
 
 def test_keys_move_to_their_new_partition(spark: SparkSession, tmp_path: Path, way: str) -> None:
     if way == "exchange":
         pytest.skip("the global index joins")
     with client(spark, tmp_path / "t", "GLOBAL_BLOOM") as c:
-        c.insert(rows(spark, *((f"k{number}", "xyz"[number % 3], 5) for number in range(30))))
-        c.upsert(rows(spark, ("k0", "y", 6), ("k1", "z", 4), ("k3", "x", 6), ("new", "x", 1)))
-    found = read(tmp_path / "t")
+        c.insert(spark_rows(spark, *((f"k{number}", "xyz"[number % 3], 5) for number in range(30))))
+        c.upsert(spark_rows(spark, ("k0", "y", 6), ("k1", "z", 4), ("k3", "x", 6), ("new", "x", 1)))
+    found = read_rows(tmp_path / "t", [*SCHEMA.names, "_hoodie_partition_path"])
     assert len(found) == 31
     assert {("k0", "y", 6, "y"), ("k1", "y", 5, "y"), ("k3", "x", 6, "x"), ("new", "x", 1, "x")} <= set(found)

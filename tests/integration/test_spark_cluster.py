@@ -33,7 +33,8 @@ from hoodie.table.action.commit.base_commit_action_executor import BaseCommitAct
 from hoodie.table.table import HoodieTable
 from tests.integration.faulty_storage import Fault, FaultyStorage, Moment, files_below
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
-from tests.table_invariants import check_table
+from tests.support.table_builder import init_table
+from tests.support.table_invariants import check_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROWS = 400
@@ -61,10 +62,7 @@ class Table:
         self.signals.mkdir()
         self.model: dict[str, tuple[str, str, int, float]] = {}
         self._monkeypatch = monkeypatch
-        HoodieTableMetaClient.init_table(
-            str(self.path), table_name="t", record_key_fields=["id"], partition_fields=["region"],
-            ordering_fields=["ts"],
-        )  # fmt: skip
+        init_table(self.path)
 
     def client(self, **properties: Any) -> SparkRDDWriteClient:
         given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}

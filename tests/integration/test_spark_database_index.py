@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import hoodie
-from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie import HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
+from tests.support.table_builder import init_table
 
 pytestmark = pytest.mark.spark
 COLUMNS = "id string, region string, ts bigint"
@@ -25,9 +26,7 @@ def test_keys_are_found_and_moved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     base_path = str(tmp_path / "t")
-    HoodieTableMetaClient.init_table(
-        base_path, table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(base_path)
     properties = {"hoodie.index.class": "hoodie.index.external.database_index.HoodieDatabaseIndex"}
     if database == "postgresql":
         properties["hoodie.index.database.url"] = request.getfixturevalue("postgres_url")

@@ -23,7 +23,7 @@ from hoodie import (
 )
 from hoodie.exception import HoodieKeyException, HoodieSchemaException, SchemaCompatibilityException
 from hoodie.table.action.commit import incoming_keys
-from tests.payload_cases import GOLDEN, TABLES, commits_of, outcome, steps_of
+from tests.support.payload_cases import GOLDEN, TABLES, commits_of, outcome, steps_of
 
 pytestmark = pytest.mark.spark
 MERGER = "hoodie.write.record.merge.custom.implementation.classes"

@@ -13,7 +13,9 @@ import hoodie
 import hoodie.spark
 from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.exception import HoodieException, HoodieNotSupportedException
-from tests.object_store_servers import SECRET_KEY, Bucket, FaultyProxy
+from tests.support.model import read_model
+from tests.support.object_store_servers import SECRET_KEY, Bucket, FaultyProxy
+from tests.support.table_builder import TRIPS
 
 pytestmark = pytest.mark.spark
 NAMES = ["id", "region", "ts", "fare"]
@@ -26,13 +28,6 @@ def trips(count: int, fare: float = 1.0, ts: int = 1) -> Model:
 
 def frame(spark: SparkSession, model: Model) -> DataFrame:
     return spark.createDataFrame(list(model.values()), "id string, region string, ts bigint, fare double")
-
-
-def read(base_path: str, options: Any) -> Model:
-    table = hoodie.read_table(base_path, columns=NAMES, storage_options=options)
-    found = {row["id"]: tuple(row.values()) for row in table.to_pylist()}
-    assert len(found) == table.num_rows
-    return found
 
 
 def make(base_path: str, options: Any) -> None:
@@ -72,10 +67,10 @@ def test_spark_writes_a_table_on_s3_by_its_tasks(
         model |= change
         client.delete([HoodieKey("k0", "x")])
         del model["k0"]
-        assert read(base_path, options) == model
+        assert read_model(base_path, TRIPS.names, storage_options=options) == model
         mistake = client.upsert(frame(spark, trips(3, fare=-1.0, ts=9)))
         assert client.rollback(mistake.instant_time)
-    assert read(base_path, options) == model
+    assert read_model(base_path, TRIPS.names, storage_options=options) == model
     assert s3_bucket.unfinished_uploads() == []
     assert not [key for key in s3_bucket.list_keys() if ".temp/" in key]
 
@@ -91,10 +86,10 @@ def test_a_failed_spark_write_on_s3_is_rolled_back_by_the_next(
     with pytest.raises(HoodieException) as raised, SparkRDDWriteClient(spark, config) as client:
         client.insert(frame(spark, trips(30)))
     assert SECRET_KEY not in repr(raised.value) + str(raised.value)
-    assert read(base_path, direct) == {}
+    assert read_model(base_path, TRIPS.names, storage_options=direct) == {}
     with SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(base_path, {}, direct)) as client:
         client.insert(frame(spark, trips(6)))
-    assert read(base_path, direct) == trips(6)
+    assert read_model(base_path, TRIPS.names, storage_options=direct) == trips(6)
 
 
 def test_a_failing_task_shows_no_secret(

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, ProgressEvent, SparkRDDWriteClient
+from hoodie import HoodieKey, HoodieWriteConfig, ProgressEvent, SparkRDDWriteClient
 from hoodie.exception import HoodieKeyException
 from hoodie.metrics.progress import ProgressState, TaskCount
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.spark.spark_jobs import described_job
+from tests.support.table_builder import init_table
 
 pytestmark = pytest.mark.spark
 STEP = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
@@ -23,9 +24,7 @@ DESCRIPTION, GROUP = "spark.job.description", "spark.jobGroup.id"
 
 
 def init(path: Path) -> str:
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="trips", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(path)
     return str(path)
 
 

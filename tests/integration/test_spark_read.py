@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import hoodie.spark
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import (
@@ -23,6 +23,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.spark.spark_types import arrow_schema
+from tests.support.table_builder import local_client
 
 Write = Callable[..., None]
 
@@ -42,7 +43,7 @@ def write(base_path: str) -> Write:
         if not Path(base_path, ".hoodie").exists():
             settings = {"table_name": "trips", "record_key_fields": "id", "partition_fields": "part"}
             HoodieTableMetaClient.init_table(base_path, **{**settings, **definition})
-        with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path)) as client:
+        with local_client(base_path) as client:
             client.upsert(pa.Table.from_pylist(rows, schema=schema))
 
     return upsert

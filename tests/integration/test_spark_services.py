@@ -10,20 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import hoodie.spark
 import hoodie.table.action.clean.clean_planner as clean_planner
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteConflictException
-from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
-from tests.storage_faults import Faults, faults_of, run_with_faults
-from tests.table_invariants import check_table
+from tests.support.hookable_storage import Faults, faults_of, run_with_faults, use_for_local_files
+from tests.support.table_builder import init_table, local_client, spark_rows
+from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.spark
-COLUMNS = "id string, region string, ts bigint"
 SERVICES = {
     "hoodie.cleaner.commits.retained": "1",
     "hoodie.keep.min.commits": "3",
@@ -41,14 +40,8 @@ FAULT_COUNT = 12
 @pytest.fixture
 def base_path(tmp_path: Path) -> str:
     path = str(tmp_path / "t")
-    HoodieTableMetaClient.init_table(
-        path, table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(path)
     return path
-
-
-def rows(spark: SparkSession, *entries: tuple[str, str, int]) -> DataFrame:
-    return spark.createDataFrame(list(entries), COLUMNS)
 
 
 def new_client(spark: SparkSession, base_path: str, properties: dict[str, str]) -> SparkRDDWriteClient:
@@ -57,7 +50,7 @@ def new_client(spark: SparkSession, base_path: str, properties: dict[str, str]) 
 
 def local_upsert(base_path: str, properties: dict[str, str], *entries: tuple[str, str, int]) -> None:
     table = pa.table({name: [row[i] for row in entries] for i, name in enumerate(("id", "region", "ts"))})
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties)) as client:
+    with local_client(base_path, properties) as client:
         assert client.upsert(table).is_committed
 
 
@@ -86,10 +79,10 @@ def test_a_client_cleans_and_archives_after_commits(
     spark: SparkSession, base_path: str, monkeypatch: pytest.MonkeyPatch, driver_partitions: int
 ) -> None:
     monkeypatch.setattr(clean_planner, "DRIVER_PARTITIONS", driver_partitions)
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", NotingStorage)
+    use_for_local_files(monkeypatch, NotingStorage)
     with new_client(spark, base_path, SERVICES) as client:
         for ts in range(5):
-            assert client.upsert(rows(spark, ("a", "x", ts), ("b", "y", ts))).service_errors == ()
+            assert client.upsert(spark_rows(spark, ("a", "x", ts), ("b", "y", ts))).service_errors == ()
     meta_client = HoodieTableMetaClient.load(base_path)
     assert len(list(Path(base_path).rglob("*.parquet"))) == 4
     assert len(meta_client.active_timeline.filter_actions(Action.COMMIT)) == 3
@@ -106,21 +99,21 @@ def test_what_was_overwritten_and_deleted_comes_back_by_rollback_and_restore(
 ) -> None:
     first = [("a", "x", 1), ("b", "y", 1), ("c", "z", 1)]
     with new_client(spark, base_path, OFF) as client:
-        client.upsert(rows(spark, *first))
+        client.upsert(spark_rows(spark, *first))
         made = client.savepoint(user="ann", comment="before the overwrite")
-        overwritten = client.insert_overwrite(rows(spark, ("d", "x", 2)))
+        overwritten = client.insert_overwrite(spark_rows(spark, ("d", "x", 2)))
         check(spark, base_path, ("d", "x", 2), *first[1:])
         assert client.rollback(overwritten.instant_time)
         check(spark, base_path, *first)
-        client.insert_overwrite(rows(spark, ("d", "x", 2)))
+        client.insert_overwrite(spark_rows(spark, ("d", "x", 2)))
         client.delete_partitions(["y"])
         check(spark, base_path, ("d", "x", 2), ("c", "z", 1))
-        client.insert_overwrite_table(rows(spark, ("e", "w", 3)))
+        client.insert_overwrite_table(spark_rows(spark, ("e", "w", 3)))
         check(spark, base_path, ("e", "w", 3))
         assert len(client.restore_to_savepoint(made.instant_time)) == 3
         check(spark, base_path, *first)
         assert client.delete_savepoint(made.instant_time)
-        client.upsert(rows(spark, ("a", "x", 9), ("e", "w", 9)))
+        client.upsert(spark_rows(spark, ("a", "x", 9), ("e", "w", 9)))
         check(spark, base_path, ("a", "x", 9), *first[1:], ("e", "w", 9))
         client.restore_to_instant(made.instant_time)
     check(spark, base_path, *first)
@@ -130,11 +123,11 @@ def test_of_two_writers_of_a_file_group_the_second_loses_or_writes_again(spark: 
     local_upsert(base_path, SEVERAL, ("a", "x", 1), ("b", "y", 1))
     with new_client(spark, base_path, {**SEVERAL, "hoodie.auto.commit": "false"}) as client:
         kept = client.start_commit()
-        result = client.upsert(rows(spark, ("b", "y", 2)), kept)
+        result = client.upsert(spark_rows(spark, ("b", "y", 2)), kept)
         local_upsert(base_path, SEVERAL, ("a", "x", 2))
         assert client.commit(kept, result)
         lost = client.start_commit()
-        result = client.upsert(rows(spark, ("a", "x", 3)), lost)
+        result = client.upsert(spark_rows(spark, ("a", "x", 3)), lost)
         local_upsert(base_path, SEVERAL, ("a", "x", 4))
         with pytest.raises(HoodieWriteConflictException) as caught:
             client.commit(lost, result)
@@ -150,7 +143,7 @@ def test_of_two_writers_of_a_file_group_the_second_loses_or_writes_again(spark: 
 
     again = HoodieWriteConfig.from_properties(base_path, {**SEVERAL, "hoodie.write.lock.wait.retry": "true"})
     with SparkRDDWriteClient(spark, again, on_progress=meanwhile) as client:
-        result = client.upsert(rows(spark, ("a", "x", 7), ("new5", "x", 7)))
+        result = client.upsert(spark_rows(spark, ("a", "x", 7), ("new5", "x", 7)))
     assert (result.is_committed, result.inserted_count, result.updated_count) == (True, 0, 2)
     check(spark, base_path, ("a", "x", 7), ("b", "y", 2), ("new5", "x", 7), ("new6", "x", 6))
 
@@ -172,7 +165,7 @@ def test_a_driver_that_dies_at_a_call_of_an_upsert_with_services_leaves_nothing_
 
         def write() -> Any:
             with new_client(spark, base_path, SERVICES) as client:
-                return client.upsert(rows(spark, ("a", "x", 9), ("c", "z", 9)))
+                return client.upsert(spark_rows(spark, ("a", "x", 9), ("c", "z", 9)))
 
         return run_with_faults(faults, write)
 

@@ -16,13 +16,14 @@ from pyspark.sql import types as st
 
 import hoodie
 import hoodie.spark
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.exception import HoodieSchemaException, SchemaCompatibilityException
 from hoodie.spark.spark_compatibility import collect_arrow
 from hoodie.spark.spark_types import arrow_schema, conform, spark_schema
 from tests.contract.border_contract import ZONES, BorderContract
 from tests.contract.number_contract import LOSSY, NumberContract
 from tests.contract.types_page import Row, rows_below, stored_type
+from tests.support.table_builder import local_client
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,7 @@ def base_path(tmp_path: Path) -> str:
 
 
 def upsert_locally(base_path: str, table: pa.Table) -> None:
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path)) as client:
+    with local_client(base_path) as client:
         client.upsert(table)
 
 

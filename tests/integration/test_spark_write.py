@@ -26,7 +26,8 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
-from tests.hooked_storage import hooked
+from tests.support.hookable_storage import hooked
+from tests.support.table_builder import read_trips, spark_rows
 
 pytestmark = pytest.mark.spark
 
@@ -38,17 +39,7 @@ OPTIONS = {
     "hoodie.datasource.write.hive_style_partitioning": "true",
 }
 OPERATION = "hoodie.datasource.write.operation"
-COLUMNS = "id string, region string, ts bigint, fare double"
 Rows = list[tuple[Any, ...]]
-
-
-def rows(spark: SparkSession, *entries: tuple[Any, ...]) -> DataFrame:
-    return spark.createDataFrame(list(entries), COLUMNS)
-
-
-def read(base_path: Path) -> Rows:
-    table = hoodie.read_table(str(base_path), columns=["id", "region", "ts", "fare"])
-    return sorted(tuple(row.values()) for row in table.to_pylist())
 
 
 def commits(base_path: Path) -> int:
@@ -59,7 +50,7 @@ def test_the_options_make_the_table_and_say_what_is_done(spark: SparkSession, tm
     path = tmp_path / "trips table"
     seen = []
     result = hoodie.spark.write(
-        rows(spark, ("a", "x", 5, 1.0), ("b", "y", 5, 1.0), ("a", "x", 6, 2.0)), str(path), OPTIONS,
+        spark_rows(spark, ("a", "x", 5, 1.0), ("b", "y", 5, 1.0), ("a", "x", 6, 2.0)), str(path), OPTIONS,
         on_progress=seen.append,
     )  # fmt: skip
     assert result is not None and result.is_committed and seen
@@ -70,28 +61,30 @@ def test_the_options_make_the_table_and_say_what_is_done(spark: SparkSession, tm
     )  # fmt: skip
     assert (path / "region=x").is_dir()
     # The table knows the rest by now.
-    hoodie.spark.write(rows(spark, ("a", "x", 4, 9.0), ("b", "y", 6, 3.0)), str(path))
-    hoodie.spark.write(rows(spark, ("c", "x", 1, 4.0)), str(path), {**OPTIONS, OPERATION: "insert"}, "Append")
-    hoodie.spark.write(rows(spark, ("d", "x", 1, 4.0)), str(path), {OPERATION: "bulk_insert"})
-    assert read(path) == [("a", "x", 6, 2.0), ("b", "y", 6, 3.0), ("c", "x", 1, 4.0), ("d", "x", 1, 4.0)]
+    hoodie.spark.write(spark_rows(spark, ("a", "x", 4, 9.0), ("b", "y", 6, 3.0)), str(path))
+    hoodie.spark.write(spark_rows(spark, ("c", "x", 1, 4.0)), str(path), {**OPTIONS, OPERATION: "insert"}, "Append")
+    hoodie.spark.write(spark_rows(spark, ("d", "x", 1, 4.0)), str(path), {OPERATION: "bulk_insert"})
+    assert read_trips(path) == [("a", "x", 6, 2.0), ("b", "y", 6, 3.0), ("c", "x", 1, 4.0), ("d", "x", 1, 4.0)]
     gone = hoodie.spark.read(spark, str(path)).where("fare = 4")
     hoodie.spark.write(gone, str(path), {OPERATION: "delete"})
-    assert read(path) == [("a", "x", 6, 2.0), ("b", "y", 6, 3.0)]
+    assert read_trips(path) == [("a", "x", 6, 2.0), ("b", "y", 6, 3.0)]
 
 
 def test_modes_say_what_happens_to_a_table_that_is_there(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     for mode in ("errorifexists", "IGNORE", "error", "overwrite"):
-        assert hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(tmp_path / mode), OPTIONS, mode) is not None
-    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+        assert (
+            hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(tmp_path / mode), OPTIONS, mode) is not None
+        )
+    hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
     stray = path / "region=z" / "stray.parquet"
     stray.parent.mkdir()
     stray.touch()
-    other = rows(spark, ("b", "y", 1, 2.0))
+    other = spark_rows(spark, ("b", "y", 1, 2.0))
     with pytest.raises(TableExistsException, match="give mode 'append'"):
         hoodie.spark.write(other, str(path), OPTIONS, "error")
     assert hoodie.spark.write(other, str(path), OPTIONS, "ignore") is None
-    assert (read(path), commits(path)) == ([("a", "x", 1, 1.0)], 1)
+    assert (read_trips(path), commits(path)) == ([("a", "x", 1, 1.0)], 1)
     # What makes no table deletes none.
     with pytest.raises(HoodieConfigException, match=r"needs hoodie\.table\.name"):
         hoodie.spark.write(other, str(path), {"hoodie.datasource.write.recordkey.field": "id"}, "overwrite")
@@ -99,16 +92,16 @@ def test_modes_say_what_happens_to_a_table_that_is_there(spark: SparkSession, tm
         hoodie.spark.write(
             other, str(path), {**OPTIONS, "hoodie.datasource.write.recordkey.field": "uuid"}, "overwrite"
         )
-    assert read(path) == [("a", "x", 1, 1.0)]
+    assert read_trips(path) == [("a", "x", 1, 1.0)]
     renamed = {**OPTIONS, "hoodie.table.name": "others", "hoodie.datasource.write.hive_style_partitioning": "false"}
     hoodie.spark.write(other, str(path), renamed, "overwrite")
-    assert (read(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)
+    assert (read_trips(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)
     assert HoodieTableMetaClient.load(str(path)).table_config.table_name == "others"
     assert sorted(child.name for child in path.iterdir()) == [".hoodie", "y"]
     hoodie.spark.write(
-        rows(spark, ("c", "z", 1, 3.0)), str(path), {**renamed, OPERATION: "insert_overwrite_table"}, "overwrite"
+        spark_rows(spark, ("c", "z", 1, 3.0)), str(path), {**renamed, OPERATION: "insert_overwrite_table"}, "overwrite"
     )
-    assert (read(path), commits(path)) == ([("c", "z", 1, 3.0)], 2), "the history stays"
+    assert (read_trips(path), commits(path)) == ([("c", "z", 1, 3.0)], 2), "the history stays"
 
 
 def test_an_overwrite_that_died_while_it_deleted_the_table_is_done_again(
@@ -116,8 +109,8 @@ def test_an_overwrite_that_died_while_it_deleted_the_table_is_done_again(
 ) -> None:
     path = tmp_path / "t"
     for ts in (1, 2):
-        hoodie.spark.write(rows(spark, ("a", "x", ts, 1.0)), str(path), OPTIONS)
-    other = rows(spark, ("b", "y", 1, 2.0))
+        hoodie.spark.write(spark_rows(spark, ("a", "x", ts, 1.0)), str(path), OPTIONS)
+    other = spark_rows(spark, ("b", "y", 1, 2.0))
     left = 0
 
     def die(name: str, where: str) -> None:
@@ -133,18 +126,18 @@ def test_an_overwrite_that_died_while_it_deleted_the_table_is_done_again(
         with hooked(monkeypatch, die), pytest.raises(HoodieIOException, match="the network is gone"):
             hoodie.spark.write(other, str(path), OPTIONS, "overwrite")
     hoodie.spark.write(other, str(path), OPTIONS, "overwrite")
-    assert (read(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)
+    assert (read_trips(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)
 
 
 def test_a_table_that_the_rows_come_from_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "a b%20"
-    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
     own = hoodie.spark.read(spark, str(path)).selectExpr("id", "region", "ts", "fare + 1 fare")
     with pytest.raises(HoodieException, match=r"the DataFrame reads the table.*checkpoint\(\)"):
         hoodie.spark.write(own, str(path), OPTIONS, "overwrite")
-    assert read(path) == [("a", "x", 1, 1.0)]
+    assert read_trips(path) == [("a", "x", 1, 1.0)]
     hoodie.spark.write(own, str(path), OPTIONS)
-    assert read(path) == [("a", "x", 1, 2.0)]
+    assert read_trips(path) == [("a", "x", 1, 2.0)]
 
 
 @pytest.mark.parametrize(
@@ -168,24 +161,24 @@ def test_what_makes_no_write_makes_no_table(
     spark: SparkSession, tmp_path: Path, options: dict[str, str], mode: str, error: type[HoodieException], text: str
 ) -> None:
     with pytest.raises(error, match=text):
-        hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(tmp_path / "t"), options, mode)
+        hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(tmp_path / "t"), options, mode)
     assert not (tmp_path / "t").exists()
 
 
 def test_types_that_cannot_be_stored_make_no_table(spark: SparkSession, tmp_path: Path) -> None:
-    frame = rows(spark, ("a", "x", 1, 1.0)).selectExpr("*", "make_dt_interval(1) length")
+    frame = spark_rows(spark, ("a", "x", 1, 1.0)).selectExpr("*", "make_dt_interval(1) length")
     with pytest.raises(HoodieSchemaException, match="length"):
         hoodie.spark.write(frame, str(tmp_path / "t"), OPTIONS)
     assert not (tmp_path / "t").exists()
 
 
 def test_options_that_contradict_the_table_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(tmp_path / "t"), OPTIONS)
+    hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(tmp_path / "t"), OPTIONS)
     with pytest.raises(HoodieConfigException, match=r"hoodie\.table\.name"):
         hoodie.spark.write(
-            rows(spark, ("b", "x", 1, 1.0)), str(tmp_path / "t"), {**OPTIONS, "hoodie.table.name": "others"}
+            spark_rows(spark, ("b", "x", 1, 1.0)), str(tmp_path / "t"), {**OPTIONS, "hoodie.table.name": "others"}
         )
-    assert read(tmp_path / "t") == [("a", "x", 1, 1.0)]
+    assert read_trips(tmp_path / "t") == [("a", "x", 1, 1.0)]
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "errorifexists", "ignore"])
@@ -198,28 +191,28 @@ def test_no_mode_makes_a_table_in_a_folder_that_holds_something_else(
     (path / "_delta_log" / "00000000000000000000.json").write_text("{}")
     before = sorted(path.rglob("*"))
     with pytest.raises(HoodieConfigException, match=r"because the folder holds a Delta table \(_delta_log\)"):
-        hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS, mode)
+        hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS, mode)
     assert sorted(path.rglob("*")) == before
     allowed = {**OPTIONS, "hoodie.table.create.allow.other.files": "true"}
-    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), allowed, mode)
-    assert read(path) == [("a", "x", 1, 1.0)]
+    hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(path), allowed, mode)
+    assert read_trips(path) == [("a", "x", 1, 1.0)]
 
 
 def test_a_table_with_other_files_beside_it_is_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
     (path / "README.md").write_text("x")
-    hoodie.spark.write(rows(spark, ("b", "x", 1, 1.0)), str(path), OPTIONS, "overwrite")
-    assert read(path) == [("b", "x", 1, 1.0)]
+    hoodie.spark.write(spark_rows(spark, ("b", "x", 1, 1.0)), str(path), OPTIONS, "overwrite")
+    assert read_trips(path) == [("b", "x", 1, 1.0)]
 
 
 def test_a_first_write_that_never_began_leaves_no_table(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    bad = rows(spark, ("a", "x", 1, 1.0), (None, "x", 1, 1.0))
+    bad = spark_rows(spark, ("a", "x", 1, 1.0), (None, "x", 1, 1.0))
     with pytest.raises(HoodieKeyException, match="have no usable key"):
         hoodie.spark.write(bad, str(path), OPTIONS)
     assert not path.exists()
-    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
     with pytest.raises(HoodieKeyException, match="have no usable key"):
         hoodie.spark.write(bad, str(path), OPTIONS)
     assert [row.action for row in HoodieTableMetaClient.load(str(path)).history()] == ["commit"]
@@ -232,18 +225,18 @@ def test_a_first_write_that_never_began_leaves_no_table(spark: SparkSession, tmp
 
 def test_a_table_that_another_process_writes_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
-    other, options = rows(spark, ("b", "x", 1, 1.0)), {**OPTIONS, "hoodie.write.lock.wait_time_ms": "100"}
+    hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    other, options = spark_rows(spark, ("b", "x", 1, 1.0)), {**OPTIONS, "hoodie.write.lock.wait_time_ms": "100"}
     # Another descriptor of the lock's file is as another process to the kernel.
     with open(path / ".hoodie" / ".locks" / "single_writer.lock", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with pytest.raises(HoodieLockException, match="Nothing was changed") as raised:
             hoodie.spark.write(other, str(path), options, "overwrite")
     assert not getattr(raised.value, "__notes__", None)
-    assert (read(path), commits(path)) == ([("a", "x", 1, 1.0)], 1)
+    assert (read_trips(path), commits(path)) == ([("a", "x", 1, 1.0)], 1)
     hoodie.spark.write(other, str(path), options, "overwrite")
-    hoodie.spark.write(rows(spark, ("c", "x", 1, 1.0)), str(path), options)
-    assert (read(path), commits(path)) == ([("b", "x", 1, 1.0), ("c", "x", 1, 1.0)], 2)
+    hoodie.spark.write(spark_rows(spark, ("c", "x", 1, 1.0)), str(path), options)
+    assert (read_trips(path), commits(path)) == ([("b", "x", 1, 1.0), ("c", "x", 1, 1.0)], 2)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +254,7 @@ def test_options_are_checked_before_a_table_is_opened_or_a_job_is_run(
     def touched(*arguments: Any, **named: Any) -> Any:
         raise AssertionError("touched before the options were checked")
 
-    frame = rows(spark, ("a", "x", 1, 1.0))
+    frame = spark_rows(spark, ("a", "x", 1, 1.0))
     for owner, name in (
         (TableSnapshot, "load"),
         (DataFrame, "mapInArrow"),
@@ -286,8 +279,8 @@ sys.stdin.readline()
 
 def test_an_overwrite_waits_for_the_writer_in_another_process(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    hoodie.spark.write(rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
-    other, options = rows(spark, ("b", "y", 1, 2.0)), {**OPTIONS, "hoodie.write.lock.wait_time_ms": 200}
+    hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)
+    other, options = spark_rows(spark, ("b", "y", 1, 2.0)), {**OPTIONS, "hoodie.write.lock.wait_time_ms": 200}
     with subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", HOLDER, str(path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -297,7 +290,7 @@ def test_an_overwrite_waits_for_the_writer_in_another_process(spark: SparkSessio
         assert holder.stdout.readline().strip()
         with pytest.raises(HoodieLockException, match="Nothing was changed"):
             hoodie.spark.write(other, str(path), options, "overwrite")
-        assert read(path) == [("a", "x", 1, 1.0)]
+        assert read_trips(path) == [("a", "x", 1, 1.0)]
         holder.communicate("end\n", timeout=60)
     hoodie.spark.write(other, str(path), options, "overwrite")
-    assert (read(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)
+    assert (read_trips(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)

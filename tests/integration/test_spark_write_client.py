@@ -14,21 +14,21 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import hoodie
 import hoodie.spark
-from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie import HoodieKey, HoodieTableMetaClient, SparkRDDWriteClient
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException, HoodieWriteException
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
 from hoodie.table.repair import drop_duplicates
-from tests.table_invariants import check_table
-from tests.watched_storage import LARGE, watch_writes
+from tests.support.hookable_storage import LARGE, watch_writes
+from tests.support.table_builder import spark_rows, write_config
+from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.spark
-COLUMNS = "id string, region string, ts bigint, fare double"
 
 
 def init(path: Path, **arguments: Any) -> str:
@@ -38,12 +38,7 @@ def init(path: Path, **arguments: Any) -> str:
 
 
 def client(spark: SparkSession, base_path: str, **properties: Any) -> SparkRDDWriteClient:
-    given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-    return SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(base_path, given))
-
-
-def rows(spark: SparkSession, *entries: tuple[Any, ...]) -> DataFrame:
-    return spark.createDataFrame(list(entries), COLUMNS)
+    return SparkRDDWriteClient(spark, write_config(base_path, **properties))
 
 
 def both_readers(spark: SparkSession, base_path: str) -> list[tuple[Any, ...]]:
@@ -58,23 +53,23 @@ def test_all_operations_against_a_model(spark: SparkSession, tmp_path: Path) -> 
     base_path = init(tmp_path / "t")
     model = {f"k{i}": (f"k{i}", "xyz"[i % 3], 5, float(i)) for i in range(200)}
     with client(spark, base_path, parquet_small_file_limit=0) as c:
-        result = c.bulk_insert(rows(spark, *model.values()))
+        result = c.bulk_insert(spark_rows(spark, *model.values()))
         assert result.inserted_count == 200
         changes = [(f"k{i}", "xyz"[i % 3], 4 if i % 2 else 5, -1.0) for i in range(150, 250)]
-        result = c.upsert(rows(spark, *changes, ("k249", "y"[0], 9, 7.0), ("k249", "y", 8, 6.0)))
+        result = c.upsert(spark_rows(spark, *changes, ("k249", "y"[0], 9, 7.0), ("k249", "y", 8, 6.0)))
         for change in [*changes, ("k249", "y", 9, 7.0)]:
             key = change[0] if change[1] == "xyz"[int(change[0][1:]) % 3] else change[0] + change[1]
             if key not in model or model[key][2] <= change[2]:
                 model[key] = change
         assert both_readers(spark, base_path) == sorted(model.values())
-        deleted = c.delete(rows(spark, *changes[:10]).select("region", "id"))
+        deleted = c.delete(spark_rows(spark, *changes[:10]).select("region", "id"))
         assert deleted.deleted_count == 10
         assert c.delete([HoodieKey("k0", "x"), HoodieKey("nobody", "x")]).deleted_count == 1
         for change in changes[:10]:
             del model[change[0]]
         del model["k0"]
         assert both_readers(spark, base_path) == sorted(model.values())
-        c.insert(rows(spark, ("k1", "y", 1, 1.0)))
+        c.insert(spark_rows(spark, ("k1", "y", 1, 1.0)))
     assert both_readers(spark, base_path) == sorted([*model.values(), ("k1", "y", 1, 1.0)])
 
 
@@ -82,7 +77,7 @@ def test_manual_commit(spark: SparkSession, tmp_path: Path) -> None:
     base_path = init(tmp_path / "t")
     with client(spark, base_path, auto_commit=False) as c:
         instant_time = c.start_commit()
-        result = c.upsert(rows(spark, ("a", "x", 1, 1.0)), instant_time)
+        result = c.upsert(spark_rows(spark, ("a", "x", 1, 1.0)), instant_time)
         assert not result.is_committed
         assert hoodie.read_table(base_path).num_rows == 0
         assert c.commit(instant_time, result)
@@ -92,8 +87,8 @@ def test_manual_commit(spark: SparkSession, tmp_path: Path) -> None:
 def test_each_bucket_has_a_task_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
     base_path = init(tmp_path / "t")
     with client(spark, base_path) as c:
-        result = c.upsert(rows(spark, *((f"k{i}", f"p{i % 7}", 1, 1.0) for i in range(70))))
-        again = c.upsert(rows(spark, *((f"k{i}", f"p{i % 7}", 2, 1.0) for i in range(70))))
+        result = c.upsert(spark_rows(spark, *((f"k{i}", f"p{i % 7}", 1, 1.0) for i in range(70))))
+        again = c.upsert(spark_rows(spark, *((f"k{i}", f"p{i % 7}", 2, 1.0) for i in range(70))))
     for written in (result, again):
         tokens = {status.stat.path.split("_")[1] for status in written}
         assert len(written) == 7
@@ -108,9 +103,9 @@ def test_a_large_bucket_is_begun_first_and_the_others_do_not_wait_behind_it(
     others = [f"p{number}" for number in range(6)]
     sizes = {**dict.fromkeys(others, 10), LARGE: 3000}
     with client(spark, base_path) as c:
-        c.insert(rows(spark, *((f"{p}{i}", p, 1, 1.0) for p, count in sizes.items() for i in range(count))))
+        c.insert(spark_rows(spark, *((f"{p}{i}", p, 1, 1.0) for p, count in sizes.items() for i in range(count))))
         storage = watch_writes(monkeypatch, tmp_path / "t", len(others))
-        result = c.upsert(rows(spark, *((f"{p}0", p, 2, 2.0) for p in sizes)))
+        result = c.upsert(spark_rows(spark, *((f"{p}0", p, 2, 2.0) for p in sizes)))
     begun = storage.begun()
     assert sorted(begun) == sorted([LARGE, *others]), "the large bucket waited in vain: others waited behind it"
     (large,) = (status.stat.path for status in result if status.stat.partition_path == LARGE)
@@ -124,9 +119,11 @@ def test_keys_that_are_too_many_to_share_are_joined(
     monkeypatch.setattr("hoodie.index.simple.simple_index.SHARED_KEY_BYTES", 10)
     base_path = init(tmp_path / "t")
     with client(spark, base_path, parquet_small_file_limit=0) as c:
-        c.insert(rows(spark, ("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
-        c.insert(rows(spark, ("a", "x", 1, 2.0)))
-        result = c.upsert(rows(spark, ("a", "x", 2, 3.0), ("a", "y", 1, 4.0), ("b", "y", 2, 5.0), ("b", "y", 1, 6.0)))
+        c.insert(spark_rows(spark, ("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+        c.insert(spark_rows(spark, ("a", "x", 1, 2.0)))
+        result = c.upsert(
+            spark_rows(spark, ("a", "x", 2, 3.0), ("a", "y", 1, 4.0), ("b", "y", 2, 5.0), ("b", "y", 1, 6.0))
+        )
     assert (result.updated_count, result.inserted_count) == (3, 1)
     assert both_readers(spark, base_path) == [
         ("a", "x", 2, 3.0), ("a", "x", 2, 3.0), ("a", "y", 1, 4.0), ("b", "y", 2, 5.0)
@@ -142,9 +139,9 @@ def test_records_without_effect_are_counted(
         monkeypatch.setattr(incoming_keys, "KEY_BYTES", 10)
     base_path = init(tmp_path / "t")
     with client(spark, base_path, index_type=index) as c:
-        c.upsert(rows(spark, ("late", "x", 5, 1.0), ("same", "x", 5, 1.0), ("gone", "y", 5, 1.0)))
+        c.upsert(spark_rows(spark, ("late", "x", 5, 1.0), ("same", "x", 5, 1.0), ("gone", "y", 5, 1.0)))
         given = [("late", "x", 4, 2.0), ("same", "x", 5, 1.0), ("n", "x", 1, 1.0), ("n", "x", 2, 1.0)]
-        upserted = c.upsert(rows(spark, *given))
+        upserted = c.upsert(spark_rows(spark, *given))
         deleted = c.delete([HoodieKey("gone", "y"), HoodieKey("nobody", "y"), HoodieKey("no one", "z")])
     assert (upserted.inserted_count, upserted.updated_count, upserted.unchanged_count) == (1, 1, 1)
     assert (upserted.ignored_count, upserted.combined_count) == (1, 1 if are_shared else None)
@@ -156,7 +153,7 @@ def test_records_without_effect_are_counted(
 
 def test_inserts_count_deletes_that_they_pass_over(spark: SparkSession, tmp_path: Path) -> None:
     base_path = init(tmp_path / "t")
-    given = rows(spark, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0))
+    given = spark_rows(spark, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0))
     marked = given.withColumn("_hoodie_is_deleted", sf.col("id") != "a")
     with client(spark, base_path) as c:
         for result in (c.insert(marked), c.bulk_insert(marked)):
@@ -167,7 +164,7 @@ def test_inserts_count_deletes_that_they_pass_over(spark: SparkSession, tmp_path
 def test_bad_keys_are_named_and_nothing_stays(spark: SparkSession, tmp_path: Path, operation: str) -> None:
     base_path = init(tmp_path / "t")
     with client(spark, base_path) as c, pytest.raises(HoodieKeyException, match=r"2 of the records.*id"):
-        getattr(c, operation)(rows(spark, ("a", "x", 1, 1.0), (None, "x", 1, 1.0), ("", "y", 1, 1.0)))
+        getattr(c, operation)(spark_rows(spark, ("a", "x", 1, 1.0), (None, "x", 1, 1.0), ("", "y", 1, 1.0)))
     assert not list(Path(base_path).rglob("*.parquet"))
     assert len(HoodieTableMetaClient.load(base_path).active_timeline.filter_pending()) == 0
 
@@ -175,7 +172,7 @@ def test_bad_keys_are_named_and_nothing_stays(spark: SparkSession, tmp_path: Pat
 def test_null_ordering_values_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
     base_path = init(tmp_path / "t")
     with client(spark, base_path) as c, pytest.raises(HoodieWriteException, match="ts"):
-        c.upsert(rows(spark, ("a", "x", None, 1.0)))
+        c.upsert(spark_rows(spark, ("a", "x", None, 1.0)))
 
 
 def test_other_input_is_refused_with_a_way_out(spark: SparkSession, tmp_path: Path) -> None:
@@ -218,7 +215,7 @@ def test_timestamps_and_other_types_keep_their_values(spark: SparkSession, tmp_p
 
 def test_the_callers_cache_stays(spark: SparkSession, tmp_path: Path) -> None:
     base_path = init(tmp_path / "t")
-    frame = rows(spark, ("a", "x", 1, 1.0)).cache()
+    frame = spark_rows(spark, ("a", "x", 1, 1.0)).cache()
     frame.count()
     with client(spark, base_path) as c:
         c.upsert(frame)
@@ -334,10 +331,10 @@ def test_a_global_index_moves_keys_between_partitions(
         monkeypatch.setattr(global_simple_index, "SHARED_KEY_BYTES", 0)
     base_path = init(tmp_path / "t")
     with client(spark, base_path, index_type="GLOBAL_SIMPLE") as c:
-        c.insert(rows(spark, *((f"k{i}", "xy"[i % 2], 5, 0.0) for i in range(20)), ("k1", "z", 5, 0.0)))
+        c.insert(spark_rows(spark, *((f"k{i}", "xy"[i % 2], 5, 0.0) for i in range(20)), ("k1", "z", 5, 0.0)))
         moves = [(f"k{i}", "z", 4 + i % 3, 1.0) for i in range(12)]
-        c.upsert(rows(spark, *moves, ("new", "z", 1, 1.0), ("new", "x", 2, 2.0)))
-        c.delete(rows(spark, ("k19", "", 0, 0.0)).select("id"))
+        c.upsert(spark_rows(spark, *moves, ("new", "z", 1, 1.0), ("new", "x", 2, 2.0)))
+        c.delete(spark_rows(spark, ("k19", "", 0, 0.0)).select("id"))
     model = {f"k{i}": (f"k{i}", "xy"[i % 2], 5, 0.0) for i in range(19)}
     model |= {move[0]: move for move in moves if move[2] >= 5} | {"new": ("new", "x", 2, 2.0)}
     assert both_readers(spark, base_path) == sorted(model.values())
@@ -348,7 +345,7 @@ def test_bulk_insert_sorts(spark: SparkSession, tmp_path: Path, mode: str) -> No
     base_path = init(tmp_path / "t")
     entries = [(f"k{i * 7919 % 3000:04d}", "xyz"[i % 3], i, 0.0) for i in range(3000)]
     with client(spark, base_path, bulkinsert_sort_mode=mode, bulkinsert_shuffle_parallelism=2) as c:
-        result = c.bulk_insert(rows(spark, *entries).repartition(3))
+        result = c.bulk_insert(spark_rows(spark, *entries).repartition(3))
     assert both_readers(spark, base_path) == sorted(entries)
     ranges = []
     for status in result.statuses:
@@ -368,21 +365,21 @@ def test_bulk_insert_sorts(spark: SparkSession, tmp_path: Path, mode: str) -> No
 def test_inserts_of_known_keys_are_dropped(spark: SparkSession, tmp_path: Path) -> None:
     base_path = init(tmp_path / "t")
     with client(spark, base_path, datasource_insert_dup_policy="drop") as c:
-        c.insert(rows(spark, ("a", "x", 1, 1.0)))
-        c.insert(rows(spark, ("a", "x", 2, 2.0), ("b", "x", 2, 2.0), ("b", "x", 3, 3.0)))
-        c.bulk_insert(rows(spark, ("a", "x", 2, 2.0), ("c", "x", 2, 2.0)))
+        c.insert(spark_rows(spark, ("a", "x", 1, 1.0)))
+        c.insert(spark_rows(spark, ("a", "x", 2, 2.0), ("b", "x", 2, 2.0), ("b", "x", 3, 3.0)))
+        c.bulk_insert(spark_rows(spark, ("a", "x", 2, 2.0), ("c", "x", 2, 2.0)))
     assert both_readers(spark, base_path) == [("a", "x", 1, 1.0), ("b", "x", 3, 3.0), ("c", "x", 2, 2.0)]
 
 
 def test_rows_that_were_read_go_back_without_a_look_up(spark: SparkSession, tmp_path: Path) -> None:
     base_path = init(tmp_path / "t")
     with client(spark, base_path) as c:
-        c.upsert(rows(spark, *((f"k{i}", "xy"[i % 2], 1, float(i)) for i in range(50))))
+        c.upsert(spark_rows(spark, *((f"k{i}", "xy"[i % 2], 1, float(i)) for i in range(50))))
         stored = hoodie.spark.read(spark, base_path)
         result = c.upsert_prepped_records(stored.where("fare < 20").withColumn("fare", sf.col("fare") + 100))
         assert result.updated_count == 20
         with pytest.raises(HoodieKeyException, match="do not carry their location"):
-            c.upsert_prepped_records(rows(spark, ("k1", "y", 1, 1.0)))
+            c.upsert_prepped_records(spark_rows(spark, ("k1", "y", 1, 1.0)))
     expected = [(f"k{i}", "xy"[i % 2], 1, i + 100.0 if i < 20 else float(i)) for i in range(50)]
     assert both_readers(spark, base_path) == sorted(expected)
 
@@ -390,8 +387,8 @@ def test_rows_that_were_read_go_back_without_a_look_up(spark: SparkSession, tmp_
 def test_duplicates_of_keys_are_dropped_by_their_places(spark: SparkSession, tmp_path: Path) -> None:
     base_path = init(tmp_path / "t")
     with client(spark, base_path, parquet_small_file_limit=0) as c:
-        c.insert(rows(spark, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
-        c.insert(rows(spark, ("a", "x", 3, 3.0), ("a", "x", 2, 2.0), ("c", "x", 1, 1.0)).coalesce(1))
+        c.insert(spark_rows(spark, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
+        c.insert(spark_rows(spark, ("a", "x", 3, 3.0), ("a", "x", 2, 2.0), ("c", "x", 1, 1.0)).coalesce(1))
         assert drop_duplicates(c).key_count == 1
         assert drop_duplicates(c).rows == ()
     expected = [("a", "x", 3, 3.0), ("b", "x", 1, 1.0), ("c", "x", 1, 1.0), ("c", "y", 1, 1.0)]

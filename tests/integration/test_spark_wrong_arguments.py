@@ -9,12 +9,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import hoodie
 import hoodie.spark
 from hoodie import HoodieSparkEngineContext, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieSchemaException
+from tests.support.table_builder import spark_rows
 
 pytestmark = pytest.mark.spark
 
@@ -28,10 +29,6 @@ def table_at(folder: Path) -> str:
     return path
 
 
-def rows(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([("a", "x", 2)], "id string, region string, ts bigint")
-
-
 def commits(base_path: str) -> int:
     return len(HoodieTableMetaClient.load(base_path).active_timeline)
 
@@ -41,7 +38,7 @@ def commits(base_path: str) -> int:
     [
         (lambda spark: pd.DataFrame({"id": ["a"]}), "of type pandas.*DataFrame"),
         (lambda spark: DATA, "of type pyarrow.lib.Table"),
-        (lambda spark: rows(spark).rdd, "of type pyspark.*RDD"),
+        (lambda spark: spark_rows(spark, ("a", "x", 2)).rdd, "of type pyspark.*RDD"),
         (lambda spark: None, "None"),
     ],
     ids=["pandas", "arrow", "rdd", "none"],
@@ -82,9 +79,9 @@ def test_other_wrong_arguments(spark: SparkSession, tmp_path: Path) -> None:
         (lambda: hoodie.spark.read(spark, path, ["a"]), "^options is of type list"),  # type: ignore[arg-type]
         (lambda: hoodie.spark.read(spark, path, {5: "a"}), "unknown read option 5"),  # type: ignore[dict-item]
         (lambda: hoodie.spark.read(spark, None), "^A path is of type NoneType"),  # type: ignore[arg-type]
-        (lambda: hoodie.spark.write(rows(spark), path, ["a"]), "^options is of type list"),  # type: ignore[arg-type]
-        (lambda: hoodie.spark.write(rows(spark), path, mode=5), "^mode 5 is unknown"),  # type: ignore[arg-type]
-        (lambda: hoodie.spark.write(rows(spark), 5), "^Configuration of the table at 5"),  # type: ignore[arg-type]
+        (lambda: hoodie.spark.write(spark_rows(spark, ("a", "x", 2)), path, ["a"]), "^options is of type list"),  # type: ignore[arg-type]
+        (lambda: hoodie.spark.write(spark_rows(spark, ("a", "x", 2)), path, mode=5), "^mode 5 is unknown"),  # type: ignore[arg-type]
+        (lambda: hoodie.spark.write(spark_rows(spark, ("a", "x", 2)), 5), "^Configuration of the table at 5"),  # type: ignore[arg-type]
     ]
     for call, message in calls:
         with pytest.raises(HoodieConfigException, match=message):
@@ -97,7 +94,7 @@ def test_a_session_that_was_stopped(spark: SparkSession, tmp_path: Path) -> None
     path = table_at(tmp_path)
     config = HoodieWriteConfig.from_properties(path)
     by_hand = HoodieWriteConfig.from_properties(path, {"hoodie.auto.commit": False})
-    frame = rows(spark)
+    frame = spark_rows(spark, ("a", "x", 2))
     client, other = SparkRDDWriteClient(spark, config), SparkRDDWriteClient(spark, by_hand)
     instant_time = other.start_commit()
     result = other.upsert(frame, instant_time)
@@ -143,7 +140,7 @@ def test_a_session_that_is_stopped_while_it_writes(tmp_path: Path) -> None:
 
     client = SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(path), on_progress=stop)
     with pytest.raises(HoodieException, match="the Spark session was stopped"):
-        client.upsert(rows(spark))
+        client.upsert(spark_rows(spark, ("a", "x", 2)))
     assert "tag location" in steps
     assert not HoodieTableMetaClient.load(path).active_timeline.filter_pending()
     assert hoodie.read_table(path, columns=["ts"]).column(0).to_pylist() == [1]

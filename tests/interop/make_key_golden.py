@@ -4,7 +4,7 @@
 
 Each case is a table that is written with the default upsert. Where Hudi refuses a table, its rows are written one by
 one, so that the file says which of them it refuses. The properties of the table that have to do with keys are kept as
-Hudi stored them. `tests.key_golden` reads the file.
+Hudi stored them. `tests.support.key_golden` reads the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from hoodie.common.config.java_properties import parse_properties
 from tests.interop.hudi_process import HudiError, HudiProcess
-from tests.key_golden import encode_column
+from tests.support.key_golden import encode_column
 
 PACKAGE = "org.apache.hudi.keygen."
 NUMBER = "row_number"

@@ -13,7 +13,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.common.table.timeline.instant import Action, State
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree, rows_of
-from tests.table_invariants import check_table
+from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.interop
 

@@ -17,11 +17,12 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE
-from tests.object_store_servers import Bucket
+from tests.support.model import table_of
+from tests.support.object_store_servers import Bucket
+from tests.support.table_builder import TRIPS
 
 pytestmark = pytest.mark.interop
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 PREFIX = "lake/trips"
 Model = dict[str, tuple[Any, ...]]
@@ -32,12 +33,8 @@ def trips(first: int, last: int, ts: int) -> Model:
     return {f"k{n}": (f"k{n}", ("north", "south", "süd ost")[n % 3], ts, float(n * ts)) for n in range(first, last)}
 
 
-def rows(model: Model) -> pa.Table:
-    return pa.table(list(map(list, zip(*model.values(), strict=True))), schema=SCHEMA)
-
-
 def found(table: pa.Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in table.select(SCHEMA.names).to_pylist())
+    return sorted(tuple(row.values()) for row in table.select(TRIPS.names).to_pylist())
 
 
 def download(bucket: Bucket, folder: Path) -> Path:
@@ -73,24 +70,24 @@ def test_a_table_of_an_object_store_is_read_and_extended_by_hudi_and_back(
     config = HoodieWriteConfig.from_properties(base_path, {}, options)
     model = trips(0, 90, 5)
     with HoodieLocalWriteClient(config) as client:
-        client.insert(rows(model))
-        client.upsert(rows({**trips(0, 20, 6), **trips(90, 100, 6), **trips(20, 30, 4)}))
+        client.insert(table_of(model))
+        client.upsert(table_of({**trips(0, 20, 6), **trips(90, 100, 6), **trips(20, 30, 4)}))
         model |= {**trips(0, 20, 6), **trips(90, 100, 6)}
         client.delete([HoodieKey("k1", "south"), HoodieKey("k2", "süd ost")])
         del model["k1"], model["k2"]
-        client.rollback(client.upsert(rows(trips(0, 50, 99))).instant_time)
+        client.rollback(client.upsert(table_of(trips(0, 50, 99))).instant_time)
     local = download(s3_bucket, tmp_path / "first")
     assert found(hudi.read(local)) == sorted(model.values())
 
     given = {**SIMPLE.hudi_options("trips"), "hoodie.datasource.write.payload.class": PAYLOAD}
-    hudi.write(local, rows({**trips(40, 60, 7), **trips(100, 120, 7)}), given)
+    hudi.write(local, table_of({**trips(40, 60, 7), **trips(100, 120, 7)}), given)
     model |= {**trips(40, 60, 7), **trips(100, 120, 7)}
-    hudi.write(local, rows({"k3": model.pop("k3")}), given, operation="delete")
+    hudi.write(local, table_of({"k3": model.pop("k3")}), given, operation="delete")
     upload(s3_bucket, local)
     assert found(hoodie.read_table(base_path, storage_options=options)) == sorted(model.values())
 
     with HoodieLocalWriteClient(config) as client:
-        result = client.upsert(rows({**trips(50, 70, 8), **trips(120, 125, 8)}))
+        result = client.upsert(table_of({**trips(50, 70, 8), **trips(120, 125, 8)}))
         assert (result.updated_count, result.inserted_count) == (20, 5)
     model |= {**trips(50, 70, 8), **trips(120, 125, 8)}
     assert found(hudi.read(download(s3_bucket, tmp_path / "second"))) == sorted(model.values())

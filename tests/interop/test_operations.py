@@ -11,23 +11,19 @@ import pytest
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, read_with_hudi_rs
+from tests.support.table_builder import TRIPS, rows
 
 pytestmark = pytest.mark.interop
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 DEFAULT_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 LATEST_PAYLOAD = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 Write = tuple[str, dict[str, str], list[tuple[Any, ...]]]
 Rows = list[tuple[Any, ...]]
 
 
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
-
-
 def rows_of(table: pa.Table) -> Rows:
     """Rows and the partition path that they lie in."""
-    names = [*SCHEMA.names, "_hoodie_partition_path"]
+    names = [*TRIPS.names, "_hoodie_partition_path"]
     return sorted(tuple(row[name] for name in names) for row in table.to_pylist())
 
 

@@ -12,7 +12,7 @@ import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieRecordMerger, HoodieTableMetaClient, HoodieWriteConfig, MergeOutcome
 from hoodie.exception import HoodieWriteException
 from tests.interop.hudi_process import HudiError, HudiProcess
-from tests.payload_cases import SCHEMA, TABLES, PayloadTable, commits_of, hudi_options, outcome, steps_of
+from tests.support.payload_cases import SCHEMA, TABLES, PayloadTable, commits_of, hudi_options, outcome, steps_of
 
 pytestmark = pytest.mark.interop
 

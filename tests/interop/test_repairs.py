@@ -5,42 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.table.repair import drop_duplicates, find_orphan_files, rebuild_table_properties
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, read_with_hudi_rs
+from tests.support.table_builder import TRIPS, local_client, rows
 
 pytestmark = pytest.mark.interop
-
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
-
-
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
 
 
 def read(hudi: HudiProcess, base_path: Path) -> list[tuple[Any, ...]]:
     """Rows as real Hudi and hudi-rs read them, which agree."""
-    names = SCHEMA.names
+    names = TRIPS.names
     found = sorted(tuple(row[name] for name in names) for row in hudi.read(base_path).to_pylist())
     assert sorted(tuple(row[name] for name in names) for row in read_with_hudi_rs(base_path).to_pylist()) == found
     return found
-
-
-def client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
-    given = {key.replace("__", "."): value for key, value in properties.items()}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), given))
 
 
 def test_real_hudi_reads_a_table_whose_duplicates_were_dropped(hudi_0_15: HudiProcess, tmp_path: Path) -> None:
     hudi, base_path, options = hudi_0_15, tmp_path / "trips", SIMPLE.hudi_options("trips")
     hudi.write(base_path, rows(("a", "north", 1, 1.0), ("b", "north", 1, 1.0), ("c", "south", 1, 1.0)), options)
     again = rows(("a", "north", 3, 3.0), ("a", "north", 2, 2.0))
-    with client(
+    with local_client(
         base_path,
         hoodie__merge__allow__duplicate__on__inserts="true",
         hoodie__parquet__small__file__limit=0,
@@ -49,7 +38,7 @@ def test_real_hudi_reads_a_table_whose_duplicates_were_dropped(hudi_0_15: HudiPr
         writer.insert(again)
     assert len(read(hudi, base_path)) == 5
     assert find_orphan_files(str(base_path)).files == ()
-    with client(base_path) as writer:
+    with local_client(base_path) as writer:
         assert drop_duplicates(writer).key_count == 1
     expected = [("a", "north", 3, 3.0), ("b", "north", 1, 1.0), ("c", "south", 1, 1.0)]
     assert read(hudi, base_path) == expected

@@ -5,28 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, read_with_hudi_rs
+from tests.support.table_builder import TRIPS, local_client, rows
 
 pytestmark = pytest.mark.interop
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 Rows = list[tuple[Any, ...]]
 FIRST = [("a", "north", 1, 1.0), ("b", "north", 1, 1.0), ("c", "south", 1, 1.0), ("d", "east", 1, 1.0)]
 
 
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
-
-
 def both(hudi: HudiProcess, base_path: Path) -> Rows:
     """Rows as real Hudi and hudi-rs read them, which agree."""
-    names = SCHEMA.names
+    names = TRIPS.names
     found = sorted(tuple(row[name] for name in names) for row in hudi.read(base_path).to_pylist())
     assert sorted(tuple(row[name] for name in names) for row in read_with_hudi_rs(base_path).to_pylist()) == found
     return found
@@ -39,10 +34,6 @@ def call(hudi: HudiProcess, procedure: str) -> None:
     assert hudi.sql(f"CALL {procedure}") == [["True"]]
 
 
-def client(base_path: Path) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), {}))
-
-
 @pytest.fixture
 def base_path(tmp_path: Path) -> Path:
     path = tmp_path / "trips"
@@ -52,33 +43,33 @@ def base_path(tmp_path: Path) -> Path:
 
 def test_each_reads_and_goes_on_from_what_the_other_replaced(hudi: HudiProcess, base_path: Path) -> None:
     options = SIMPLE.hudi_options("trips")
-    client(base_path).upsert(rows(*FIRST))
-    client(base_path).insert_overwrite(rows(("e", "north", 2, 2.0)))
+    local_client(base_path).upsert(rows(*FIRST))
+    local_client(base_path).insert_overwrite(rows(("e", "north", 2, 2.0)))
     assert both(hudi, base_path) == sorted([("e", "north", 2, 2.0), *FIRST[2:]])
     hudi.write(base_path, rows(("e", "north", 3, 3.0), ("f", "north", 3, 3.0)), options)
     assert both(hudi, base_path) == sorted([("e", "north", 3, 3.0), ("f", "north", 3, 3.0), *FIRST[2:]])
     hudi.write(base_path, rows(("g", "south", 4, 4.0)), options, operation="insert_overwrite")
-    client(base_path).upsert(rows(("g", "south", 5, 5.0), ("h", "south", 5, 5.0)))
-    client(base_path).delete_partitions(["east"])
+    local_client(base_path).upsert(rows(("g", "south", 5, 5.0), ("h", "south", 5, 5.0)))
+    local_client(base_path).delete_partitions(["east"])
     expected = [("e", "north", 3, 3.0), ("f", "north", 3, 3.0), ("g", "south", 5, 5.0), ("h", "south", 5, 5.0)]
     assert both(hudi, base_path) == expected
     hudi.write(base_path, rows(("d", "east", 6, 6.0)), options)
     assert both(hudi, base_path) == sorted([*expected, ("d", "east", 6, 6.0)])
-    client(base_path).insert_overwrite_table(rows(("z", "west", 7, 7.0)))
+    local_client(base_path).insert_overwrite_table(rows(("z", "west", 7, 7.0)))
     assert both(hudi, base_path) == [("z", "west", 7, 7.0)]
 
 
 def test_real_hudi_lists_our_savepoint_and_restores_to_it(hudi: HudiProcess, base_path: Path) -> None:
-    client(base_path).upsert(rows(*FIRST))
-    kept = client(base_path).upsert(rows(("a", "north", 2, 2.0))).instant_time
-    client(base_path).savepoint(kept, user="ann", comment="before the overwrite")
+    local_client(base_path).upsert(rows(*FIRST))
+    kept = local_client(base_path).upsert(rows(("a", "north", 2, 2.0))).instant_time
+    local_client(base_path).savepoint(kept, user="ann", comment="before the overwrite")
     expected = both(hudi, base_path)
-    client(base_path).insert_overwrite(rows(("x", "north", 3, 3.0)))
+    local_client(base_path).insert_overwrite(rows(("x", "north", 3, 3.0)))
     hudi.write(base_path, rows(("y", "south", 4, 4.0)), SIMPLE.hudi_options("trips"))
     assert [row[0] for row in hudi.sql(f"CALL show_savepoints(path => '{base_path}')")] == [kept]
     call(hudi, f"rollback_to_savepoint(path => '{base_path}', instant_time => '{kept}')")
     assert both(hudi, base_path) == expected
-    client(base_path).upsert(rows(("a", "north", 9, 9.0)))
+    local_client(base_path).upsert(rows(("a", "north", 9, 9.0)))
     assert both(hudi, base_path) == sorted([("a", "north", 9, 9.0), *expected[1:]])
     call(hudi, f"delete_savepoint(path => '{base_path}', instant_time => '{kept}')")
     assert savepoints(HoodieTableMetaClient.load(str(base_path)).active_timeline) == []
@@ -95,8 +86,8 @@ def test_we_restore_to_a_savepoint_of_real_hudi_and_it_goes_on(hudi: HudiProcess
     (found,) = savepoints(HoodieTableMetaClient.load(str(base_path)).active_timeline)
     assert {path: len(names) for path, names in found.files.items()} == {"north": 1, "south": 1, "east": 1}
     hudi.write(base_path, rows(("y", "south", 4, 4.0)), options, operation="insert_overwrite")
-    client(base_path).upsert(rows(("d", "east", 5, 5.0)))
-    client(base_path).restore_to_savepoint(newest.requested_time)
+    local_client(base_path).upsert(rows(("d", "east", 5, 5.0)))
+    local_client(base_path).restore_to_savepoint(newest.requested_time)
     assert both(hudi, base_path) == expected
     hudi.write(base_path, rows(("c", "south", 6, 6.0), ("new", "south", 6, 6.0)), options)
     changed = {**{row[0]: row for row in expected}, "c": ("c", "south", 6, 6.0), "new": ("new", "south", 6, 6.0)}
@@ -104,7 +95,7 @@ def test_we_restore_to_a_savepoint_of_real_hudi_and_it_goes_on(hudi: HudiProcess
 
 
 def test_real_hudi_rolls_back_our_replacecommit(hudi: HudiProcess, base_path: Path) -> None:
-    client(base_path).upsert(rows(*FIRST))
-    replaced = client(base_path).insert_overwrite(rows(("x", "north", 3, 3.0))).instant_time
+    local_client(base_path).upsert(rows(*FIRST))
+    replaced = local_client(base_path).insert_overwrite(rows(("x", "north", 3, 3.0))).instant_time
     assert hudi.rollback(base_path, replaced)
     assert both(hudi, base_path) == sorted(FIRST)

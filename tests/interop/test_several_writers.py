@@ -17,7 +17,7 @@ from hoodie.common.table.timeline.instant import State
 from hoodie.exception import HoodieWriteConflictException
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import SIMPLE
-from tests.table_invariants import check_table
+from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.interop
 

@@ -10,19 +10,19 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from tests.integration.test_spark_connect import HAS_CONNECT
 from tests.interop.hudi_process import REPOSITORY, HudiProcess
 from tests.interop.table_model import SIMPLE
+from tests.support.model import table_of
+from tests.support.table_builder import TRIPS
 
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(not HAS_CONNECT, reason="needs PySpark 4 with the packages of its extra 'connect'"),
 ]
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 PROGRAM = """
     import json, sys, warnings
@@ -77,10 +77,6 @@ def trips(first: int, last: int, ts: int) -> Model:
     return {f"k{n}": (f"k{n}", f"r{n % 3}", ts, float(n * ts)) for n in range(first, last)}
 
 
-def rows(model: Model) -> pa.Table:
-    return pa.table(list(map(list, zip(*model.values(), strict=True))), schema=SCHEMA)
-
-
 def test_hudi_reads_and_extends_what_was_written_over_connect_and_back(
     hudi_0_15: HudiProcess, hudi_1_2: HudiProcess, tmp_path: Path
 ) -> None:
@@ -90,13 +86,13 @@ def test_hudi_reads_and_extends_what_was_written_over_connect_and_back(
     assert run("make", list(versions)) == [sorted(model.values())] * 2
     options = {**SIMPLE.hudi_options("trips"), "hoodie.datasource.write.payload.class": PAYLOAD}
     for path, hudi in versions.items():
-        assert sorted(tuple(row.values()) for row in hudi.read(path).select(SCHEMA.names).to_pylist()) == sorted(
+        assert sorted(tuple(row.values()) for row in hudi.read(path).select(TRIPS.names).to_pylist()) == sorted(
             model.values()
         )
-        hudi.write(path, rows({**trips(20, 40, 7), **trips(70, 80, 7)}), options)
+        hudi.write(path, table_of({**trips(20, 40, 7), **trips(70, 80, 7)}), options)
     model |= {**trips(20, 40, 7), **trips(70, 80, 7), **trips(30, 50, 8), **trips(80, 85, 8)}
     assert run("go on", list(versions)) == [sorted(model.values())] * 2
     for path, hudi in versions.items():
-        assert sorted(tuple(row.values()) for row in hudi.read(path).select(SCHEMA.names).to_pylist()) == sorted(
+        assert sorted(tuple(row.values()) for row in hudi.read(path).select(TRIPS.names).to_pylist()) == sorted(
             model.values()
         )

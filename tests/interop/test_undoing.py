@@ -15,7 +15,7 @@ from hoodie.common.table.timeline.instant import Action
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree
 from tests.interop.test_replace_and_restore import call
-from tests.table_invariants import check_table
+from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.interop
 

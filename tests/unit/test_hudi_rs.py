@@ -18,7 +18,8 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
+from tests.support.table_builder import local_client
 
 Row = dict[str, Any]
 META_COLUMNS = {
@@ -109,12 +110,7 @@ def assert_readers_find(base_path: Path, expected: list[Row]) -> None:
 def create(base_path: Path, **arguments: Any) -> HoodieLocalWriteClient:
     given = {"record_key_fields": ["id"], "ordering_fields": ["ts"], "partition_fields": ["region"], **arguments}
     HoodieTableMetaClient.init_table(str(base_path), table_name="trips", **given)
-    return client(base_path)
-
-
-def client(base_path: Path, **properties: str) -> HoodieLocalWriteClient:
-    given = {f"hoodie.{name.replace('_', '.')}": value for name, value in properties.items()}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), given))
+    return local_client(base_path)
 
 
 def row(key: str, region: str | None = "x", ts: int = 1, fare: float | None = 1.0) -> Row:
@@ -196,7 +192,7 @@ def test_a_column_type_by_itself(tmp_path: Path, name: str) -> None:
     schema = pa.schema([("id", pa.int64()), ("v", data_type)])
     rows = [{"id": number, "v": value} for number, value in enumerate([*values, None])]
     HoodieTableMetaClient.init_table(str(tmp_path / "t"), table_name="t", record_key_fields="id")
-    with client(tmp_path / "t") as c:
+    with local_client(tmp_path / "t") as c:
         c.insert(pa.Table.from_pylist(rows, schema))
     assert_readers_find(tmp_path / "t", rows)
 
@@ -204,7 +200,7 @@ def test_a_column_type_by_itself(tmp_path: Path, name: str) -> None:
 def test_a_column_that_is_never_null(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("n", pa.int64(), nullable=False)])
     HoodieTableMetaClient.init_table(str(tmp_path / "t"), table_name="t", record_key_fields="id", schema=schema)
-    with client(tmp_path / "t") as c:
+    with local_client(tmp_path / "t") as c:
         c.upsert(pa.Table.from_pylist([{"id": "a", "n": 1}, {"id": "b", "n": 2}], schema))
         c.upsert(pa.Table.from_pylist([{"id": "b", "n": 3}], schema))
     assert_readers_find(tmp_path / "t", [{"id": "a", "n": 1}, {"id": "b", "n": 3}])
@@ -259,7 +255,7 @@ def test_file_groups_whose_rows_were_all_deleted(tmp_path: Path) -> None:
 def test_many_file_groups_and_versions(tmp_path: Path) -> None:
     expected: dict[str, Row] = {}
     create(tmp_path / "t").close()
-    with client(tmp_path / "t", parquet_small_file_limit="0") as c:
+    with local_client(tmp_path / "t", parquet_small_file_limit="0") as c:
         for number in range(4):
             batch = [row(f"k{key}", "xyz"[key % 3], ts=number) for key in range(number, number + 7)]
             expected.update((entry["id"], entry) for entry in batch)
@@ -270,7 +266,7 @@ def test_many_file_groups_and_versions(tmp_path: Path) -> None:
 
 def test_keys_that_live_twice(tmp_path: Path) -> None:
     create(tmp_path / "t").close()
-    with client(tmp_path / "t", parquet_small_file_limit="0") as c:
+    with local_client(tmp_path / "t", parquet_small_file_limit="0") as c:
         c.insert(table(row("a"), row("b")))
         c.insert(table(row("a", fare=2.0)))
         assert_readers_find(tmp_path / "t", [row("a"), row("b"), row("a", fare=2.0)])
@@ -282,11 +278,11 @@ def test_writes_that_are_pending_and_rolled_back(tmp_path: Path) -> None:
     base_path = tmp_path / "t"
     with create(base_path) as c:
         c.upsert(table(row("a"), row("b")))
-    failed = client(base_path, auto_commit="false")
+    failed = local_client(base_path, auto_commit="false")
     instant_time = failed.start_commit()
     failed.upsert(table(row("a", ts=5), row("c"), row("d", "new")), instant_time)
     assert_readers_find(base_path, [row("a"), row("b")])
-    with client(base_path) as c:
+    with local_client(base_path) as c:
         c.rollback(instant_time)
         assert_readers_find(base_path, [row("a"), row("b")])
         second = c.upsert(table(row("b", ts=6), row("e")))
@@ -300,7 +296,7 @@ def test_writes_that_are_pending_and_rolled_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("codec", ["snappy", "gzip", "zstd", "uncompressed"])
 def test_codecs_of_base_files(tmp_path: Path, codec: str) -> None:
     create(tmp_path / "t").close()
-    with client(tmp_path / "t", parquet_compression_codec=codec) as c:
+    with local_client(tmp_path / "t", parquet_compression_codec=codec) as c:
         c.upsert(table(row("a"), row("b", "y")))
     assert_readers_find(tmp_path / "t", [row("a"), row("b", "y")])
 
@@ -316,7 +312,7 @@ def test_a_delete_from_a_table_that_was_never_written(tmp_path: Path, delete: st
         elif delete == "partitions":
             result = c.delete_partitions(["x"])
         else:
-            by_hand = client(tmp_path / "t", auto_commit="false")
+            by_hand = local_client(tmp_path / "t", auto_commit="false")
             instant_time = by_hand.start_commit("delete")
             result = by_hand.delete(table(row("a")), instant_time)
             assert by_hand.commit(instant_time, result) is False

@@ -24,7 +24,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCorruptedDataException, HoodieLockException, HoodieValidationException
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import lock_configuration
-from tests.table_invariants import check_table
+from tests.support.table_invariants import check_table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:^<!-- recipe: (?P<name>\w+) -->\n)?^```python\n(?P<program>.*?)^```", re.DOTALL | re.MULTILINE)

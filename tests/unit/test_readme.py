@@ -8,16 +8,12 @@ from typing import Any
 
 import pytest
 
-import hoodie
+from tests.support.table_builder import read_rows
 
 PAGE = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 ELSEWHERE = ("import hoodie.spark", "s3://")
-
-
-def rows(base_path: Path) -> list[tuple[Any, ...]]:
-    table = hoodie.read_table(str(base_path), columns=["uuid", "city", "ts", "fare"])
-    return sorted(tuple(row.values()) for row in table.to_pylist())
+COLUMNS = ["uuid", "city", "ts", "fare"]
 
 
 def test_the_programs_of_the_readme_do_what_they_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,12 +23,20 @@ def test_the_programs_of_the_readme_do_what_they_say(tmp_path: Path, capsys: pyt
     names: dict[str, Any] = {}
     exec(compile(first.replace("/tmp/trips", str(base_path)), "README.md", "exec"), names)
     assert "1 inserted, 1 updated" in capsys.readouterr().out
-    assert rows(base_path) == [("b", "sf", 2, 28.0), ("c", "rome", 1, 33.9), ("d", "rome", 2, 9.5)]
+    assert read_rows(base_path, COLUMNS) == [
+        ("b", "sf", 2, 28.0),
+        ("c", "rome", 1, 33.9),
+        ("d", "rome", 2, 9.5),
+    ]
     exec(compile(second, "README.md", "exec"), names)
-    assert rows(base_path) == [("b", "sf", 2, 28.5), ("c", "rome", 1, 33.9), ("d", "rome", 2, None)]
+    assert read_rows(base_path, COLUMNS) == [
+        ("b", "sf", 2, 28.5),
+        ("c", "rome", 1, 33.9),
+        ("d", "rome", 2, None),
+    ]
     exec(compile(third, "README.md", "exec"), names)
     moved = [("b", "sf", 2, 28.5), ("c", "rome", 1, 1.0), ("d", "sf", 3, 11.0)]
-    assert rows(base_path) == moved
+    assert read_rows(base_path, COLUMNS) == moved
     assert "would rewrite" in capsys.readouterr().out
 
 

@@ -14,8 +14,9 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieTableMetaClient
 from hoodie.exception import HoodieNotSupportedException
+from tests.support.table_builder import content, local_client
 
 FLIGHTS = Path(__file__).parents[1] / "data" / "hudi_flights_v6.zip"
 META_COLUMNS = {
@@ -85,16 +86,6 @@ def read_by_hudi_rs(base_path: Path) -> list[Row]:
     return user_rows(pa.Table.from_batches(batches)) if batches else []
 
 
-def content(base_path: Path) -> dict[str, bytes]:
-    """All files but those of the single writer's lock, which is taken before a table is looked at."""
-    files = (file for file in base_path.rglob("*") if file.is_file() and file.parent.name != ".locks")
-    return {str(file.relative_to(base_path)): file.read_bytes() for file in files}
-
-
-def client(base_path: Path) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path)))
-
-
 @pytest.mark.parametrize("table", COPY_ON_WRITE, indirect=True)
 def test_a_copy_on_write_table_is_read_as_hudi_rs_reads_it(table: Path, request: pytest.FixtureRequest) -> None:
     before = content(table)
@@ -121,14 +112,14 @@ def test_a_copy_on_write_table_is_continued_and_hudi_rs_agrees(table: Path) -> N
         for row in stored[:2]
     ]  # fmt: skip
     new = {**stored[2], key_field: other(stored[2][key_field], schema.field(key_field).type)}
-    with client(table) as c:
+    with local_client(table) as c:
         result = c.upsert(pa.Table.from_pylist([*changed, new], schema))
     assert (result.updated_count, result.inserted_count) == (2, 1)
     expected = [*changed, *stored[2:], new]
     assert in_order(read_by_hudi_rs(table)) == in_order(expected)
     assert in_order(user_rows(hoodie.read_table(str(table)))) == in_order(expected)
 
-    with client(table) as c:
+    with local_client(table) as c:
         keys = pa.Table.from_pylist([stored[3]], schema)
         assert c.delete(keys).deleted_count == 1
     expected = [*changed, stored[2], *stored[4:], new]
@@ -144,7 +135,7 @@ def test_a_table_without_rows_takes_its_first_ones(table: Path) -> None:
     schema = meta_client.load_schema() if avro else pa.schema([(key_field, pa.int32()), ("name", pa.string())])
     empty = {field.name: None for field in schema}
     rows = [{**empty, key_field: 1, "name": "one"}, {**empty, key_field: 2, "name": "two"}]
-    with client(table) as c:
+    with local_client(table) as c:
         c.upsert(pa.Table.from_pylist(rows, schema))
     assert in_order(read_by_hudi_rs(table)) == in_order(rows)
     assert in_order(user_rows(hoodie.read_table(str(table)))) == in_order(rows)
@@ -155,7 +146,7 @@ def test_a_table_of_virtual_keys_takes_inserts_and_refuses_what_needs_keys(table
     stored = read_by_hudi_rs(table)
     schema = HoodieTableMetaClient.load(str(table)).load_schema()
     new = {**stored[0], "id": 1000}
-    with client(table) as c:
+    with local_client(table) as c:
         for change in (lambda: c.upsert([new]), lambda: c.delete([HoodieKey("1", "")])):
             with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.populate\.meta\.fields=false"):
                 change()
@@ -186,7 +177,7 @@ def refused_and_unchanged(base_path: Path, reason: str, reads: bool = True) -> N
     if reads:
         with pytest.raises(HoodieNotSupportedException, match=reason):
             hoodie.read_table(str(base_path))
-    with client(base_path) as c:
+    with local_client(base_path) as c:
         with pytest.raises(HoodieNotSupportedException, match=reason):
             c.upsert([{"id": 1}])
         with pytest.raises(HoodieNotSupportedException, match=reason):

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.common.data.schema_compatibility import check_schema
 from hoodie.exception import HoodieSchemaException, SchemaCompatibilityException
 from tests.contract.types_page import Row, array_of, evaluated, field_of, rows_below, stored_type
+from tests.support.table_builder import local_client
 
 ARROW = rows_below("Arrow")
 TAKEN = [row for row in ARROW if not row.is_refused]
@@ -24,7 +25,7 @@ CHANGES = rows_below("How columns change")
 
 def write(base_path: Path, table: pa.Table) -> pa.Table:
     HoodieTableMetaClient.init_table(str(base_path), table_name="t", record_key_fields="id")
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path))) as client:
+    with local_client(base_path) as client:
         client.upsert(table)
         client.upsert(table.slice(1))  # the first row goes through a merge as it is stored
     return hoodie.read_table(str(base_path)).sort_by("id")
@@ -99,7 +100,7 @@ def test_a_table_that_has_local_timestamps_keeps_them(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.string()), ("c", pa.timestamp("us"))])
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id", schema=schema)
     local = datetime(2026, 11, 21, 10)
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client:
+    with local_client(path) as client:
         client.upsert(pa.table({"id": ["a"], "c": pa.array([local], pa.timestamp("ns"))}))
         with pytest.raises(SchemaCompatibilityException, match=r"c: the table has timestamp\[us\], the input"):
             client.upsert(pa.table({"id": ["a"], "c": pa.array([local.replace(tzinfo=UTC)])}))

@@ -19,10 +19,10 @@ from hoodie import (
     HoodieTableMetaClient,
     HoodieWriteCommitCallback,
     HoodieWriteCommitCallbackMessage,
-    HoodieWriteConfig,
 )
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieConfigException
+from tests.support.table_builder import local_client
 
 PREFIX = "hoodie.write.commit.callback."
 ROWS = pa.table({"id": ["a", "b"], "ts": [1, 1]})
@@ -93,7 +93,7 @@ def base_path(tmp_path: Path) -> str:
 def client(base_path: str, **options: Any) -> HoodieLocalWriteClient:
     properties = {PREFIX + key.replace("_", "."): value for key, value in options.items()}
     properties = {PREFIX + "on": True, **properties}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties))
+    return local_client(base_path, properties)
 
 
 def commits(base_path: str) -> int:
@@ -121,7 +121,7 @@ def test_nobody_is_told_where_it_is_off_or_nothing_is_committed(base_path: str) 
     with client(base_path, on=False, **{"class": Remembering}) as writer:
         writer.upsert(ROWS)
     properties = {PREFIX + "on": True, PREFIX + "class": Remembering, "hoodie.auto.commit": False}
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties)) as writer:
+    with local_client(base_path, properties) as writer:
         result = writer.upsert(ROWS)
         assert Remembering.told == []
         writer.commit(result.instant_time, result, extra_metadata={"why": "test"})

@@ -12,23 +12,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
-from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieRestoreException, HoodieRollbackException, HoodieSavepointException
 from hoodie.table.action.restore.restore_action_executor import pending_restore, read_restore_plan
-from tests.storage_faults import Faults, run_with_faults
-from tests.table_invariants import check_table
+from tests.support.hookable_storage import Faults, run_with_faults
+from tests.support.model import TableModel, read_model
+from tests.support.table_builder import init_table, local_client
+from tests.support.table_builder import rows as rows_to_write
+from tests.support.table_invariants import check_table
 
 Row = tuple[str, str, int]
-Model = dict[str, Row]
-NAMES = ("id", "region", "ts")
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
 KEYS = {f"k{number}": "xyz"[number % 3] for number in range(6)}
 STEPS = 20
 SEEDS = 6
@@ -70,7 +67,7 @@ class RandomHistory:
     def __init__(self, base_path: Path, seed: int) -> None:
         self.random = random.Random(seed)
         self.path = base_path
-        self.commits: list[tuple[str, Model]] = []
+        self.commits: list[tuple[str, TableModel]] = []
         """Completed commits that nobody undid, and the rows after each."""
         self.log: list[str] = []
         self.deaths = 0
@@ -93,18 +90,14 @@ class RandomHistory:
             "hoodie.parquet.small.file.limit": choice([0, 1 << 20]),
             **choice([{}, {}, SEVERAL]),
         }
-        HoodieTableMetaClient.init_table(
-            str(base_path), table_name="t", record_key_fields=["id"], partition_fields=["region"],
-            ordering_fields=["ts"],
-        )  # fmt: skip
+        init_table(base_path)
 
     @property
-    def model(self) -> Model:
-        return self.commits[-1][1] if self.commits else {}
+    def model(self) -> TableModel:
+        return self.commits[-1][1] if self.commits else TableModel()
 
     def client(self, **more: str) -> HoodieLocalWriteClient:
-        config = HoodieWriteConfig.from_properties(str(self.path), {**self.properties, **more})
-        self._client = HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+        self._client = local_client(self.path, {**self.properties, **more}, parallelism=1)
         return self._client
 
     def timeline(self) -> HoodieActiveTimeline:
@@ -136,17 +129,16 @@ class RandomHistory:
                     error
                 )
                 assert name != "restore" or not self.is_saved, f"the way back to the newest savepoint is gone: {error}"
-        seen = self.read()
+        seen = read_model(self.path)
         if name != "restore":
             assert seen in (before, after)
         else:
             assert seen in [{}, *(rows for _, rows in self.commits)]
         self.recover()
         self.follow(after)
-        rows = {key: dict(zip(NAMES, row, strict=True)) for key, row in self.model.items()}
-        check_table(self.path, rows, was_cleaned=True)
+        check_table(self.path, self.model, was_cleaned=True)
 
-    def work(self, name: str) -> tuple[Callable[[], Any], Model]:
+    def work(self, name: str) -> tuple[Callable[[], Any], TableModel]:
         """What is done, and the rows after it."""
         client, model, choice = self.client(), self.model, self.random.choice
         active = self.active()
@@ -161,23 +153,20 @@ class RandomHistory:
             case "upsert" | "upsert_with_services":
                 rows = self.rows(self.random.randint(1, 3))
                 client = self.client(**SERVICES) if name != "upsert" else client
-                return lambda: client.upsert(_table(rows)), {**model, **_model(rows)}
+                return lambda: client.upsert(rows_to_write(*rows)), model.upsert(rows)
             case "delete":
-                keys = [row[0] for row in self.rows(2)]
-                left = {key: row for key, row in model.items() if key not in keys}
-                return lambda: client.delete([HoodieKey(key, KEYS[key]) for key in keys]), left
+                rows = self.rows(2)
+                return lambda: client.delete([HoodieKey(row[0], row[1]) for row in rows]), model.delete(rows)
             case "insert_overwrite":
                 rows = self.rows(self.random.randint(1, 2))
-                regions = {row[1] for row in rows}
-                left = {key: row for key, row in model.items() if row[1] not in regions}
-                return lambda: client.insert_overwrite(_table(rows)), {**left, **_model(rows)}
+                return lambda: client.insert_overwrite(rows_to_write(*rows)), model.insert_overwrite(rows)
             case "insert_overwrite_table":
                 rows = self.rows(self.random.randint(1, 4))
-                return lambda: client.insert_overwrite_table(_table(rows)), _model(rows)
+                after = model.insert_overwrite_table(rows)
+                return lambda: client.insert_overwrite_table(rows_to_write(*rows)), after
             case "delete_partitions":
                 region = choice("xyz")
-                left = {key: row for key, row in model.items() if row[1] != region}
-                return lambda: client.delete_partitions([region]), left
+                return lambda: client.delete_partitions([region]), model.delete_partitions([region])
             case "clean":
                 return client.clean, model
             case "archive":
@@ -188,17 +177,14 @@ class RandomHistory:
                 chosen = choice(saved) if saved else "20200101000000000"
                 return lambda: client.delete_savepoint(chosen), model
             case "rollback":
-                undone = self.commits[-2][1] if len(self.commits) > 1 else {}
+                undone = self.commits[-2][1] if len(self.commits) > 1 else TableModel()
                 return lambda: client.rollback(active[-1] if active else "20200101000000000"), undone
             case "restore":
                 return lambda: client.restore_to_instant(target), model
             case _:
                 rows, operation = self.rows(2), choice(["upsert", "insert_overwrite"])
                 failing = self.client(**{"hoodie.auto.commit": "false"})
-                return lambda: getattr(failing, operation)(_table(rows)), model
-
-    def read(self) -> Model:
-        return _model(tuple(r.values()) for r in hoodie.read_table(str(self.path), columns=NAMES).to_pylist())
+                return lambda: getattr(failing, operation)(rows_to_write(*rows)), model
 
     def recover(self) -> None:
         """What another writer does who finds the table so."""
@@ -214,7 +200,7 @@ class RandomHistory:
                 client.restore_to_instant(read_restore_plan(timeline, restore.requested_time).restored_to)
             client.rollback_failed_writes()
 
-    def follow(self, after: Model) -> None:
+    def follow(self, after: TableModel) -> None:
         """Take over what the timeline says was done or undone: at its end only."""
         active = self.active()
         while self.commits and active and self.commits[-1][0] > active[-1]:
@@ -223,14 +209,6 @@ class RandomHistory:
             self.commits.clear()
         elif not self.commits or self.commits[-1][0] < active[-1]:
             self.commits.append((active[-1], after))
-
-
-def _table(rows: list[Row]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(NAMES, row, strict=True)) for row in rows], SCHEMA)
-
-
-def _model(rows: Any) -> Model:
-    return {row[0]: row for row in rows}
 
 
 def live(base_path: Path, seed: int) -> RandomHistory:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
-from tests.watched_storage import LARGE, watch_writes
+from tests.support.hookable_storage import LARGE, watch_writes
+from tests.support.table_builder import init_table
 
 OTHERS = [f"p{number}" for number in range(6)]
 
@@ -30,9 +31,7 @@ def test_a_large_bucket_is_begun_first_and_the_others_do_not_wait_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     base_path = tmp_path / "t"
-    HoodieTableMetaClient.init_table(
-        str(base_path), table_name="t", record_key_fields="id", partition_fields="region", ordering_fields="ts"
-    )
+    init_table(base_path)
     config = HoodieWriteConfig.from_properties(str(base_path), {})
     sizes = {**dict.fromkeys(OTHERS, 10), LARGE: 3000}
     with HoodieLocalWriteClient(config, LocalEngineContext(parallelism=2)) as client:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,22 +30,17 @@ from hoodie.exception import (
     HoodieRestoreException,
     HoodieRollbackException,
 )
-from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce
 from hoodie.transaction.transaction_manager import TransactionManager
-from tests.hooked_storage import hooked
-from tests.unit.client.services_table import SCHEMA, ServicesTable
+from tests.support.hookable_storage import hooked
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import SCHEMA
 
 VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
 
 
 def clean(table: ServicesTable, **properties: Any) -> HoodieCleanMetadata | None:
@@ -55,27 +50,6 @@ def clean(table: ServicesTable, **properties: Any) -> HoodieCleanMetadata | None
 
 def retain(commits: int) -> dict[str, int]:
     return {"hoodie.cleaner.commits.retained": commits}
-
-
-class BrokenStorage(LocalStorage):
-    """Local files of which some calls fail."""
-
-    __slots__ = ()
-    breaks: Callable[[str], bool] = staticmethod(lambda path: False)
-
-    def delete_file(self, path: str) -> bool:
-        if type(self).breaks(path):
-            raise HoodieIOException(f"cannot delete {path}")
-        return LocalStorage.delete_file(self, path)
-
-
-@pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> type[BrokenStorage]:
-    class Storage(BrokenStorage):
-        __slots__ = ()
-
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", Storage)
-    return Storage
 
 
 # --- what goes and what stays -----------------------------------------------------------------------------------------
@@ -322,16 +296,20 @@ def test_without_incremental_mode_all_partitions_are_looked_at(table: ServicesTa
 
 
 def test_a_file_that_could_not_be_deleted_is_tried_again(
-    table: ServicesTable, broken: type[BrokenStorage], caplog: pytest.LogCaptureFixture
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     times = [table.upsert("a") for _ in range(3)]
-    broken.breaks = staticmethod(lambda path: path.endswith(f"{times[0]}.parquet"))  # type: ignore[assignment]
-    metadata = clean(table, **retain(1))
+
+    def fail(name: str, path: str) -> None:
+        if name == "delete" and path.endswith(f"{times[0]}.parquet"):
+            raise HoodieIOException(f"cannot delete {path}")
+
+    with hooked(monkeypatch, fail):
+        metadata = clean(table, **retain(1))
     assert metadata is not None
     assert len(metadata.partition_metadata["x"].failed_delete_files) == 1
     assert metadata.total_files_deleted == 0
     assert "could not delete" in caplog.text
-    broken.breaks = staticmethod(lambda path: False)  # type: ignore[assignment]
     table.upsert("b", region="y")
     clean(table, **retain(1))
     assert times[0] not in table.files()["x"]
@@ -808,7 +786,7 @@ def test_an_asynchronous_clean_runs_beside_and_is_waited_for_at_the_end(
 
 
 def test_an_error_of_an_asynchronous_clean_is_logged_and_told_with_the_next_result(
-    table: ServicesTable, broken: type[BrokenStorage], caplog: pytest.LogCaptureFixture
+    table: ServicesTable, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
         table.upsert("a")

@@ -13,21 +13,18 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackPlan, encode
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException, HoodieWriteConflictException
-from tests.hooked_storage import hooked
-from tests.table_invariants import check_table
+from tests.support.hookable_storage import hooked
+from tests.support.table_builder import local_client
+from tests.support.table_invariants import check_table
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     path = str(tmp_path / "t")
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert(row("base"))
     return path
-
-
-def client(path: str, **properties: object) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
 
 
 def row(key: str) -> pa.Table:
@@ -39,7 +36,7 @@ def keys(path: str) -> set[str]:
 
 
 def test_an_instant_that_is_older_than_a_completed_one_is_not_completed(path: str) -> None:
-    other, started = client(path), []
+    other, started = local_client(path), []
 
     def start_other(event: ProgressEvent) -> None:
         if event.step == "create the instant" and not started:
@@ -58,7 +55,7 @@ def test_an_instant_that_is_older_than_a_completed_one_is_not_completed(path: st
 
 
 def test_what_was_written_before_another_commit_is_not_completed(path: str) -> None:
-    first = client(path, **{"hoodie.auto.commit": "false"})
+    first = local_client(path, **{"hoodie.auto.commit": "false"})
     instant_time = first.start_commit()
     result = first.upsert(row("first"), instant_time)
     # A commit that came in by a writer which does not roll back others (such as one of another program).
@@ -76,7 +73,7 @@ def test_a_write_that_is_rolled_back_while_it_is_being_completed_is_not_told_to_
     path: str, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     """The other writer takes itself for the only one, and this one for dead."""
-    other, undone = client(path), []
+    other, undone = local_client(path), []
 
     def roll_back(name: str, where: str) -> None:
         if not undone and name == "create" and where.endswith("commit"):
@@ -86,7 +83,7 @@ def test_a_write_that_is_rolled_back_while_it_is_being_completed_is_not_told_to_
         hooked(monkeypatch, roll_back),
         pytest.raises(HoodieCommitException, match="was rolled back by another writer in the moment"),
     ):
-        getattr(client(path), operation)(row("mine"))
+        getattr(local_client(path), operation)(row("mine"))
     assert undone
     assert keys(path) == {"base"}
     with other:
@@ -108,7 +105,7 @@ def test_a_rollback_by_another_writer_does_not_make_a_commit_look_failed(
         if name == "create" and where.endswith(".commit"):
             planned.write_bytes(b"" if is_broken else encode(plan))
 
-    with hooked(monkeypatch, leave_planned), client(path) as c:
+    with hooked(monkeypatch, leave_planned), local_client(path) as c:
         assert c.upsert(row("mine")).is_committed
     assert [found.name for found in meta_path.glob("*rollback*")] == [planned.name]
     assert keys(path) == {"base", "mine"}
@@ -126,7 +123,7 @@ def test_a_rollback_whose_second_look_fails_leaves_no_plan_to_others(
         elif planned and name == "read" and where.endswith(".commit"):
             raise HoodieIOException("storage failed")
 
-    with client(path) as c:
+    with local_client(path) as c:
         newest = c.upsert(row("mine")).instant_time
         with hooked(monkeypatch, fail_after_planning), pytest.raises(HoodieIOException, match="storage failed"):
             c.rollback(newest)
@@ -138,7 +135,7 @@ def test_a_rollback_whose_second_look_fails_leaves_no_plan_to_others(
 
 def upsert_in_thread(path: str, key: str, told: list[str], raised: list[str]) -> None:
     try:
-        with client(path) as c:
+        with local_client(path) as c:
             c.upsert(row(key))
         told.append(key)
     except HoodieException as problem:
@@ -163,13 +160,13 @@ def test_of_two_writers_in_a_race_none_loses_a_row_silently(path: str) -> None:
 
 def test_a_write_of_nothing_leaves_no_trace_where_that_is_asked_for(path: str) -> None:
     nothing = row("x").slice(0, 0)
-    with client(path, **{"hoodie.allow.empty.commit": "false"}) as c:
+    with local_client(path, **{"hoodie.allow.empty.commit": "false"}) as c:
         result = c.upsert(nothing)
         assert not result.is_committed
         assert "(not committed)" in repr(result)
-    with client(path, **{"hoodie.allow.empty.commit": "false", "hoodie.auto.commit": "false"}) as c:
+    with local_client(path, **{"hoodie.allow.empty.commit": "false", "hoodie.auto.commit": "false"}) as c:
         instant_time = c.start_commit()
         assert c.commit(instant_time, c.upsert(nothing, instant_time)) is False
-    with client(path) as c:
+    with local_client(path) as c:
         assert c.upsert(nothing).is_committed
     assert len(HoodieTableMetaClient.load(path).active_timeline.filter_completed_instants().commits_timeline()) == 2

@@ -19,13 +19,12 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
-from tests.storage_faults import SMALL_FILTERS, Faults, faults_of, run_with_faults
+from tests.support.hookable_storage import Faults, faults_of, run_with_faults
+from tests.support.model import TableModel, model
+from tests.support.table_builder import SMALL_FILTERS, TRIPS, local_client, read_trips, rows
 
-Model = dict[str, tuple[str, str, int, float]]
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 INIT: dict[str, Any] = {
     "table_name": "trips",
     "record_key_fields": ["id"],
@@ -38,17 +37,8 @@ INSTANT_FILE = re.compile(r"(\d{17})\.(?:(commit|replacecommit|rollback)(?:\.(re
 # --- what is done -----------------------------------------------------------------------------------------------------
 
 
-def rows(*entries: tuple[str, str, int, float]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
-
-
-def model(*entries: tuple[str, str, int, float]) -> Model:
-    return {entry[0]: entry for entry in entries}
-
-
 def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
-    config = HoodieWriteConfig.from_properties(str(base_path), SMALL_FILTERS | properties)
-    return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+    return local_client(base_path, SMALL_FILTERS, parallelism=1, **properties)
 
 
 FIRST = (("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0))
@@ -63,8 +53,8 @@ class Operation:
 
     name: str
     run: Callable[[HoodieLocalWriteClient, str], Any]
-    before: Model
-    after: Model
+    before: TableModel
+    after: TableModel
     prepare: Callable[[Path], str] = lambda base_path: ""
     only_changes: bool = False
     """Whether only calls fail that change something: there are many others, which leave what those leave."""
@@ -231,13 +221,9 @@ def completed_commits(base_path: Path) -> list[str]:
     )
 
 
-def read(base_path: Path) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in hoodie.read_table(str(base_path), columns=SCHEMA.names).to_pylist())
-
-
 def read_by_hudi_rs(base_path: Path) -> list[tuple[Any, ...]]:
     table = pa.Table.from_batches(HudiTableBuilder.from_base_uri(str(base_path)).build().read())
-    return sorted(tuple(row.values()) for row in table.select(SCHEMA.names).to_pylist())
+    return sorted(tuple(row.values()) for row in table.select(TRIPS.names).to_pylist())
 
 
 def check_files(base_path: Path) -> None:
@@ -267,13 +253,13 @@ def shape_of(base_path: Path) -> tuple[str, ...]:
     return tuple(sorted(shapes))
 
 
-def recover_and_check(base_path: Path, expected: Model, properties: Mapping[str, Any]) -> None:
+def recover_and_check(base_path: Path, expected: TableModel, properties: Mapping[str, Any]) -> None:
     """Another writer goes on; everything is as if the operation had been done, or never begun."""
     later = (("b", "x", 9, 90.0), ("new", "z", 1, 9.0))
     with new_client(base_path, **properties) as client:
         client.upsert(rows(*later))
     check_files(base_path)
-    found = read(base_path)
+    found = read_trips(base_path)
     assert found == sorted({**expected, **model(*later)}.values())
     assert read_by_hudi_rs(base_path) == found
 

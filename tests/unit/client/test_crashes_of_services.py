@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,13 @@ from hoodie import HoodieLocalWriteClient
 from hoodie.common.table.timeline.archived_timeline import read_archive_file
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.timeline import HoodieTimeline
-from hoodie.storage import fsspec_storage
-from tests.storage_faults import Faults, FaultyStorage, faults_of, run_with_faults
-from tests.unit.client.services_table import ServicesTable
+from tests.support.hookable_storage import Faults, faults_of, run_with_faults
+from tests.support.services_table import ServicesTable
 from tests.unit.client.test_crashes import shape_of
 
+pytestmark = pytest.mark.usefixtures("faulty_storage")
+
 RETAINED = {"hoodie.cleaner.commits.retained": 2}
-
-
-@pytest.fixture(autouse=True)
-def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    yield
-    FaultyStorage.faults = Faults()
 
 
 def at(base_path: Path) -> ServicesTable:

@@ -9,22 +9,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
-from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException, HoodieRollbackException
-from tests.table_invariants import check_table
+from tests.support.model import model, read_model
+from tests.support.table_builder import init_table, local_client, rows
+from tests.support.table_invariants import check_table
 
 Row = tuple[str, str, int]
-Model = dict[str, Row]
 NAMES = ("id", "region", "ts")
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 KEEP = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4}
@@ -53,31 +51,12 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hoodie.common.table.table_config._SECONDS_BETWEEN_ATTEMPTS", 0)
 
 
-def rows(*entries: Row) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(NAMES, entry, strict=True)) for entry in entries])
-
-
-def model(*entries: Row) -> Model:
-    return {entry[0]: entry for entry in entries}
-
-
 def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
-    config = HoodieWriteConfig.from_properties(str(base_path), {**OFF, **KEEP, **properties})
-    return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+    return local_client(base_path, {**OFF, **KEEP}, parallelism=1, **properties)
 
 
-def read(base_path: Path) -> Model:
-    return model(
-        *(tuple(row.values()) for row in hoodie.read_table(str(base_path), columns=NAMES).to_pylist())  # type: ignore[arg-type]
-    )
-
-
-def check(base_path: Path, expected: Model) -> None:
-    check_table(
-        base_path,
-        {key: dict(zip(NAMES, entry, strict=True)) for key, entry in expected.items()},
-        was_cleaned=True,
-    )
+def check(base_path: Path, expected: Mapping[str, Row]) -> None:
+    check_table(base_path, model(*expected.values()).as_dicts(), was_cleaned=True)
 
 
 def file_of(base_path: Path, action: str, state: str, instant_time: str) -> Path:
@@ -126,9 +105,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table that lived through every action, and the times of its instants by their roles."""
     folder = tmp_path_factory.mktemp("damaged")
     base_path = folder / "t"
-    HoodieTableMetaClient.init_table(
-        str(base_path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
+    init_table(base_path)
     times: dict[str, str] = {}
     with new_client(base_path) as client:
         client.upsert(rows(("a", "x", 1), ("b", "x", 1), ("c", "y", 1)))
@@ -152,7 +129,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     times["oldest_commit"] = timeline.commits_timeline().instants[0].requested_time
     for action in (Action.CLEAN, Action.ROLLBACK, Action.RESTORE):
         times[str(action)] = timeline.filter_actions(action).instants[-1].requested_time
-    assert read(base_path) == STORED
+    assert read_model(base_path) == STORED
     (folder / "times.json").write_text(json.dumps(times))
     return folder
 
@@ -187,7 +164,7 @@ def live_on(base_path: Path, file: Path, how: str, *names: str, hides: bool = Fa
     expected = dict(STORED)
 
     def look() -> None:
-        found = attempt(lambda: read(base_path), *names)
+        found = attempt(lambda: read_model(base_path), *names)
         if found is not None and not hides:
             assert found == expected
 
@@ -355,13 +332,13 @@ def test_a_damaged_file_of_a_pending_action_is_refused_by_name_or_no_matter(
     file = file_of(base_path, action, state, instant_time)
     content = damage(file, how)
     expected = dict(STORED)
-    assert read(base_path) == expected
+    assert read_model(base_path) == expected
     with new_client(base_path) as client:
         if attempt(lambda: client.upsert(rows(("b", "x", 20))), file.name, instant_time):
             expected["b"] = ("b", "x", 20)
         for work in (client.clean, client.archive, client.rollback_failed_writes):
             attempt(work, file.name, instant_time)
-            assert read(base_path) == expected
+            assert read_model(base_path) == expected
     put_back(file, content)
     with new_client(base_path) as client:
         if action == "restore":

@@ -15,7 +15,7 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieException,
@@ -25,8 +25,8 @@ from hoodie.exception import (
     InvalidTableException,
     TableExistsException,
 )
+from tests.support.table_builder import TRIPS, content, local_client, read_trips, rows
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 INIT: dict[str, Any] = {
     "table_name": "trips",
     "record_key_fields": ["id"],
@@ -45,37 +45,18 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
-def rows(entries: list[Row]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
-
-
 def merged(*steps: list[Row]) -> list[Row]:
     return sorted({row[0]: row for step in steps for row in step}.values())
 
 
-def read(base_path: Path) -> list[Row]:
-    table = hoodie.read_table(str(base_path), columns=SCHEMA.names)
-    return sorted(tuple(row.values()) for row in table.to_pylist())
-
-
 def read_by_hudi_rs(base_path: Path) -> list[Row]:
     table = pa.Table.from_batches(HudiTableBuilder.from_base_uri(str(base_path)).build().read())
-    return sorted(tuple(row.values()) for row in table.select(SCHEMA.names).to_pylist())
-
-
-def client(base_path: Path, **properties: str) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), properties))
+    return sorted(tuple(row.values()) for row in table.select(TRIPS.names).to_pylist())
 
 
 def upsert(base_path: Path, entries: list[Row]) -> str:
-    with client(base_path) as c:
-        return c.upsert(rows(entries)).instant_time
-
-
-def content(base_path: Path) -> dict[str, bytes]:
-    """All files but the note of the process that holds the table now."""
-    files = (file for file in base_path.rglob("*") if file.is_file() and file.parent.name != ".locks")
-    return {str(file.relative_to(base_path)): file.read_bytes() for file in files}
+    with local_client(base_path) as c:
+        return c.upsert(rows(*entries)).instant_time
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +95,9 @@ def test_requested_and_inflight_files_of_completed_commits_are_not_needed(
     base_path: Path, times: list[str], number: int, state: str, how: str
 ) -> None:
     damage(base_path / ".hoodie" / f"{times[number]}.{state}", how)
-    assert read(base_path) == merged(FIRST, SECOND, THIRD)
+    assert read_trips(base_path) == merged(FIRST, SECOND, THIRD)
     upsert(base_path, LATER)
-    assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD, LATER)
+    assert read_trips(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD, LATER)
 
 
 @pytest.mark.parametrize("how", ["empty", "half"])
@@ -129,7 +110,7 @@ def test_a_commit_file_that_was_cut_is_refused_by_name_where_it_is_needed_and_lo
     damage(file, how)
     expected = merged(FIRST, SECOND, THIRD)
     try:
-        assert read(base_path) == expected
+        assert read_trips(base_path) == expected
     except HoodieCorruptedDataException as error:
         assert file.name in str(error)
     try:
@@ -140,11 +121,11 @@ def test_a_commit_file_that_was_cut_is_refused_by_name_where_it_is_needed_and_lo
     else:
         assert number < 2
         expected = merged(expected, LATER)
-        assert read(base_path) == expected
+        assert read_trips(base_path) == expected
     file.write_bytes(whole)
-    assert read(base_path) == read_by_hudi_rs(base_path) == expected
+    assert read_trips(base_path) == read_by_hudi_rs(base_path) == expected
     upsert(base_path, [("g", "x", 1, 7.0)])
-    assert read(base_path) == merged(expected, [("g", "x", 1, 7.0)])
+    assert read_trips(base_path) == merged(expected, [("g", "x", 1, 7.0)])
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -160,32 +141,32 @@ def test_a_commit_file_that_is_gone_among_later_ones_stops_writers_until_it_is_r
     assert content(base_path) == before
     file.write_bytes(whole)
     upsert(base_path, LATER)
-    assert read(base_path) == merged(FIRST, SECOND, THIRD, LATER)
+    assert read_trips(base_path) == merged(FIRST, SECOND, THIRD, LATER)
 
 
 def test_the_newest_commit_without_its_file_waits_for_it_or_for_a_word(base_path: Path, times: list[str]) -> None:
     file = base_path / ".hoodie" / f"{times[2]}.commit"
     whole = file.read_bytes()
     file.unlink()
-    assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND)
+    assert read_trips(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND)
     before = content(base_path)
     with pytest.raises(HoodieRollbackException, match=rf"Restore .*{file.name}; .*rollback\('{times[2]}'\)"):
         upsert(base_path, LATER)
     assert content(base_path) == before
     file.write_bytes(whole)
-    assert read(base_path) == merged(FIRST, SECOND, THIRD)
+    assert read_trips(base_path) == merged(FIRST, SECOND, THIRD)
     file.unlink()
-    with client(base_path) as c:
+    with local_client(base_path) as c:
         assert c.rollback(times[2])
     upsert(base_path, LATER)
-    assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, LATER)
+    assert read_trips(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, LATER)
 
 
 @pytest.fixture
 def with_failed_write(base_path: Path) -> tuple[Path, str]:
-    c = client(base_path, **{"hoodie.auto.commit": "false"})
+    c = local_client(base_path, **{"hoodie.auto.commit": "false"})
     instant_time = c.start_commit()
-    c.upsert(rows([("a", "x", 5, 50.0), ("q", "new", 1, 1.0)]), instant_time)
+    c.upsert(rows(*[("a", "x", 5, 50.0), ("q", "new", 1, 1.0)]), instant_time)
     return base_path, instant_time
 
 
@@ -196,25 +177,25 @@ def test_a_failed_write_is_rolled_back_whatever_happened_to_its_files(
 ) -> None:
     base_path, instant_time = with_failed_write
     damage(base_path / ".hoodie" / f"{instant_time}.{state}", how)
-    assert read(base_path) == merged(FIRST, SECOND, THIRD)
+    assert read_trips(base_path) == merged(FIRST, SECOND, THIRD)
     upsert(base_path, LATER)
-    assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD, LATER)
+    assert read_trips(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD, LATER)
     assert not [file.name for file in base_path.rglob("*.parquet") if instant_time in file.name]
 
 
 @pytest.mark.parametrize("how", ["empty", "half", "missing"])
 def test_a_damaged_plan_of_a_rollback_stops_writers_by_name(with_failed_write: tuple[Path, str], how: str) -> None:
     base_path, instant_time = with_failed_write
-    with client(base_path) as c:
+    with local_client(base_path) as c:
         c.rollback(instant_time)
     (completed,) = (base_path / ".hoodie").glob("*.rollback")
     completed.unlink()
     plan = completed.with_name(completed.name + ".requested")
     damage(plan, how)
-    assert read(base_path) == merged(FIRST, SECOND, THIRD)
+    assert read_trips(base_path) == merged(FIRST, SECOND, THIRD)
     with pytest.raises(HoodieException, match=plan.name):
         upsert(base_path, LATER)
-    assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD)
+    assert read_trips(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD)
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one_writer", "several_writers"])
@@ -229,12 +210,12 @@ def test_a_rollback_whose_planner_died_over_its_file_is_given_up(
         "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
         "hoodie.write.lock.provider": "InProcessLockProvider",
     }
-    with client(base_path, **(properties if several else {})) as c:
-        c.upsert(rows(LATER))
+    with local_client(base_path, **(properties if several else {})) as c:
+        c.upsert(rows(*LATER))
         c.clean()
     assert not plan.exists()
     assert f"rollback {int(instant_time) + 1} of {base_path} is given up" in caplog.text
-    assert read(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD, LATER)
+    assert read_trips(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD, LATER)
     assert not [file.name for file in base_path.rglob("*.parquet") if instant_time in file.name]
 
 
@@ -245,13 +226,13 @@ def test_damaged_table_properties_are_refused_by_name(base_path: Path, how: str)
     damage(file, how)
     before = content(base_path)
     with pytest.raises(InvalidTableException, match=r"hoodie\.properties"):
-        read(base_path)
+        read_trips(base_path)
     with pytest.raises(InvalidTableException, match=r"hoodie\.properties"):
         upsert(base_path, LATER)
     assert content(base_path) == before
     file.write_bytes(whole)
     upsert(base_path, LATER)
-    assert read(base_path) == merged(FIRST, SECOND, THIRD, LATER)
+    assert read_trips(base_path) == merged(FIRST, SECOND, THIRD, LATER)
 
 
 def test_properties_cut_at_any_line_are_never_taken_for_whole(base_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,9 +252,9 @@ def test_the_backup_of_the_properties_stands_in_for_them(base_path: Path, how: s
     file = base_path / ".hoodie" / "hoodie.properties"
     shutil.copy(file, file.with_name("hoodie.properties.backup"))
     damage(file, how)
-    assert read(base_path) == merged(FIRST, SECOND, THIRD)
+    assert read_trips(base_path) == merged(FIRST, SECOND, THIRD)
     upsert(base_path, LATER)
-    assert read(base_path) == merged(FIRST, SECOND, THIRD, LATER)
+    assert read_trips(base_path) == merged(FIRST, SECOND, THIRD, LATER)
 
 
 # --- two creators -----------------------------------------------------------------------------------------------------
@@ -338,7 +319,7 @@ def test_odd_partition_values_are_stored_in_their_folder_and_read(odd_table: Pat
     upsert(odd_table, [("a", value, 1, 1.0), ("b", "x", 1, 1.0)])
     upsert(odd_table, [("a", value, 2, 2.0), ("c", value, 1, 3.0)])
     expected = [("a", value, 2, 2.0), ("b", "x", 1, 1.0), ("c", value, 1, 3.0)]
-    assert read(odd_table) == expected
+    assert read_trips(odd_table) == expected
     folder = f"region={STORED[value]}" if encoded else value or STORED[value]
     assert len(list((odd_table / folder).glob("*.parquet"))) == 2
     found = hoodie.read_table(str(odd_table), columns=["id"], filters=[("region", "=", value)])
@@ -354,9 +335,9 @@ def test_values_that_no_folder_below_the_table_can_hold_are_refused(odd_table: P
     # Encoded, these have no slash or control character; behind "region=", none is a name of Hudi's own.
     if encoded and value in ("../x", "/x", "x/", "a//b", ".hoodie", "a\nb"):
         upsert(odd_table, [row])
-        assert read(odd_table) == [row, ("b", "x", 1, 1.0)]
+        assert read_trips(odd_table) == [row, ("b", "x", 1, 1.0)]
         return
     with pytest.raises(HoodieKeyException, match="region"):
         upsert(odd_table, [row])
     assert {name for name in content(odd_table) if name.endswith(".parquet")} == before
-    assert read(odd_table) == [("b", "x", 1, 1.0)]
+    assert read_trips(odd_table) == [("b", "x", 1, 1.0)]

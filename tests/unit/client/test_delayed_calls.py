@@ -31,7 +31,7 @@ from hoodie.exception import (
     HoodieSavepointException,
     HoodieWriteConflictException,
 )
-from tests.interleaved_writers import (
+from tests.support.interleaved_writers import (
     COMMON,
     MINUTE_MS,
     Operation,
@@ -42,7 +42,7 @@ from tests.interleaved_writers import (
     new_client,
     write,
 )
-from tests.interleaving import Process, World, virtual
+from tests.support.interleaving import Process, World, virtual
 
 DELAY_MS = 20 * MINUTE_MS
 LEASE = {"hoodie.write.lock.filesystem.expire": 1, "hoodie.write.lock.storage.validity.timeout.secs": 60}

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, UpsertPlan
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, UpsertPlan
 from hoodie.exception import HoodieKeyException, HoodieSchemaException
 from hoodie.storage.fsspec_storage import LocalStorage
 
@@ -42,15 +42,6 @@ def base_path(tmp_path: Path) -> Path:
         str(path), table_name="t", record_key_fields="k", partition_fields="p", ordering_fields="ts"
     )
     return path
-
-
-@pytest.fixture
-def client(base_path: Path) -> MakeClient:
-    def make(**properties: Any) -> HoodieLocalWriteClient:
-        given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-        return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), given))
-
-    return make
 
 
 def figures(plan: UpsertPlan) -> set[tuple[Any, ...]]:

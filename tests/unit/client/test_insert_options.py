@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient
 from hoodie.engine.data import HoodieData
-from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieConfigException,
     HoodieDuplicateKeyException,
@@ -25,14 +24,10 @@ from hoodie.execution import insert_handler
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, CustomColumnsSortPartitioner
 from hoodie.io.parquet.parquet_reader import read_footer
 from hoodie.storage.fsspec_storage import open_storage
+from tests.support.table_builder import local_client, read_trips, rows
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 MakeClient = Callable[..., HoodieLocalWriteClient]
 COUNT = 6000
-
-
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
 
 
 def mixed() -> pa.Table:
@@ -40,27 +35,9 @@ def mixed() -> pa.Table:
     return rows(*((f"k{i * 7919 % COUNT:05d}", "abc"[i * 31 % 3], i, float(i % 50)) for i in range(COUNT)))
 
 
-def read(base_path: Path) -> list[tuple[Any, ...]]:
-    table = hoodie.read_table(str(base_path), columns=SCHEMA.names)
-    return sorted(tuple(row.values()) for row in table.to_pylist())
-
-
-@pytest.fixture
-def base_path(tmp_path: Path) -> Path:
-    path = tmp_path / "trips"
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="trips", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
-    return path
-
-
 @pytest.fixture
 def client(base_path: Path) -> MakeClient:
-    def make(properties: dict[str, Any] | None = None) -> HoodieLocalWriteClient:
-        config = HoodieWriteConfig.from_properties(str(base_path), properties or {})
-        return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=4))
-
-    return make
+    return partial(local_client, base_path, parallelism=4)
 
 
 def keys_in_order(base_path: Path) -> list[tuple[str, list[str]]]:
@@ -86,7 +63,7 @@ def test_every_sort_mode_writes_all_rows_to_as_many_files_as_it_says(
     with client({"hoodie.bulkinsert.sort.mode": mode}) as c:
         result = c.bulk_insert(mixed())
     assert len(result.statuses) == files
-    assert read(base_path) == sorted(tuple(row.values()) for row in mixed().to_pylist())
+    assert read_trips(base_path) == sorted(tuple(row.values()) for row in mixed().to_pylist())
 
 
 def test_a_global_sort_gives_files_whose_key_ranges_do_not_overlap(base_path: Path, client: MakeClient) -> None:
@@ -132,7 +109,7 @@ class LosesColumns(BulkInsertPartitioner):
 def test_a_partitioner_of_ones_own_takes_a_stream(base_path: Path, client: MakeClient) -> None:
     with client() as c:
         c.bulk_insert(iter(mixed().to_batches()), partitioner=ByFare())
-    assert len(read(base_path)) == COUNT
+    assert len(read_trips(base_path)) == COUNT
 
 
 @pytest.mark.parametrize("given", [ByFare(), f"{__name__}.ByFare"])
@@ -147,7 +124,7 @@ def test_a_partitioner_of_ones_own_is_an_argument_or_named_by_a_property(
         with client() as c:
             result = c.bulk_insert(mixed(), partitioner=given)
     assert len(result.statuses) == 3
-    assert len(read(base_path)) == COUNT
+    assert len(read_trips(base_path)) == COUNT
 
 
 def test_a_sort_by_columns_goes_by_the_class_name_that_hudi_has(base_path: Path, client: MakeClient) -> None:
@@ -191,7 +168,7 @@ def test_a_partitioner_that_goes_wrong_fails_the_write_by_name(
 ) -> None:
     with client() as c, pytest.raises(HoodieException, match=message):
         c.bulk_insert(mixed(), partitioner=partitioner)
-    assert read(base_path) == []
+    assert read_trips(base_path) == []
     assert not list(base_path.rglob("*.parquet"))
 
 
@@ -218,7 +195,7 @@ def test_partitioners_that_cannot_be_used_are_refused_by_name(base_path: Path, c
     assert "name at least one column" in fails(
         {name: f"{BulkInsertPartitioner.__module__}.CustomColumnsSortPartitioner"}
     )
-    assert read(base_path) == []
+    assert read_trips(base_path) == []
 
 
 @pytest.mark.parametrize(("parallelism", "tasks"), [(0, 4), (2, 2), (1, 1), (100, 4)])
@@ -235,7 +212,7 @@ def test_other_operations_take_a_parallelism_too(base_path: Path, client: MakeCl
         c.upsert(mixed())
         result = getattr(c, operation)(mixed())
     assert result.is_committed
-    assert len(read(base_path)) == {"insert": 2 * COUNT, "upsert": COUNT, "delete": 0}[operation]
+    assert len(read_trips(base_path)) == {"insert": 2 * COUNT, "upsert": COUNT, "delete": 0}[operation]
 
 
 def test_many_partitions_do_not_need_a_file_each_at_once(
@@ -246,7 +223,7 @@ def test_many_partitions_do_not_need_a_file_each_at_once(
     with client() as c:
         result = c.bulk_insert(data)
     assert len(result.statuses) >= 20
-    assert read(base_path) == sorted(tuple(row.values()) for row in data.to_pylist())
+    assert read_trips(base_path) == sorted(tuple(row.values()) for row in data.to_pylist())
 
 
 STORED = (("a", "a", 1, 1.0), ("b", "b", 1, 1.0))
@@ -267,7 +244,7 @@ def test_records_whose_key_is_in_the_table_are_dropped(
     with client(properties) as c:
         c.insert(rows(*STORED))
         result = getattr(c, operation)(rows(*INCOMING))
-    assert read(base_path) == [*STORED, ("b", "c", 5, 5.0), ("c", "a", 4, 4.0)]
+    assert read_trips(base_path) == [*STORED, ("b", "c", 5, 5.0), ("c", "a", 4, 4.0)]
     assert result.inserted_count == 2
 
 
@@ -277,9 +254,9 @@ def test_records_whose_key_is_in_the_table_are_refused(base_path: Path, client: 
         c.insert(rows(*STORED))
         with pytest.raises(HoodieDuplicateKeyException, match="keys of 1 of the records to .* are in the table"):
             getattr(c, operation)(rows(*INCOMING))
-        assert read(base_path) == list(STORED)
+        assert read_trips(base_path) == list(STORED)
         getattr(c, operation)(rows(("c", "a", 3, 3.0)))
-    assert len(read(base_path)) == 3
+    assert len(read_trips(base_path)) == 3
 
 
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
@@ -288,17 +265,17 @@ def test_a_global_index_drops_keys_of_every_partition(base_path: Path, client: M
     with client(properties) as c:
         c.insert(rows(*STORED))
         getattr(c, operation)(rows(*INCOMING))
-    assert read(base_path) == [*STORED, ("c", "a", 4, 4.0)]
+    assert read_trips(base_path) == [*STORED, ("c", "a", 4, 4.0)]
 
 
 def test_an_insert_into_a_file_that_has_the_key_replaces_or_adds(base_path: Path, client: MakeClient) -> None:
     with client() as c:
         c.insert(rows(*STORED))
         c.insert(rows(("a", "a", 9, 9.0)))
-    assert [row[3] for row in read(base_path)] == [1.0, 9.0, 1.0]
+    assert [row[3] for row in read_trips(base_path)] == [1.0, 9.0, 1.0]
     with client({"hoodie.merge.allow.duplicate.on.inserts": "false"}) as c:
         c.insert(rows(("a", "a", 10, 10.0)))
-    assert [row[3] for row in read(base_path)] == [10.0, 10.0, 1.0]
+    assert [row[3] for row in read_trips(base_path)] == [10.0, 10.0, 1.0]
 
 
 REPEATED = (("c", "a", 3, 3.0), ("c", "a", 2, 2.0), ("a", "a", 5, 5.0), ("a", "a", 4, 4.0))
@@ -325,11 +302,11 @@ def test_of_new_records_of_one_key_that_meet_an_existing_file_the_last_counts(
         c.insert(rows(STORED[0]))
     with client(properties) as c:
         result = getattr(c, operation)(rows(*REPEATED))
-    assert sorted(row[3] for row in read(base_path)) == found
+    assert sorted(row[3] for row in read_trips(base_path)) == found
     assert len(result.statuses) == 1
 
 
 def test_of_new_records_of_one_key_in_a_new_file_all_are_stored(base_path: Path, client: MakeClient) -> None:
     with client({"hoodie.merge.allow.duplicate.on.inserts": "false"}) as c:
         c.insert(rows(*REPEATED))
-    assert sorted(row[3] for row in read(base_path)) == [2.0, 3.0, 4.0, 5.0]
+    assert sorted(row[3] for row in read_trips(base_path)) == [2.0, 3.0, 4.0, 5.0]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interleaved_writers import Templates, make_template, run_seed
-from tests.interleaving import virtual
+from tests.support.interleaved_writers import Templates, make_template, run_seed
+from tests.support.interleaving import virtual
 
 SEEDS = 300
 QUICK_SEEDS = 90

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.io import file_group_reader
+from tests.support.table_builder import local_client, rows_of_keys
 
 KEYS = [f"key-{number:04}" for number in range(2000)]
 
 
-def rows(keys: list[str], ts: int, fare: float = 1.0, **more: Any) -> pa.Table:
-    columns = {"id": keys, "ts": pa.array([ts] * len(keys), pa.int64()), "fare": [fare] * len(keys)}
-    return pa.table(columns | {name: [value] * len(keys) for name, value in more.items()})
+rows = partial(rows_of_keys, fare=1.0)
+client = partial(local_client, bulkinsert_shuffle_parallelism="1")
 
 
 @pytest.fixture
@@ -26,12 +26,6 @@ def base_path(tmp_path: Path) -> Path:
     path = tmp_path / "trips"
     HoodieTableMetaClient.init_table(str(path), table_name="trips", record_key_fields=["id"], ordering_fields=["ts"])
     return path
-
-
-def client(base_path: Path, **properties: str) -> HoodieLocalWriteClient:
-    given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-    given["hoodie.bulkinsert.shuffle.parallelism"] = "1"
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), given))
 
 
 def newest(base_path: Path) -> Path:
@@ -56,7 +50,7 @@ def test_an_upsert_copies_the_pages_of_keys_and_adds_those_of_new_rows(base_path
     with client(base_path) as c:
         c.bulk_insert(rows(KEYS, 1))
         before = newest(base_path)
-        c.upsert(rows(["key-0007", "key-1999", "new"], 2, 5.0))
+        c.upsert(rows(["key-0007", "key-1999", "new"], 2, fare=5.0))
     after = newest(base_path)
     assert before.name.split("_")[0] == after.name.split("_")[0]
     assert before != after
@@ -119,7 +113,7 @@ def test_files_of_several_row_groups_and_another_codec_hold_the_right_rows(
     with client(base_path, parquet_block_size=block_size, parquet_compression_codec=codec) as c:
         for ts in range(2, 6):
             changed = KEYS[ts::97] + [f"new-{ts}-{number}" for number in range(ts * 20)]
-            c.upsert(rows(changed, ts, float(ts)))
+            c.upsert(rows(changed, ts, fare=float(ts)))
             expected |= dict.fromkeys(changed, (ts, float(ts)))
             assert stored(base_path) == expected
         groups = pq.read_metadata(newest(base_path)).num_row_groups
@@ -139,7 +133,7 @@ def test_many_small_upserts_do_not_leave_many_small_pages(base_path: Path) -> No
 
 def test_keys_are_copied_where_absent_columns_keep_their_values(base_path: Path) -> None:
     with client(base_path) as c:
-        c.bulk_insert(rows(KEYS, 1, 3.0))
+        c.bulk_insert(rows(KEYS, 1, fare=3.0))
     before = newest(base_path)
     with client(base_path, write_partial_update="true") as c:
         c.upsert(rows(["key-0003"], 2).drop_columns(["fare"]))
@@ -152,7 +146,7 @@ def test_other_readers_take_files_with_copied_columns(base_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     with client(base_path) as c:
         c.bulk_insert(rows(KEYS, 1))
-        c.upsert(rows(["key-0007", "new"], 2, 5.0))
+        c.upsert(rows(["key-0007", "new"], 2, fare=5.0))
     path = str(newest(base_path))
     expected = pq.read_table(path, columns=["id", "_hoodie_record_key", "ts"]).to_pylist()
     assert polars.read_parquet(path, columns=["id", "_hoodie_record_key", "ts"]).to_dicts() == expected

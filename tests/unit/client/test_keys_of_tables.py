@@ -13,9 +13,10 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieWriteException
-from tests.hooked_storage import hooked
+from tests.support.hookable_storage import hooked
+from tests.support.table_builder import local_client
 
 TIME = "hoodie.keygen.timebased."
 UNIX = {f"{TIME}timestamp.type": "UNIX_TIMESTAMP", f"{TIME}output.dateformat": "yyyy/MM/dd"}
@@ -25,11 +26,6 @@ DAY = 86_400
 def make(base_path: Path, **arguments: Any) -> str:
     HoodieTableMetaClient.init_table(str(base_path), table_name="t", **arguments)
     return str(base_path)
-
-
-def client(base_path: str, **properties: str) -> HoodieLocalWriteClient:
-    given = {name.replace("__", "."): value for name, value in properties.items()}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, given))
 
 
 def found(base_path: str, *columns: str, **query: Any) -> list[dict[str, Any]]:
@@ -67,7 +63,7 @@ def test_nested_fields_are_keys_partitions_and_ordering(tmp_path: Path) -> None:
         tmp_path / "t", record_key_fields="place.name", partition_fields="place.zone", ordering_fields="place.at.seen",
         hive_style_partitioning=True, schema=PLACES,
     )  # fmt: skip
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert(pa.Table.from_pylist([place("a", 1, 5, 1), place("b", None, 5, 2), place("c", 2, 5, 3)], PLACES))
         c.upsert(
             pa.Table.from_pylist(
@@ -81,7 +77,7 @@ def test_nested_fields_are_keys_partitions_and_ordering(tmp_path: Path) -> None:
         ("c", "place.zone=2", 30),
     ]
     assert found(path, "value", filters=pc.field("place", "zone") == 2) == [{"value": 30}]
-    with client(path) as c:
+    with local_client(path) as c:
         assert c.delete([{"place": {"name": "a", "zone": 1}}]).deleted_count == 1
         assert c.delete(where=pc.field("place", "name") == "b").deleted_count == 1
         with pytest.raises(HoodieKeyException, match=r"place\.name"):
@@ -98,7 +94,7 @@ def test_folders_of_times_are_found_again_and_never_pruned_wrongly(tmp_path: Pat
     path = make(
         tmp_path / "t", record_key_fields="id", partition_fields="ts", key_generator="TIMESTAMP", properties=UNIX
     )
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert([{"id": 1, "ts": 0, "v": "a"}, {"id": 2, "ts": DAY, "v": "a"}, {"id": 3, "ts": None, "v": "a"}])
         c.upsert([{"id": 1, "ts": DAY - 1, "v": "b"}, {"id": 2, "ts": 2 * DAY, "v": "b"}])
     assert [tuple(row.values()) for row in found(path, "id", "v", "_hoodie_partition_path")] == [
@@ -147,7 +143,7 @@ def test_a_writer_that_would_make_other_folders_of_times_is_refused(
         properties={f"{TIME}{name}": value for name, value in made.items()},
     )  # fmt: skip
     with pytest.raises(HoodieConfigException, match=message):
-        client(path, **{f"{prefix}{name}": value for name, value in given.items()}).start_commit()
+        local_client(path, **{f"{prefix}{name}": value for name, value in given.items()}).start_commit()
 
 
 def test_a_unit_that_a_table_does_not_store_is_that_of_seconds(tmp_path: Path) -> None:
@@ -159,9 +155,9 @@ def test_a_unit_that_a_table_does_not_store_is_that_of_seconds(tmp_path: Path) -
     unit = f"{TIME}timestamp.scalar.time.unit"
     meta_client.table_config.update(meta_client.storage, path, {}, [unit])
     assert unit not in HoodieTableMetaClient.load(path).table_config.properties
-    client(path, **{unit: "SECONDS"}).start_commit()
+    local_client(path, **{unit: "SECONDS"}).start_commit()
     with pytest.raises(HoodieConfigException, match="'DAYS': in the table it is 'SECONDS', the default"):
-        client(path, **{unit: "DAYS"}).start_commit()
+        local_client(path, **{unit: "DAYS"}).start_commit()
 
 
 @pytest.mark.parametrize(
@@ -174,14 +170,14 @@ def test_a_writer_that_says_the_same_in_other_words_writes_the_same_folders(
         tmp_path / "t", record_key_fields="id", partition_fields="ts", key_generator="TIMESTAMP", properties=UNIX
     )
     for properties in ({}, {f"{TIME}{name}": value for name, value in given.items()}):
-        with client(path, **properties) as c:
+        with local_client(path, **properties) as c:
             c.upsert([{"id": 1, "ts": DAY - 1}])
     assert found(path, "_hoodie_partition_path") == [{"_hoodie_partition_path": "1970/01/01"}]
 
 
 def test_one_key_and_several_partition_fields_make_a_table(tmp_path: Path) -> None:
     path = make(tmp_path / "t", record_key_fields="id", partition_fields=["a", "b"])
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert([{"id": 1, "a": "x", "b": 1}, {"id": 2, "a": "x", "b": None}])
         c.upsert([{"id": 1, "a": "x", "b": 1}])
     assert [tuple(row.values()) for row in found(path, "_hoodie_record_key", "_hoodie_partition_path")] == [
@@ -191,7 +187,7 @@ def test_one_key_and_several_partition_fields_make_a_table(tmp_path: Path) -> No
     assert found(path, "id", filters=[("b", "=", 1)]) == [{"id": 1}]
     assert count_by_hudi_rs(path) == 2
     with pytest.raises(HoodieConfigException, match="the table has 'a:SIMPLE,b:SIMPLE'"):
-        client(path, hoodie__datasource__write__partitionpath__field="a:SIMPLE,b:TIMESTAMP").start_commit()
+        local_client(path, hoodie__datasource__write__partitionpath__field="a:SIMPLE,b:TIMESTAMP").start_commit()
 
 
 def complex_table_of_one_key(tmp_path: Path) -> str:
@@ -205,9 +201,9 @@ def complex_table_of_one_key(tmp_path: Path) -> str:
 @pytest.mark.parametrize(("new_encoding", "keys"), [("true", {"1", "2"}), ("false", {"id:1", "id:2"})])
 def test_one_complex_key_field_goes_on_as_it_began(tmp_path: Path, new_encoding: str, keys: set[str]) -> None:
     path = complex_table_of_one_key(tmp_path)
-    with client(path, hoodie__write__complex__keygen__new__encoding=new_encoding) as c:
+    with local_client(path, hoodie__write__complex__keygen__new__encoding=new_encoding) as c:
         c.upsert([{"id": 1, "a": "x"}])
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert([{"id": 1, "a": "x"}, {"id": 2, "a": "x"}])
     assert {row["_hoodie_record_key"] for row in found(path, "_hoodie_record_key")} == keys
     assert len(found(path, "id")) == 2
@@ -215,11 +211,11 @@ def test_one_complex_key_field_goes_on_as_it_began(tmp_path: Path, new_encoding:
 
 def test_the_form_of_keys_is_read_from_rows_where_the_footer_does_not_tell(tmp_path: Path) -> None:
     path = complex_table_of_one_key(tmp_path)
-    with client(path, hoodie__write__complex__keygen__new__encoding="true") as c:
+    with local_client(path, hoodie__write__complex__keygen__new__encoding="true") as c:
         c.upsert([{"id": 1, "a": "x"}])
     (file,) = (tmp_path / "t" / "x").glob("*.parquet")
     pq.write_table(pq.ParquetFile(file).read().replace_schema_metadata(None), file)
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert([{"id": 1, "a": "x"}])
     assert found(path, "_hoodie_record_key") == [{"_hoodie_record_key": "1"}]
 
@@ -236,7 +232,7 @@ def test_typed_partition_fields_are_written_without_saying_them_again(tmp_path: 
 
 def test_a_class_of_the_user_that_is_named_as_one_of_hudi_does_not_prune(tmp_path: Path) -> None:
     path = make(tmp_path / "t", record_key_fields="id", partition_fields="p")
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert([{"id": 1, "p": "x"}])
     meta_client = HoodieTableMetaClient.load(path)
     meta_client.table_config.update(
@@ -251,7 +247,7 @@ def test_timestamps_in_keys_as_text_when_every_writer_says_so(tmp_path: Path) ->
     path = make(tmp_path / "t", record_key_fields="at")
     name = "hoodie__datasource__write__keygenerator__consistent__logical__timestamp__enabled"
     rows = pa.table({"at": pa.array([1_700_000_000_123_456], pa.timestamp("us", "UTC")), "v": [1]})
-    with client(path, **{name: "true"}) as c:
+    with local_client(path, **{name: "true"}) as c:
         c.upsert(rows)
         c.upsert(rows)
     assert found(path, "_hoodie_record_key") == [{"_hoodie_record_key": "2023-11-14 22:13:20.123"}]
@@ -266,14 +262,14 @@ def test_a_writer_that_would_make_the_other_form_of_timestamps_is_refused(
     path = make(tmp_path / "t", **({**in_folders, "partition_fields": "at"} if "folder" in fields else fields))
     name = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
     rows = pa.table({"at": pa.array([1_700_000_000_123_456], pa.timestamp("us", "UTC")), "v": [1]})
-    with client(path, **{name.replace(".", "__"): made}) as c:
+    with local_client(path, **{name.replace(".", "__"): made}) as c:
         c.upsert(rows)
     other = "false" if made == "true" else "true"
-    with client(path, **{name.replace(".", "__"): other}) as c:
+    with local_client(path, **{name.replace(".", "__"): other}) as c:
         for write in (c.upsert, c.insert, c.delete):
             with pytest.raises(HoodieKeyException, match=f"a second time; nothing was written. Set {name}={made}"):
                 write(rows)
-    with client(path, **{name.replace(".", "__"): made}) as c:
+    with local_client(path, **{name.replace(".", "__"): made}) as c:
         c.upsert(rows)
     assert len(found(path, "v")) == 1
 
@@ -290,7 +286,7 @@ def test_a_writer_of_timestamps_in_keys_lists_no_partitions_that_it_does_not_wri
         if name in ("list", "walk"):
             listed.add(Path(folder).name)
 
-    with hooked(monkeypatch, note), client(path) as c:
+    with hooked(monkeypatch, note), local_client(path) as c:
         for day in days:
             c.upsert(pa.table({"at": at, "p": [day], "v": [1]}))
         listed.clear()
@@ -327,7 +323,7 @@ def numbers(*values: float | None) -> pa.Table:
 @pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "insert_overwrite", "delete"])
 def test_nan_as_a_record_key_is_refused_as_null_is(tmp_path: Path, kind: str, operation: str) -> None:
     path = make(tmp_path / "t", **GENERATORS[kind])
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert(numbers(1.5, 2.5))
         with pytest.raises(HoodieKeyException, match="2 of the records to .* NaN") as caught:
             getattr(c, operation)(numbers(1.5, NAN, 3.5, NAN))
@@ -338,7 +334,7 @@ def test_nan_as_a_record_key_is_refused_as_null_is(tmp_path: Path, kind: str, op
 
 def test_nan_in_partition_fields_is_a_folder_and_loses_no_row(tmp_path: Path) -> None:
     path = make(tmp_path / "t", record_key_fields="id", partition_fields="x")
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert(numbers(NAN, NAN, 1.5, None))
         c.upsert(numbers(NAN))
         assert {(row["id"], row["_hoodie_partition_path"]) for row in found(path, "id", "_hoodie_partition_path")} == {
@@ -350,14 +346,14 @@ def test_nan_in_partition_fields_is_a_folder_and_loses_no_row(tmp_path: Path) ->
 
 def test_nan_of_pandas_is_null(tmp_path: Path) -> None:
     path = make(tmp_path / "t", **GENERATORS["complex"])
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert(numbers(1.5, NAN).to_pandas())
     assert [row["_hoodie_record_key"] for row in found(path, "_hoodie_record_key")] == ["id:a,x:1.5", "id:b,x:__null__"]
 
 
 def test_a_stored_key_that_says_nan_can_be_deleted(tmp_path: Path) -> None:
     path = make(tmp_path / "t", record_key_fields="id")
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert(pa.table({"id": ["NaN", "b"]}))
         c.delete([HoodieKey("NaN", "")])
     assert found(path, "id") == [{"id": "b"}]
@@ -369,7 +365,7 @@ def test_a_stored_key_that_says_nan_can_be_deleted(tmp_path: Path) -> None:
 def test_keys_of_more_than_64_kilobytes_are_refused_by_name(tmp_path: Path) -> None:
     path = make(tmp_path / "t", record_key_fields="id")
     longest = "k" * 65_536
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert(pa.table({"id": [longest, "b"]}))
         for keys in ([longest + "1", "c"], ["c", "\u00e9" * 32_769], [longest + "1", longest + "2", "c"]):
             for write in (c.upsert, c.insert, c.bulk_insert, c.insert_overwrite):
@@ -389,10 +385,10 @@ def test_keys_of_more_than_64_kilobytes_are_refused_by_name(tmp_path: Path) -> N
 def test_longer_keys_are_written_and_deleted_where_that_is_wanted(tmp_path: Path, index: str) -> None:
     path = make(tmp_path / "t", record_key_fields="id")
     keys = ["a" * 200_000, "b", "a" * 199_999 + "z"]
-    with client(path, hoodie__write__record__key__max__bytes="200000", hoodie__index__type=index) as c:
+    with local_client(path, hoodie__write__record__key__max__bytes="200000", hoodie__index__type=index) as c:
         c.upsert(pa.table({"id": keys, "v": [1, 2, 3]}))
         c.upsert(pa.table({"id": keys[:2], "v": [4, 5]}))
         assert [(row["id"], row["v"]) for row in found(path, "id", "v")] == [(keys[0], 4), (keys[2], 3), (keys[1], 5)]
-    with client(path, hoodie__index__type=index) as c:
+    with local_client(path, hoodie__index__type=index) as c:
         c.delete(pa.table({"id": keys[:1]}))
     assert [row["id"] for row in found(path, "id")] == [keys[2], keys[1]]

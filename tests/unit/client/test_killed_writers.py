@@ -7,14 +7,14 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import hoodie
 from hoodie import HoodieTableMetaClient
-from tests.killed_writer import WriterServer, apply, carry_out, new_client, next_write
-from tests.table_invariants import check_table
+from tests.support.killed_writer import WriterServer, apply, carry_out, new_client, next_write
+from tests.support.model import TableModel, read_model
+from tests.support.table_builder import init_table
+from tests.support.table_invariants import check_table
 
 SERVICES = {
     "hoodie.cleaner.commits.retained": 1,
@@ -54,10 +54,10 @@ def test_250_killed_writers(tmp_path: Path, server: WriterServer, mode: str) -> 
 def kill_writers(base_path: Path, server: WriterServer, mode: str, loops: int) -> None:
     """Kill one writer after the other, each on the table that the one before left and another one recovered."""
     path, properties = str(base_path), MODES[mode]
-    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], partition_fields=["region"])
+    init_table(path, ordering_fields=[])
     first_seed = int(os.environ.get("HOODIE_SEED", time.time_ns() % 1_000_000))
     print(f"HOODIE_SEED={first_seed}")
-    rows: dict[str, dict[str, Any]] = {}
+    rows = TableModel()
     committed = unfinished = kept = 0
     for number in range(loops):
         seed = f"{first_seed} {number}"
@@ -69,7 +69,7 @@ def kill_writers(base_path: Path, server: WriterServer, mode: str, loops: int) -
             rows = apply(rows, write)
         possible = [rows] if current is None else [rows, apply(rows, current)]
         try:
-            found = read(path)
+            found = read_model(path)
             assert found in possible, f"{found} is neither of {possible}"
             committed += len(done)
             unfinished += current is not None
@@ -79,7 +79,7 @@ def kill_writers(base_path: Path, server: WriterServer, mode: str, loops: int) -
             after = {**next_write(rng, 0), "kind": "upsert"}
             with new_client(path, properties) as client:
                 client.rollback_failed_writes()
-                assert read(path) == found
+                assert read_model(path) == found
                 carry_out(client, after)
             rows = apply(found, after)
             check_table(path, rows, was_cleaned=True)
@@ -92,13 +92,6 @@ def kill_writers(base_path: Path, server: WriterServer, mode: str, loops: int) -
             raise
     print(f"{loops} writers killed: {committed} commits, {unfinished} amid a write, of which {kept} were committed")
     assert committed + unfinished > 0
-
-
-def read(path: str) -> dict[str, dict[str, Any]]:
-    table = hoodie.read_table(path)
-    if "id" not in table.column_names:
-        return {}
-    return {row["id"]: row for row in table.select(["id", "region", "v"]).to_pylist()}
 
 
 def let_expire(base_path: Path) -> None:

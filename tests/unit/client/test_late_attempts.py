@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.client.committer import Committer
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.table.table import HoodieTable
+from tests.support.table_builder import local_client
 
 LATE = TaskIdentity(0, 0, 999_999)
 
@@ -27,8 +28,7 @@ def base_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(base_path: Path) -> HoodieLocalWriteClient:
-    config = HoodieWriteConfig.from_properties(str(base_path), {"hoodie.auto.commit": "false"})
-    return HoodieLocalWriteClient(config)
+    return local_client(base_path, auto_commit="false")
 
 
 @pytest.fixture

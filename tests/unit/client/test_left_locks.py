@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.util.process_identity import describe_process, is_gone
 from hoodie.exception import HoodieLockException
 from hoodie.transaction.lock import lock_waiting
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import SteppedClock, lock_configuration
+from tests.support.table_builder import local_client
 
 ROOT = Path(__file__).parents[3]
 OCC = {
@@ -166,6 +168,9 @@ def start_of(pid: int) -> str:
 # --- waiting ----------------------------------------------------------------------------------------------------------
 
 
+client = partial(local_client, **OCC)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     """A table whose lock a writer of Java has left behind."""
@@ -175,10 +180,6 @@ def path(tmp_path: Path) -> str:
         c.upsert(pa.table({"id": ["base"], "ts": [1]}))
     Path(path, ".hoodie", "lock").write_text(json.dumps(OF_JAVA))
     return path
-
-
-def client(path: str, **properties: object) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {**OCC, **properties}))
 
 
 def test_lines_come_at_growing_intervals_for_as_long_as_a_lock_is_waited_for(

@@ -29,44 +29,17 @@ from hoodie.exception import (
 )
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce, carry_out
+from tests.support.table_builder import TRIPS, local_client, read_trips, rows
 
 Rows = list[tuple[str, str, int, float]]
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 MakeClient = Callable[..., HoodieLocalWriteClient]
-
-
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
-
-
-def read(base_path: Path) -> Rows:
-    table = hoodie.read_table(str(base_path), columns=SCHEMA.names)
-    return sorted(tuple(row.values()) for row in table.to_pylist())
-
-
-@pytest.fixture
-def base_path(tmp_path: Path) -> Path:
-    path = tmp_path / "trips"
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="trips", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
-    return path
-
-
-@pytest.fixture
-def client(base_path: Path) -> MakeClient:
-    def make(**properties: Any) -> HoodieLocalWriteClient:
-        given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-        return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), given))
-
-    return make
 
 
 def test_upsert_updates_keys_of_the_table_and_inserts_the_others(base_path: Path, client: MakeClient) -> None:
     with client() as c:
         c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0)))
         result = c.upsert(rows(("b", "x", 2, 20.0), ("d", "y", 1, 4.0)))
-    assert read(base_path) == [("a", "x", 1, 1.0), ("b", "x", 2, 20.0), ("c", "y", 1, 3.0), ("d", "y", 1, 4.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 1.0), ("b", "x", 2, 20.0), ("c", "y", 1, 3.0), ("d", "y", 1, 4.0)]
     assert (result.inserted_count, result.updated_count, result.deleted_count) == (1, 1, 0)
     assert result.is_committed
 
@@ -75,7 +48,7 @@ def test_late_row_loses_and_a_tie_is_won_by_the_incoming_row(base_path: Path, cl
     with client() as c:
         c.upsert(rows(("late", "x", 5, 1.0), ("tie", "x", 5, 1.0)))
         result = c.upsert(rows(("late", "x", 4, 2.0), ("tie", "x", 5, 2.0)))
-    assert read(base_path) == [("late", "x", 5, 1.0), ("tie", "x", 5, 2.0)]
+    assert read_trips(base_path) == [("late", "x", 5, 1.0), ("tie", "x", 5, 2.0)]
     assert result.updated_count == 1
 
 
@@ -93,16 +66,16 @@ def test_a_row_that_lost_keeps_its_commit_time_but_names_the_new_file(base_path:
 def test_duplicates_of_the_input_are_combined_by_ordering_value(base_path: Path, client: MakeClient) -> None:
     with client() as c:
         c.upsert(rows(("a", "x", 2, 1.0), ("a", "x", 3, 2.0), ("a", "x", 1, 3.0), ("a", "y", 1, 4.0)))
-    assert read(base_path) == [("a", "x", 3, 2.0), ("a", "y", 1, 4.0)]
+    assert read_trips(base_path) == [("a", "x", 3, 2.0), ("a", "y", 1, 4.0)]
 
 
 def test_insert_does_not_look_keys_up_and_an_upsert_then_changes_both(base_path: Path, client: MakeClient) -> None:
     with client(parquet_small_file_limit=0) as c:
         c.insert(rows(("a", "x", 1, 1.0)))
         c.insert(rows(("a", "x", 1, 2.0)))
-        assert read(base_path) == [("a", "x", 1, 1.0), ("a", "x", 1, 2.0)]
+        assert read_trips(base_path) == [("a", "x", 1, 1.0), ("a", "x", 1, 2.0)]
         result = c.upsert(rows(("a", "x", 2, 9.0)))
-    assert read(base_path) == [("a", "x", 2, 9.0), ("a", "x", 2, 9.0)]
+    assert read_trips(base_path) == [("a", "x", 2, 9.0), ("a", "x", 2, 9.0)]
     assert result.updated_count == 2
 
 
@@ -110,7 +83,7 @@ def test_a_key_that_lives_twice_in_one_file_is_changed_at_both_places(base_path:
     with client() as c:
         c.insert(rows(("a", "x", 1, 1.0), ("a", "x", 1, 2.0), ("b", "x", 1, 3.0)))
         c.upsert(rows(("a", "x", 2, 9.0)))
-    assert read(base_path) == [("a", "x", 2, 9.0), ("a", "x", 2, 9.0), ("b", "x", 1, 3.0)]
+    assert read_trips(base_path) == [("a", "x", 2, 9.0), ("a", "x", 2, 9.0), ("b", "x", 1, 3.0)]
 
 
 def test_upsert_finds_keys_without_the_help_of_small_files(base_path: Path, client: MakeClient) -> None:
@@ -118,7 +91,7 @@ def test_upsert_finds_keys_without_the_help_of_small_files(base_path: Path, clie
         for number in range(3):
             c.upsert(rows((f"k{number}", "x", 1, 1.0)))
         result = c.upsert(rows(*((f"k{number}", "x", 2, 2.0) for number in range(4))))
-    assert read(base_path) == [(f"k{number}", "x", 2, 2.0) for number in range(4)]
+    assert read_trips(base_path) == [(f"k{number}", "x", 2, 2.0) for number in range(4)]
     assert (result.updated_count, result.inserted_count) == (3, 1)
 
 
@@ -128,7 +101,7 @@ def test_insert_into_a_small_file_grows_that_file(base_path: Path, client: MakeC
         second = c.insert(rows(("b", "x", 1, 1.0), ("a", "x", 1, 2.0)))
     assert first.statuses[0].file_id == second.statuses[0].file_id
     assert second.statuses[0].stat.prev_commit == first.instant_time
-    assert read(base_path) == [("a", "x", 1, 1.0), ("a", "x", 1, 2.0), ("b", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 1.0), ("a", "x", 1, 2.0), ("b", "x", 1, 1.0)]
 
 
 def test_insert_into_a_small_file_replaces_its_key_when_duplicates_are_not_allowed(
@@ -137,15 +110,15 @@ def test_insert_into_a_small_file_replaces_its_key_when_duplicates_are_not_allow
     with client(merge_allow_duplicate_on_inserts=False) as c:
         c.insert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
         c.insert(rows(("a", "x", 2, 2.0), ("c", "x", 1, 1.0)))
-    assert read(base_path) == [("a", "x", 2, 2.0), ("b", "x", 1, 1.0), ("c", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x", 2, 2.0), ("b", "x", 1, 1.0), ("c", "x", 1, 1.0)]
 
 
 def test_bulk_insert_writes_new_files_from_a_stream(base_path: Path, client: MakeClient) -> None:
     batches = (rows((f"k{number}", "xyz"[number % 3], 1, 1.0)).to_batches()[0] for number in range(30))
     with client() as c:
-        result = c.bulk_insert(pa.RecordBatchReader.from_batches(SCHEMA, batches))
+        result = c.bulk_insert(pa.RecordBatchReader.from_batches(TRIPS, batches))
     assert result.inserted_count == 30
-    assert len(read(base_path)) == 30
+    assert len(read_trips(base_path)) == 30
 
 
 def test_delete_takes_keys_or_columns_and_passes_over_unknown_keys(base_path: Path, client: MakeClient) -> None:
@@ -154,21 +127,21 @@ def test_delete_takes_keys_or_columns_and_passes_over_unknown_keys(base_path: Pa
         assert c.delete([HoodieKey("a", "x"), HoodieKey("nobody", "x")]).deleted_count == 1
         assert c.delete(pa.table({"id": ["c"], "region": ["y"]})).deleted_count == 1
         assert c.delete(pa.table({"id": ["b"], "region": ["y"]})).deleted_count == 0
-    assert read(base_path) == [("b", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("b", "x", 1, 1.0)]
 
 
 def test_a_file_group_whose_rows_were_all_deleted_can_be_written_again(base_path: Path, client: MakeClient) -> None:
     with client() as c:
         c.upsert(rows(("a", "x", 1, 1.0)))
         c.delete([HoodieKey("a", "x")])
-        assert read(base_path) == []
+        assert read_trips(base_path) == []
         c.upsert(rows(("a", "x", 1, 2.0)))
-    assert read(base_path) == [("a", "x", 1, 2.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 2.0)]
 
 
 def test_flagged_rows_are_deleted_unless_they_are_late(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    schema = TRIPS.append(pa.field("_hoodie_is_deleted", pa.bool_()))
 
     def flagged(*entries: tuple[Any, ...]) -> pa.Table:
         return pa.Table.from_pylist([dict(zip(schema.names, entry, strict=True)) for entry in entries], schema)
@@ -187,9 +160,9 @@ def test_manual_commit_makes_rows_visible_and_only_then(base_path: Path, client:
         instant_time = c.start_commit()
         result = c.upsert(rows(("a", "x", 1, 1.0)), instant_time)
         assert not result.is_committed
-        assert read(base_path) == []
+        assert read_trips(base_path) == []
         assert c.commit(instant_time, result, extra_metadata={"who": "test"}) is True
-    assert read(base_path) == [("a", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 1.0)]
     assert result.is_committed
     assert "(committed)" in result.summary
     for shown in (repr(result), str(result), result._repr_html_()):
@@ -209,11 +182,11 @@ def test_a_write_that_failed_is_rolled_back_by_the_next_start(base_path: Path, c
     with client() as c:
         result = c.upsert(rows(("b", "x", 1, 1.0)))
     assert not file.exists()
-    assert read(base_path) == [("b", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("b", "x", 1, 1.0)]
     assert result.instant_time > instant_time
     with pytest.raises(HoodieCommitException, match="rolled back"):
         dead.commit(instant_time, left)
-    assert read(base_path) == [("b", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("b", "x", 1, 1.0)]
 
 
 def test_leaving_by_an_error_rolls_back_what_the_client_started(base_path: Path, client: MakeClient) -> None:
@@ -268,7 +241,7 @@ def test_a_rollback_that_finds_no_such_write_says_so(
         c.upsert(rows(("a", "x", 1, 1.0)))
         assert c.rollback(instant_time) is False
     assert f"nothing was rolled back: {base_path} has no write '{instant_time}' in its active timeline" in caplog.text
-    assert read(base_path) == [("a", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 1.0)]
 
 
 def test_rollback_of_the_newest_commit_brings_the_rows_before_it_back(base_path: Path, client: MakeClient) -> None:
@@ -278,10 +251,10 @@ def test_rollback_of_the_newest_commit_brings_the_rows_before_it_back(base_path:
         with pytest.raises(HoodieRollbackException, match=second.instant_time):
             c.rollback(first.instant_time)
         assert c.rollback(second.instant_time) is True
-        assert read(base_path) == [("a", "x", 1, 1.0)]
+        assert read_trips(base_path) == [("a", "x", 1, 1.0)]
         assert c.rollback(second.instant_time) is False
         c.upsert(rows(("a", "x", 3, 3.0)))
-    assert read(base_path) == [("a", "x", 3, 3.0)]
+    assert read_trips(base_path) == [("a", "x", 3, 3.0)]
 
 
 @pytest.mark.parametrize("operation", ["insert", "upsert", "bulk_insert"])
@@ -293,10 +266,10 @@ def test_null_or_empty_keys_fail_the_write_and_leave_nothing(
         getattr(c, operation)(rows(("a", "x", 1, 1.0), (bad, "x", 1, 1.0), (bad, "y", 1, 1.0)))
     assert "id" in str(caught.value)
     assert not list(base_path.rglob("*.parquet"))
-    assert read(base_path) == []
+    assert read_trips(base_path) == []
     with client() as c:
         c.upsert(rows(("a", "x", 1, 1.0)))
-    assert read(base_path) == [("a", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 1.0)]
 
 
 def test_missing_columns_and_other_types_are_refused_by_name(base_path: Path, client: MakeClient) -> None:
@@ -309,7 +282,7 @@ def test_missing_columns_and_other_types_are_refused_by_name(base_path: Path, cl
         wrong = rows(("a", "x", 1, 1.0)).set_column(3, "fare", pa.array(["much"]))
         with pytest.raises(SchemaCompatibilityException, match=r"fare.*string|fare.*double"):
             c.upsert(wrong)
-    assert read(base_path) == [("a", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 1.0)]
     timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
     assert len(timeline.filter_pending()) == 0
 
@@ -345,10 +318,10 @@ def test_null_in_a_column_that_is_never_null_is_a_record_error(tmp_path: Path) -
 
 def test_an_empty_write_makes_an_empty_commit(base_path: Path, client: MakeClient) -> None:
     with client() as c:
-        result = c.upsert(SCHEMA.empty_table())
+        result = c.upsert(TRIPS.empty_table())
     assert result.is_committed
     assert len(result) == 0
-    assert read(base_path) == []
+    assert read_trips(base_path) == []
 
 
 def test_filters_reach_partitions_and_rows(base_path: Path, client: MakeClient) -> None:
@@ -406,7 +379,7 @@ def test_both_indexes_see_what_another_client_wrote(base_path: Path, client: Mak
         c.upsert(rows(("a", "x", 3, 3.0), ("b", "x", 2, 2.0)))
         c.delete([HoodieKey("b", "x")])
         c.upsert(rows(("b", "x", 5, 5.0)))
-    assert read(base_path) == [("a", "x", 3, 3.0), ("b", "x", 5, 5.0)]
+    assert read_trips(base_path) == [("a", "x", 3, 3.0), ("b", "x", 5, 5.0)]
 
 
 def test_workload_profile_is_saved_before_files_are_written(base_path: Path, client: MakeClient) -> None:
@@ -422,7 +395,7 @@ def test_delete_where_a_filter_finds_rows(base_path: Path, client: MakeClient) -
     with client() as c:
         c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 60.0), ("c", "y", 1, 70.0)))
         assert c.delete(where=[("fare", ">", 50), ("region", "=", "x")]).deleted_count == 1
-        assert read(base_path) == [("a", "x", 1, 1.0), ("c", "y", 1, 70.0)]
+        assert read_trips(base_path) == [("a", "x", 1, 1.0), ("c", "y", 1, 70.0)]
         assert c.delete(where=[("fare", ">", 500)]).deleted_count == 0
         with pytest.raises(HoodieConfigException, match="either keys or where"):
             c.delete()
@@ -438,9 +411,9 @@ def test_partitions_do_not_nest(base_path: Path, client: MakeClient) -> None:
             c.upsert(rows(("b", "x", 1, 1.0)))
         with pytest.raises(HoodieKeyException, match="inside partition 'x/y'"):
             c.bulk_insert(rows(("b", "x/y/z", 1, 1.0)))
-        assert read(base_path) == [("a", "x/y", 1, 1.0)]
+        assert read_trips(base_path) == [("a", "x/y", 1, 1.0)]
         c.upsert(rows(("b", "x/z", 1, 1.0)))
-    assert read(base_path) == [("a", "x/y", 1, 1.0), ("b", "x/z", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x/y", 1, 1.0), ("b", "x/z", 1, 1.0)]
 
 
 def test_keys_of_a_delete_have_the_types_of_the_table(tmp_path: Path) -> None:
@@ -461,7 +434,7 @@ def test_a_refused_second_write_leaves_the_first_to_be_committed(base_path: Path
         with pytest.raises(HoodieCommitException, match="written to already"):
             c.upsert(rows(("b", "x", 1, 1.0)), instant_time)
         assert c.commit(instant_time, result)
-    assert read(base_path) == [("a", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 1.0)]
 
 
 def test_an_instant_that_another_writer_is_rolling_back_is_not_completed(base_path: Path, client: MakeClient) -> None:
@@ -472,7 +445,7 @@ def test_an_instant_that_another_writer_is_rolling_back_is_not_completed(base_pa
     announce(RollbackActionExecutor(meta_client.snapshot, meta_client.active_timeline.find(instant_time)))
     with pytest.raises(HoodieCommitException, match="being rolled back"):
         c.commit(instant_time, result)
-    assert read(base_path) == []
+    assert read_trips(base_path) == []
 
 
 def test_a_rollback_is_withdrawn_when_the_instant_was_completed_meanwhile(base_path: Path, client: MakeClient) -> None:
@@ -487,7 +460,7 @@ def test_a_rollback_is_withdrawn_when_the_instant_was_completed_meanwhile(base_p
     timeline.save_as_complete(instant_time, Action.COMMIT, result.commit_metadata.to_json())
     with pytest.raises(HoodieRollbackException, match="completed by its writer"):
         carry_out(executor, rollback.instant_time)
-    assert read(base_path) == [("a", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 1.0)]
     assert len(meta_client.reload_active_timeline().filter_pending()) == 0
 
 
@@ -502,7 +475,7 @@ def test_closing_a_client_names_what_was_never_committed(
     with client(auto_commit=False) as c:
         forgotten = c.upsert(rows(("b", "x", 1, 1.0))).instant_time
     assert f"a client of {base_path} is closed, and {forgotten} was never committed" in caplog.text
-    assert read(base_path) == [("a", "x", 1, 1.0)]
+    assert read_trips(base_path) == [("a", "x", 1, 1.0)]
 
 
 def test_extra_metadata_cannot_replace_the_schema(base_path: Path, client: MakeClient) -> None:
@@ -524,7 +497,7 @@ def test_keys_to_delete_may_be_none_at_all_or_a_tuple(base_path: Path, client: M
         nothing = c.delete([])
         assert (nothing.is_committed, nothing.deleted_count) == (True, 0)
         assert c.delete((HoodieKey("a", "x"),)).deleted_count == 1
-    assert read(base_path) == [("b", "x", 1, 2.0)]
+    assert read_trips(base_path) == [("b", "x", 1, 2.0)]
 
 
 @pytest.mark.parametrize("operation", [RecordOperation.DELETE, "D", "delete"])
@@ -533,7 +506,7 @@ def test_records_that_are_deletes_only_need_no_columns(base_path: Path, client: 
         c.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 2.0)))
         result = c.upsert([HoodieRecord(HoodieKey("a", "x"), operation=operation)])
     assert result.deleted_count == 1
-    assert read(base_path) == [("b", "x", 1, 2.0)]
+    assert read_trips(base_path) == [("b", "x", 1, 2.0)]
 
 
 def test_an_unknown_operation_of_a_record_is_named() -> None:
@@ -546,7 +519,7 @@ def test_a_key_whose_partition_path_leaves_the_table_is_refused_with_the_reason(
     path = str(tmp_path / "t")
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="id", partition_fields="p")
     key = HoodieKey("a", "../../e")
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {})) as c:
+    with local_client(path) as c:
         c.upsert([{"id": "a", "p": "x"}])
         records = [key] if operation == "delete" else [HoodieRecord(key, {"id": "a", "p": "x"})]
         with pytest.raises(HoodieKeyException, match=r"partition path contains '\.' or '\.\.'.*'a'.*'\.\./\.\./e'"):
@@ -554,7 +527,7 @@ def test_a_key_whose_partition_path_leaves_the_table_is_refused_with_the_reason(
     assert not (tmp_path.parent / "e").exists()
 
 
-@pytest.mark.parametrize("data", [None, {}, dict.fromkeys(SCHEMA.names)])
+@pytest.mark.parametrize("data", [None, {}, dict.fromkeys(TRIPS.names)])
 def test_a_record_without_data_that_is_no_delete_is_refused(
     base_path: Path, client: MakeClient, data: dict[str, Any] | None
 ) -> None:
@@ -563,7 +536,7 @@ def test_a_record_without_data_that_is_no_delete_is_refused(
         with pytest.raises(HoodieWriteException, match="1 records have a key and no data, the first 'b'.*'delete'"):
             c.insert([HoodieRecord(HoodieKey("b", "x"), data)])  # type: ignore[arg-type]
         c.upsert([HoodieRecord(HoodieKey("a", "x"), data, operation="delete")])  # type: ignore[arg-type]
-    assert read(base_path) == []
+    assert read_trips(base_path) == []
 
 
 @pytest.mark.parametrize(("column", "hint"), [("when", ""), ("TS", r" \(did you mean 'TS'\?\)")])
@@ -585,4 +558,4 @@ def test_the_ordering_field_is_asked_for_from_the_first_write_on(
             with pytest.raises(MissingSchemaFieldException, match=message):
                 c.upsert(first.drop_columns(column))
             c.upsert(rows(("a", "x", 1, 2.0)))
-            assert read(base_path) == [("a", "x", 1, 2.0)]
+            assert read_trips(base_path) == [("a", "x", 1, 2.0)]

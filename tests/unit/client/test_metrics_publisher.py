@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.exception import HoodieConfigException
 from hoodie.metrics import reporters
+from tests.support.table_builder import local_client
 
 ROWS = pa.table({"id": ["a", "b"], "ts": [1, 1]})
 
@@ -63,9 +64,7 @@ def client(base_path: str, reporter: str | None, **options: Any) -> HoodieLocalW
     properties = {"hoodie.metrics." + key.replace("_", "."): value for key, value in options.items()}
     if reporter is not None:
         properties["hoodie.metrics.reporter.type"] = reporter
-    return HoodieLocalWriteClient(
-        HoodieWriteConfig.from_properties(base_path, {"hoodie.metrics.on": True, **properties})
-    )
+    return local_client(base_path, {"hoodie.metrics.on": True, **properties})
 
 
 def test_json_lines_have_the_names_of_hudi(base_path: str, tmp_path: Path) -> None:
@@ -111,7 +110,7 @@ def test_a_commit_by_hand_is_reported_once_and_with_its_whole_time(base_path: st
     path = tmp_path / "metrics.jsonl"
     properties = {"hoodie.auto.commit": False, "hoodie.metrics.on": True, "hoodie.metrics.reporter.type": "JSON_LINES"}
     properties |= {"hoodie.metrics.json.path": str(path), "hoodie.metrics.reporter.metricsname.prefix": "own"}
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties)) as writer:
+    with local_client(base_path, properties) as writer:
         result = writer.upsert(ROWS)
         writer.commit(result.instant_time, result)
         steps = writer.metrics.steps
@@ -204,9 +203,7 @@ def test_a_reporter_that_is_not_there_is_refused_where_metrics_are_on(
 ) -> None:
     with pytest.raises(HoodieConfigException, match=problem):
         client(base_path, reporter)
-    with HoodieLocalWriteClient(
-        HoodieWriteConfig.from_properties(base_path, {"hoodie.metrics.reporter.type": "GRAPHITE"})
-    ) as writer:
+    with local_client(base_path, {"hoodie.metrics.reporter.type": "GRAPHITE"}) as writer:
         assert writer.upsert(ROWS).is_committed
     with client(base_path, "INMEMORY") as writer:
         assert writer.upsert(ROWS).is_committed

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.index.simple import global_simple_index, simple_index
 from hoodie.merge.payload_rules import (
     DEFAULT_PAYLOAD,
@@ -17,6 +17,7 @@ from hoodie.merge.payload_rules import (
     PARTIAL_UPDATE_PAYLOAD,
 )
 from hoodie.table.action.commit import incoming_keys
+from tests.support.table_builder import local_client
 
 SCHEMA = pa.schema(
     [
@@ -68,7 +69,7 @@ def client_of(base_path: Path, payload: str, index: str) -> HoodieLocalWriteClie
         properties={"hoodie.compaction.payload.class": payload},
     )
     properties = {"hoodie.index.type": index, "hoodie.simple.index.update.partition.path": "true"}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), properties))
+    return local_client(base_path, properties)
 
 
 @pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 import traceback
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +15,10 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
 from hoodie.storage.retry import RetryPolicy
-from tests.object_store_servers import SECRET_KEY, Bucket, FaultyProxy, Request
+from tests.support.model import read_model, table_of
+from tests.support.object_store_servers import SECRET_KEY, Bucket, FaultyProxy, Request
+from tests.support.table_builder import TRIPS, local_client
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 ONCE = {"hoodie.filesystem.operation.retry.enable": "false"}
 Model = dict[str, tuple[str, str, int, float]]
 
@@ -34,27 +34,12 @@ def make(base_path: str, options: Any) -> None:
     )
 
 
-def client(base_path: str, options: Any, properties: Mapping[str, Any] | None = None) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties, options))
-
-
-def rows(model: Model) -> pa.Table:
-    return pa.table(list(map(list, zip(*model.values(), strict=True))), schema=SCHEMA)
-
-
-def read(base_path: str, options: Any) -> Model:
-    table = hoodie.read_table(base_path, columns=SCHEMA.names, storage_options=options)
-    found = {row["id"]: tuple(row.values()) for row in table.to_pylist()}
-    assert len(found) == table.num_rows
-    return found
-
-
 def read_by_hudi_rs(bucket: Bucket, base_path: str) -> Model:
     options = {f"aws_{name}": value for name, value in bucket.options().items()} | {"aws_allow_http": "true"}
     batches = HudiTableBuilder.from_base_uri(base_path).with_options(options).build().read()
     return {
         row["id"]: tuple(row.values())
-        for row in pa.table(pa.Table.from_batches(batches)).select(SCHEMA.names).to_pylist()
+        for row in pa.table(pa.Table.from_batches(batches)).select(TRIPS.names).to_pylist()
     }
 
 
@@ -75,20 +60,20 @@ def test_a_table_lives_on_s3(base_path: str, s3_bucket: Bucket) -> None:
     with pytest.raises(TableExistsException):
         make(base_path, options)
     model = trips(100)
-    with client(base_path, options) as c:
-        assert c.insert(rows(model)).inserted_count == 100
+    with local_client(base_path, storage_options=options) as c:
+        assert c.insert(table_of(model)).inserted_count == 100
         change = trips(10, fare=2.0, ts=2)
-        assert c.upsert(rows(change)).updated_count == 10
+        assert c.upsert(table_of(change)).updated_count == 10
         model |= change
-        assert read(base_path, options) == model
+        assert read_model(base_path, TRIPS.names, storage_options=options) == model
         c.delete([HoodieKey("k0", "asia"), HoodieKey("k1", "europe")])
         del model["k0"], model["k1"]
-        assert read(base_path, options) == model
-        mistake = c.upsert(rows(trips(5, fare=-1.0, ts=9)))
+        assert read_model(base_path, TRIPS.names, storage_options=options) == model
+        mistake = c.upsert(table_of(trips(5, fare=-1.0, ts=9)))
         assert c.rollback(mistake.instant_time)
-        c.bulk_insert(rows({"n": ("n", "asia", 1, 0.0)}))
+        c.bulk_insert(table_of({"n": ("n", "asia", 1, 0.0)}))
         model["n"] = ("n", "asia", 1, 0.0)
-    assert read(base_path, options) == model
+    assert read_model(base_path, TRIPS.names, storage_options=options) == model
     with hoodie.scan_table(
         base_path, columns=["id"], filters=[("region", "=", "asia")], storage_options=options
     ) as scan:
@@ -104,22 +89,23 @@ def test_a_table_lives_on_s3(base_path: str, s3_bucket: Bucket) -> None:
 def test_schemes_name_the_same_table(base_path: str, s3_bucket: Bucket, scheme: str) -> None:
     options = s3_bucket.options()
     hoodie.write_table(
-        rows(trips(4)), base_path, record_key_fields="id", partition_fields="region", storage_options=options
+        table_of(trips(4)), base_path, record_key_fields="id", partition_fields="region", storage_options=options
     )
     other = base_path.replace("s3://", f"{scheme}://") + "/"
-    hoodie.write_table(rows(trips(6)), other, storage_options=options)
-    assert read(other, options) == read(base_path, options) == trips(6)
+    hoodie.write_table(table_of(trips(6)), other, storage_options=options)
+    for path in (other, base_path):
+        assert read_model(path, TRIPS.names, storage_options=options) == trips(6)
 
 
 def test_options_may_be_a_function(base_path: str, s3_bucket: Bucket) -> None:
     options = s3_bucket.options
     hoodie.write_table(
-        rows(trips(4)), base_path, record_key_fields="id", partition_fields="region", storage_options=options
+        table_of(trips(4)), base_path, record_key_fields="id", partition_fields="region", storage_options=options
     )
-    assert read(base_path, options) == trips(4)
-    with client(base_path, options) as c:
-        c.upsert(rows(trips(2, fare=7.0)))
-    assert read(base_path, options) == trips(4) | trips(2, fare=7.0)
+    assert read_model(base_path, TRIPS.names, storage_options=options) == trips(4)
+    with local_client(base_path, storage_options=options) as c:
+        c.upsert(table_of(trips(2, fare=7.0)))
+    assert read_model(base_path, TRIPS.names, storage_options=options) == trips(4) | trips(2, fare=7.0)
 
 
 class Ends:
@@ -143,8 +129,8 @@ def contents(bucket: Bucket) -> dict[str, bytes]:
 
 
 def count_requests(base_path: str, bucket: Bucket, proxy: FaultyProxy) -> int:
-    with client(base_path, bucket.options(proxy.endpoint), ONCE) as c:
-        c.upsert(rows(trips(6, fare=2.0, ts=2)))
+    with local_client(base_path, ONCE, storage_options=bucket.options(proxy.endpoint)) as c:
+        c.upsert(table_of(trips(6, fare=2.0, ts=2)))
     return len(proxy.requests)
 
 
@@ -156,8 +142,8 @@ def test_a_writer_that_dies_anywhere_on_s3_leaves_a_table_that_the_next_one_repa
     base_path = f"s3://{s3_bucket.name}/counted"
     before, after = trips(10), trips(10) | trips(6, fare=2.0, ts=2)
     make(base_path, options)
-    with client(base_path, options) as c:
-        c.insert(rows(before))
+    with local_client(base_path, storage_options=options) as c:
+        c.insert(table_of(before))
     snapshot = contents(s3_bucket)
     requests = count_requests(base_path, s3_bucket, s3_proxy)
     assert requests > 40
@@ -168,18 +154,18 @@ def test_a_writer_that_dies_anywhere_on_s3_leaves_a_table_that_the_next_one_repa
         for key, content in snapshot.items():
             s3_bucket.put_unasked(key.replace("counted/", f"t{number}/", 1), content)
         s3_proxy.fault = Ends(number, last)
-        dying = client(base_path, s3_bucket.options(s3_proxy.endpoint), ONCE)
+        dying = local_client(base_path, ONCE, storage_options=s3_bucket.options(s3_proxy.endpoint))
         try:
-            dying.upsert(rows(trips(6, fare=2.0, ts=2)))
+            dying.upsert(table_of(trips(6, fare=2.0, ts=2)))
             committed = True
         except HoodieException:
             committed = False
-        found = read(base_path, options)
+        found = read_model(base_path, TRIPS.names, storage_options=options)
         outcomes.add(found == after)
         assert found in ([after] if committed else [before, after]), number
-        with client(base_path, options) as c:
-            c.insert(rows({"n": ("n", "asia", 1, 0.0)}))
-        assert read(base_path, options) == found | {"n": ("n", "asia", 1, 0.0)}
+        with local_client(base_path, storage_options=options) as c:
+            c.insert(table_of({"n": ("n", "asia", 1, 0.0)}))
+        assert read_model(base_path, TRIPS.names, storage_options=options) == found | {"n": ("n", "asia", 1, 0.0)}
         assert not [key for key in s3_bucket.list_keys() if key.startswith(f"t{number}/.hoodie/.temp/")]
     assert outcomes == {True, False}
 
@@ -198,14 +184,14 @@ def test_a_store_that_stumbles_now_and_then_is_no_matter(
     make(base_path, options)
     s3_proxy.fault = every_fourth
     model = trips(20)
-    with client(base_path, options, quickly) as c:
-        c.insert(rows(model))
-        c.upsert(rows(trips(6, fare=2.0, ts=2)))
+    with local_client(base_path, quickly, storage_options=options) as c:
+        c.insert(table_of(model))
+        c.upsert(table_of(trips(6, fare=2.0, ts=2)))
         model |= trips(6, fare=2.0, ts=2)
         c.delete([HoodieKey("k7", "europe")])
         del model["k7"]
     s3_proxy.fault = lambda request: None
-    assert read(base_path, options) == model
+    assert read_model(base_path, TRIPS.names, storage_options=options) == model
 
 
 def test_a_secret_appears_nowhere(
@@ -226,13 +212,13 @@ def test_a_secret_appears_nowhere(
     meta_client = HoodieTableMetaClient.load(base_path, options)
     shown += [repr(config), str(config), repr(meta_client), repr(meta_client.storage)]
     with HoodieLocalWriteClient(config) as c:
-        result = c.insert(rows(trips(10)))
+        result = c.insert(table_of(trips(10)))
         shown += [repr(c), repr(result), repr(pickle.loads(pickle.dumps(config)))]
     for fault in (403, 503, "drop"):
         s3_proxy.fault = lambda request, fault=fault: fault
         for call in (
             lambda: hoodie.read_table(base_path, storage_options=options),
-            lambda: client(base_path, options, ONCE).upsert(rows(trips(3))),
+            lambda: local_client(base_path, ONCE, storage_options=options).upsert(table_of(trips(3))),
             lambda: make(base_path + "2", options),
         ):
             with pytest.raises(HoodieException) as raised:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient
 from hoodie.exception import (
     HoodieKeyException,
     HoodieSchemaException,
@@ -18,6 +18,7 @@ from hoodie.exception import (
     MissingSchemaFieldException,
     SchemaCompatibilityException,
 )
+from tests.support.table_builder import local_client
 
 SCHEMA = pa.schema(
     [
@@ -228,7 +229,7 @@ def test_records_with_different_columns_are_refused_because_nobody_knows_what_is
 def test_a_record_without_data_changes_nothing_to_null(tmp_path: Path) -> None:
     base_path = create(tmp_path)
     changes = [HoodieRecord(HoodieKey("a", "x"), {"tip": 9.0}), HoodieRecord(HoodieKey("b", "x"))]
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, PARTIAL)) as client:
+    with local_client(base_path, PARTIAL) as client:
         with pytest.raises(HoodieSchemaException, match="records 0 and 1 .* different columns, tip"):
             client.upsert(changes)
         client.upsert([changes[0], HoodieRecord(HoodieKey("b", "x"), operation="delete")])  # type: ignore[arg-type]
@@ -237,7 +238,7 @@ def test_a_record_without_data_changes_nothing_to_null(tmp_path: Path) -> None:
 
 def test_records_with_keys_change_the_columns_of_their_data(tmp_path: Path) -> None:
     base_path = create(tmp_path)
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, PARTIAL)) as client:
+    with local_client(base_path, PARTIAL) as client:
         client.upsert([HoodieRecord(HoodieKey("a", "x"), {"tip": None})])
     assert read(base_path)["a"] == stored("a", tip=None)
 

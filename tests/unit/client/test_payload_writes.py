@@ -19,7 +19,8 @@ from hoodie.exception import (
     MissingSchemaFieldException,
     SchemaCompatibilityException,
 )
-from tests.payload_cases import GOLDEN, SCHEMA, TABLES, PayloadTable, commits_of, outcome, steps_of
+from tests.support.payload_cases import GOLDEN, SCHEMA, TABLES, PayloadTable, commits_of, outcome, steps_of
+from tests.support.table_builder import local_client
 
 MYSQL = "org.apache.hudi.common.model.debezium.MySqlDebeziumAvroPayload"
 
@@ -36,7 +37,7 @@ def create(base_path: Path, table: PayloadTable) -> HoodieTableMetaClient:
 
 def upsert(base_path: Path, rows: pa.Table, **properties: str) -> None:
     given = {key.replace("_", "."): value for key, value in properties.items()}
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), given)) as client:
+    with local_client(base_path, given) as client:
         client.upsert(rows)
 
 
@@ -156,7 +157,7 @@ def test_a_writer_that_contradicts_the_table_is_refused_with_both_values(
 )
 def test_a_writer_that_says_what_the_table_says_is_taken(properties: dict[str, str], tmp_path: Path) -> None:
     create(tmp_path / "t", TABLES["overwrite"])
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(tmp_path / "t"), properties)) as client:
+    with local_client(tmp_path / "t", properties) as client:
         assert client.upsert(rows({"id": "k"})).is_committed
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -17,37 +16,22 @@ from hoodie import (
     HoodieLocalWriteClient,
     HoodieRecord,
     HoodieRecordLocation,
-    HoodieTableMetaClient,
-    HoodieWriteConfig,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.exception import HoodieKeyException, HoodieUpsertException
+from tests.support.table_builder import init_table, local_client, read_trips, rows
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 STORED = [("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0)]
-
-
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
-
-
-def read(path: Path) -> list[tuple[Any, ...]]:
-    table = hoodie.read_table(str(path), columns=SCHEMA.names)
-    return sorted(tuple(row.values()) for row in table.to_pylist())
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    path = tmp_path / "trips"
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="trips", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
-    return path
+    return Path(init_table(tmp_path / "t"))
 
 
 @pytest.fixture
 def client(path: Path) -> Iterator[HoodieLocalWriteClient]:
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), {})) as client:
+    with local_client(path) as client:
         client.upsert(rows(*STORED))
         yield client
 
@@ -69,7 +53,7 @@ def test_rows_that_were_read_go_back_to_where_they_came_from(
         "batches": iter(table.to_batches()),
     }[form]
     result = client.upsert_prepped_records(given)
-    assert read(path) == [("a", "x", 1, 10.0), ("b", "x", 1, 2.0), ("c", "y", 1, 30.0)]
+    assert read_trips(path) == [("a", "x", 1, 10.0), ("b", "x", 1, 2.0), ("c", "y", 1, 30.0)]
     assert (result.updated_count, result.inserted_count) == (2, 0)
     assert result.commit_metadata.operation_type is WriteOperationType.UPSERT_PREPPED
     assert "tag location" not in {step.name for step in result.steps}
@@ -79,7 +63,7 @@ def test_a_row_without_a_file_name_is_new(path: Path, client: HoodieLocalWriteCl
     table = doubled(path)
     new = {"_hoodie_record_key": "d", "_hoodie_partition_path": "z", "id": "d", "region": "z", "ts": 4, "fare": 4.0}
     client.upsert_prepped_records(pa.concat_tables([table, pa.Table.from_pylist([new], table.schema)]))
-    assert read(path) == [("a", "x", 1, 10.0), ("b", "x", 1, 2.0), ("c", "y", 1, 30.0), ("d", "z", 4, 4.0)]
+    assert read_trips(path) == [("a", "x", 1, 10.0), ("b", "x", 1, 2.0), ("c", "y", 1, 30.0), ("d", "z", 4, 4.0)]
 
 
 def test_hoodie_records_say_their_location(path: Path, client: HoodieLocalWriteClient) -> None:
@@ -100,7 +84,7 @@ def test_hoodie_records_say_their_location(path: Path, client: HoodieLocalWriteC
         HoodieRecord(HoodieKey("n", "y"), {"id": "n", "region": "y", "ts": 2, "fare": 7.0}),
     ]
     result = client.upsert_prepped_records(records)
-    assert read(path) == [("a", "x", 2, 9.0), ("c", "y", 1, 3.0), ("n", "y", 2, 7.0)]
+    assert read_trips(path) == [("a", "x", 2, 9.0), ("c", "y", 1, 3.0), ("n", "y", 2, 7.0)]
     assert (result.updated_count, result.inserted_count, result.deleted_count) == (1, 1, 1)
 
 
@@ -108,7 +92,7 @@ def test_a_late_record_loses_as_in_an_upsert(path: Path, client: HoodieLocalWrit
     table = doubled(path)
     late = table.set_column(table.schema.get_field_index("ts"), "ts", pa.array([0, 0], pa.int64()))
     client.upsert_prepped_records(late)
-    assert read(path) == STORED
+    assert read_trips(path) == STORED
 
 
 def test_records_that_are_not_where_they_say_fail_the_write(path: Path, client: HoodieLocalWriteClient) -> None:
@@ -123,7 +107,7 @@ def test_records_that_are_not_where_they_say_fail_the_write(path: Path, client: 
     )
     with pytest.raises(HoodieUpsertException, match="2 file groups that the table does not have now"):
         client.upsert_prepped_records(elsewhere)
-    assert read(path) == [("b", "x", 1, 2.0)]
+    assert read_trips(path) == [("b", "x", 1, 2.0)]
 
 
 def test_input_that_says_too_little_or_a_changed_key_is_refused(path: Path, client: HoodieLocalWriteClient) -> None:
@@ -140,7 +124,7 @@ def test_input_that_says_too_little_or_a_changed_key_is_refused(path: Path, clie
     )
     with pytest.raises(HoodieKeyException, match="'part-0' in _hoodie_file_name is no name of a base file"):
         client.upsert_prepped_records(odd)
-    assert read(path) == STORED
+    assert read_trips(path) == STORED
 
 
 def test_a_changed_partition_is_refused_unless_the_index_lets_records_stay(
@@ -150,19 +134,19 @@ def test_a_changed_partition_is_refused_unless_the_index_lets_records_stay(
     moved = table.set_column(table.schema.get_field_index("region"), "region", pa.array(["x", "z"]))
     with pytest.raises(HoodieKeyException, match="1 records have another _hoodie_partition_path .* 'y' and 'z'"):
         client.upsert_prepped_records(moved)
-    assert read(path) == STORED
+    assert read_trips(path) == STORED
     staying = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), staying)) as c:
+    with local_client(path, staying) as c:
         c.upsert(rows(("c", "z", 2, 3.5)))
         c.upsert_prepped_records(hoodie.read_table(str(path)))
-    assert read(path) == [*STORED[:2], ("c", "z", 2, 3.5)]
+    assert read_trips(path) == [*STORED[:2], ("c", "z", 2, 3.5)]
 
 
 @pytest.mark.parametrize("operation", ["insert_prepped_records", "bulk_insert_prepped_records"])
 def test_prepped_inserts_are_neither_combined_nor_looked_up(path: Path, operation: str) -> None:
     properties = {"hoodie.combine.before.insert": "true", "hoodie.datasource.insert.dup.policy": "fail"}
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), properties)) as client:
+    with local_client(path, properties) as client:
         client.insert(rows(*STORED))
         result = getattr(client, operation)(rows(("a", "x", 2, 2.0), ("a", "x", 2, 3.0)))
-    assert read(path) == sorted([*STORED, ("a", "x", 2, 2.0), ("a", "x", 2, 3.0)])
+    assert read_trips(path) == sorted([*STORED, ("a", "x", 2, 2.0), ("a", "x", 2, 3.0)])
     assert result.inserted_count == 2

@@ -11,7 +11,6 @@ import pytest
 
 import hoodie
 from hoodie import (
-    HoodieLocalWriteClient,
     HoodieRecord,
     HoodieRecordMerger,
     HoodieSingleRecordMerger,
@@ -26,6 +25,7 @@ from hoodie.exception import (
     HoodieSchemaException,
     HoodieUpsertException,
 )
+from tests.support.table_builder import local_client
 
 MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 
@@ -141,7 +141,7 @@ def test_a_merger_that_gives_other_columns_fails_the_write(tmp_path: Path) -> No
 
 def test_deletes_do_not_ask_the_merger(tmp_path: Path) -> None:
     base_path = create(tmp_path, LargestFare)
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, {MERGER: LargestFare})) as client:
+    with local_client(base_path, {MERGER: LargestFare}) as client:
         client.delete([{"id": "a"}])
     assert read(base_path) == {"b": 2.0, "c": 3.0}
 

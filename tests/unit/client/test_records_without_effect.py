@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 import pytest
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieWriteResult
 from hoodie.merge.record_merger import HoodieRecordMerger, MergeOutcome
 from hoodie.table.action.commit import incoming_keys
+from tests.support.table_builder import init_table, local_client
 
 SCHEMA = pa.schema(
     {
@@ -39,14 +40,12 @@ def rows(*entries: tuple[Any, ...]) -> pa.Table:
 @pytest.fixture
 def base_path(tmp_path: Path) -> str:
     path = str(tmp_path / "t")
-    HoodieTableMetaClient.init_table(
-        path, table_name="t", record_key_fields="id", partition_fields="region", ordering_fields="ts"
-    )
+    init_table(path)
     return path
 
 
 def client_of(base_path: str, properties: dict[str, Any] | None = None) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties or {}))
+    return local_client(base_path, properties or {})
 
 
 def counts(result: HoodieWriteResult) -> dict[str, int | None]:

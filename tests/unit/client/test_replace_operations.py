@@ -22,38 +22,11 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieRollbackException,
 )
+from tests.support.table_builder import read_rows, rows
 
 Rows = list[tuple[str, str, int]]
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
 MakeClient = Callable[..., HoodieLocalWriteClient]
 FIRST = [("a", "eu", 1), ("b", "eu", 1), ("c", "us", 1)]
-
-
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
-
-
-def read(base_path: Path) -> Rows:
-    table = hoodie.read_table(str(base_path), columns=SCHEMA.names)
-    return sorted(tuple(row.values()) for row in table.to_pylist())
-
-
-@pytest.fixture
-def base_path(tmp_path: Path) -> Path:
-    path = tmp_path / "t"
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
-    return path
-
-
-@pytest.fixture
-def client(base_path: Path) -> MakeClient:
-    def make(**properties: Any) -> HoodieLocalWriteClient:
-        given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-        return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), given))
-
-    return make
 
 
 def timeline_of(base_path: Path) -> Any:
@@ -69,7 +42,7 @@ def test_insert_overwrite_replaces_the_partitions_that_get_records(base_path: Pa
     client().upsert(rows(*FIRST))
     old = file_ids(base_path, "eu")
     result = client().insert_overwrite(rows(("d", "eu", 2), ("e", "asia", 2)))
-    assert read(base_path) == [("c", "us", 1), ("d", "eu", 2), ("e", "asia", 2)]
+    assert read_rows(base_path) == [("c", "us", 1), ("d", "eu", 2), ("e", "asia", 2)]
     assert {path: list(ids) for path, ids in result.partition_to_replace_file_ids.items()} == {"asia": [], "eu": old}
     assert set(file_ids(base_path, "eu")).isdisjoint(old)
 
@@ -99,14 +72,14 @@ def test_no_small_file_of_a_replaced_partition_is_filled(base_path: Path, client
     client().insert_overwrite(rows(("b", "eu", 2)))
     assert len(list((base_path / "eu").glob("*.parquet"))) == 2
     client().insert(rows(("c", "eu", 3)))
-    assert read(base_path) == [("b", "eu", 2), ("c", "eu", 3)]
+    assert read_rows(base_path) == [("b", "eu", 2), ("c", "eu", 3)]
 
 
 def test_keys_are_looked_up_in_what_is_left(base_path: Path, client: MakeClient) -> None:
     client().upsert(rows(*FIRST))
     client().insert_overwrite(rows(("b", "eu", 5)))
     client().upsert(rows(("a", "eu", 6), ("b", "eu", 6)))
-    assert read(base_path) == [("a", "eu", 6), ("b", "eu", 6), ("c", "us", 1)]
+    assert read_rows(base_path) == [("a", "eu", 6), ("b", "eu", 6), ("c", "us", 1)]
 
 
 @pytest.mark.parametrize("combine", [False, True])
@@ -114,13 +87,13 @@ def test_records_of_one_key_are_kept_unless_they_shall_be_combined(
     base_path: Path, client: MakeClient, combine: bool
 ) -> None:
     client(combine_before_insert=combine).insert_overwrite(rows(("a", "eu", 1), ("a", "eu", 2)))
-    assert read(base_path) == ([("a", "eu", 2)] if combine else [("a", "eu", 1), ("a", "eu", 2)])
+    assert read_rows(base_path) == ([("a", "eu", 2)] if combine else [("a", "eu", 1), ("a", "eu", 2)])
 
 
 def test_the_stored_keys_do_not_count_as_duplicates(base_path: Path, client: MakeClient) -> None:
     client().upsert(rows(*FIRST))
     client(datasource_write_insert_drop_duplicates=True).insert_overwrite(rows(("a", "eu", 9)))
-    assert read(base_path) == [("a", "eu", 9), ("c", "us", 1)]
+    assert read_rows(base_path) == [("a", "eu", 9), ("c", "us", 1)]
 
 
 def test_named_partitions_are_replaced_whatever_comes_in(base_path: Path, client: MakeClient) -> None:
@@ -128,21 +101,21 @@ def test_named_partitions_are_replaced_whatever_comes_in(base_path: Path, client
     given = HoodieWriteConfig.from_properties(str(base_path), {"hoodie.static.overwrite.partition.paths": "eu,us"})
     with HoodieLocalWriteClient(given) as static:
         static.insert_overwrite(rows(("d", "us", 2)))
-        assert read(base_path) == [("d", "us", 2)]
+        assert read_rows(base_path) == [("d", "us", 2)]
         with pytest.raises(HoodieInsertException, match="partition 'asia'.*static.overwrite"):
             static.insert_overwrite(rows(("e", "asia", 2)))
-    assert read(base_path) == [("d", "us", 2)]
+    assert read_rows(base_path) == [("d", "us", 2)]
     assert not (base_path / "asia").exists() or not list((base_path / "asia").glob("*.parquet"))
 
 
 def test_a_whole_table_is_replaced(base_path: Path, client: MakeClient) -> None:
     client().upsert(rows(*FIRST))
     client().insert_overwrite_table(rows(("z", "asia", 2)))
-    assert read(base_path) == [("z", "asia", 2)]
+    assert read_rows(base_path) == [("z", "asia", 2)]
     client().insert_overwrite_table(rows())
-    assert read(base_path) == []
+    assert read_rows(base_path) == []
     client().upsert(rows(("z", "asia", 3)))
-    assert read(base_path) == [("z", "asia", 3)]
+    assert read_rows(base_path) == [("z", "asia", 3)]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +139,7 @@ def test_an_input_without_records_that_empties_partitions_is_told(
     given = HoodieWriteConfig.from_properties(str(base_path), properties)
     with HoodieLocalWriteClient(given) as writer:
         getattr(writer, operation)(rows())
-    assert read(base_path) == left
+    assert read_rows(base_path) == left
     if emptied is None:
         assert "no records" not in caplog.text
     else:
@@ -178,14 +151,14 @@ def test_partitions_are_deleted(base_path: Path, client: MakeClient, caplog: pyt
     client().upsert(rows(*FIRST))
     old = file_ids(base_path, "eu")
     result = client().delete_partitions(["eu", "nowhere"])
-    assert read(base_path) == [("c", "us", 1)]
+    assert read_rows(base_path) == [("c", "us", 1)]
     assert "nowhere" in caplog.text
     metadata = timeline_of(base_path).read_commit_metadata(timeline_of(base_path).find(result.instant_time))
     assert metadata.operation_type is WriteOperationType.DELETE_PARTITION
     assert metadata.partition_to_replace_file_ids == {"eu": tuple(old), "nowhere": ()}
     assert metadata.schema is not None and not list(metadata.write_stats)
     client().upsert(rows(("a", "eu", 4)))
-    assert read(base_path) == [("a", "eu", 4), ("c", "us", 1)]
+    assert read_rows(base_path) == [("a", "eu", 4), ("c", "us", 1)]
 
 
 @pytest.mark.parametrize("partition", ["../other", "/abs", "a//b", ".hoodie", 7])
@@ -193,7 +166,7 @@ def test_what_is_no_partition_path_is_refused(base_path: Path, client: MakeClien
     client().upsert(rows(*FIRST))
     with pytest.raises(HoodieConfigException, match="partition path"):
         client().delete_partitions([partition])
-    assert read(base_path) == FIRST
+    assert read_rows(base_path) == FIRST
     assert not list(timeline_of(base_path).filter_pending())
 
 
@@ -226,7 +199,7 @@ def test_file_groups_of_a_pending_clustering_are_not_replaced(
     given = ["eu"] if operation == "delete_partitions" else rows(("d", "eu", 2))
     with pytest.raises(HoodieNotSupportedException, match=f"clustering {clustering}"):
         getattr(client(), operation)(given)
-    assert read(base_path) == FIRST
+    assert read_rows(base_path) == FIRST
 
 
 def test_an_overwrite_can_be_committed_by_hand(base_path: Path, client: MakeClient) -> None:
@@ -234,9 +207,9 @@ def test_an_overwrite_can_be_committed_by_hand(base_path: Path, client: MakeClie
     writer = client(auto_commit=False)
     instant_time = writer.start_commit("insert_overwrite")
     result = writer.insert_overwrite(rows(("d", "eu", 2)), instant_time)
-    assert read(base_path) == FIRST
+    assert read_rows(base_path) == FIRST
     assert writer.commit(instant_time, result)
-    assert read(base_path) == [("c", "us", 1), ("d", "eu", 2)]
+    assert read_rows(base_path) == [("c", "us", 1), ("d", "eu", 2)]
 
 
 def test_an_instant_of_another_action_is_refused_with_the_fix(base_path: Path, client: MakeClient) -> None:
@@ -253,7 +226,7 @@ def test_an_overwrite_that_failed_is_rolled_back_by_the_next_writer(base_path: P
     writer.insert_overwrite(rows(("d", "eu", 2)))
     assert len(list((base_path / "eu").glob("*.parquet"))) == 2
     client().upsert(rows(("c", "us", 2)))
-    assert read(base_path) == [("a", "eu", 1), ("b", "eu", 1), ("c", "us", 2)]
+    assert read_rows(base_path) == [("a", "eu", 1), ("b", "eu", 1), ("c", "us", 2)]
     assert len(list((base_path / "eu").glob("*.parquet"))) == 1
 
 
@@ -263,9 +236,9 @@ def test_a_completed_replacecommit_is_rolled_back(base_path: Path, client: MakeC
     given = ["eu"] if operation == "delete_partitions" else rows(("d", "eu", 2))
     result = getattr(client(), operation)(given)
     assert client().rollback(result.instant_time)
-    assert read(base_path) == FIRST
+    assert read_rows(base_path) == FIRST
     client().upsert(rows(("a", "eu", 3)))
-    assert read(base_path) == [("a", "eu", 3), *FIRST[1:]]
+    assert read_rows(base_path) == [("a", "eu", 3), *FIRST[1:]]
 
 
 def test_a_replacecommit_whose_replaced_files_are_gone_is_not_rolled_back(base_path: Path, client: MakeClient) -> None:
@@ -275,16 +248,16 @@ def test_a_replacecommit_whose_replaced_files_are_gone_is_not_rolled_back(base_p
     old.unlink()
     with pytest.raises(HoodieRollbackException, match="cleaned"):
         client().rollback(result.instant_time)
-    assert read(base_path) == [("c", "us", 1), ("d", "eu", 2)]
+    assert read_rows(base_path) == [("c", "us", 1), ("d", "eu", 2)]
 
 
 def test_write_table_overwrites(base_path: Path, client: MakeClient) -> None:
     client().upsert(rows(*FIRST))
     hoodie.write_table(rows(("d", "eu", 2)), str(base_path), operation="insert_overwrite")
-    assert read(base_path) == [("c", "us", 1), ("d", "eu", 2)]
+    assert read_rows(base_path) == [("c", "us", 1), ("d", "eu", 2)]
     options = {"hoodie.datasource.write.operation": "insert_overwrite_table"}
     hoodie.write_table(rows(("e", "eu", 2)), str(base_path), properties=options)
-    assert read(base_path) == [("e", "eu", 2)]
+    assert read_rows(base_path) == [("e", "eu", 2)]
 
 
 def test_hudi_rs_reads_the_replaced_table(base_path: Path, client: MakeClient) -> None:
@@ -306,4 +279,4 @@ def test_an_overwrite_with_buckets_makes_a_new_file_group_of_each(base_path: Pat
     assert [name[:8] for name in new] == [name[:8] for name in old] == ["00000000", "00000001"]
     assert set(new).isdisjoint(old)
     client(**buckets).upsert(rows(*((key, region, 3) for key, region, _ in many)))
-    assert read(base_path) == sorted((key, region, 3) for key, region, _ in many)
+    assert read_rows(base_path) == sorted((key, region, 3) for key, region, _ in many)

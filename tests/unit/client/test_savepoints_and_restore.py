@@ -13,10 +13,9 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.avro.timeline_metadata import decode_record
 from hoodie.common.table.timeline.instant import Action
-from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
@@ -29,17 +28,13 @@ from hoodie.exception import (
 )
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.transaction.transaction_manager import TransactionManager
-from tests.storage_faults import SMALL_FILTERS, Faults, faults_of, run_with_faults
+from tests.support.hookable_storage import Faults, faults_of, run_with_faults
+from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, rows
 from tests.unit.client.test_crashes import shape_of
 
 Rows = list[tuple[str, str, int]]
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
 MakeClient = Callable[..., HoodieLocalWriteClient]
 NAMES = ["id", "region", "ts"]
-
-
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(NAMES, entry, strict=True)) for entry in entries], SCHEMA)
 
 
 def read(base_path: Path) -> Rows:
@@ -51,21 +46,7 @@ def read(base_path: Path) -> Rows:
 
 
 def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
-    given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-    config = HoodieWriteConfig.from_properties(str(base_path), SMALL_FILTERS | given)
-    return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
-
-
-@pytest.fixture
-def base_path(tmp_path: Path) -> Path:
-    return make_table(tmp_path / "t")
-
-
-def make_table(path: Path) -> Path:
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
-    return path
+    return local_client(base_path, SMALL_FILTERS, parallelism=1, **properties)
 
 
 def write_history(base_path: Path) -> list[tuple[str, Rows]]:
@@ -426,7 +407,7 @@ def test_an_unfinished_restore_blocks_writes_until_it_is_finished(
 
 @pytest.mark.parametrize("work", ["savepoint", "delete_savepoint", "restore"])
 def test_a_failure_at_any_call_is_finished_by_doing_it_again(tmp_path: Path, faulty_storage: None, work: str) -> None:
-    template = make_table(tmp_path / "template")
+    template = Path(init_table(tmp_path / "template"))
     history = write_history(template)
     instant_time, before = history[1][0], history[-1][1]
     if work == "delete_savepoint":

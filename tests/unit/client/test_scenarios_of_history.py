@@ -40,16 +40,15 @@ from hoodie.exception import (
 )
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
-from tests.hooked_storage import hooked
-from tests.storage_faults import Faults, run_with_faults
-from tests.table_invariants import check_table
+from tests.support.hookable_storage import Faults, hooked, run_with_faults
+from tests.support.table_builder import SCHEMA, init_table, rows
+from tests.support.table_invariants import check_table
 
 T = TypeVar("T")
 R = TypeVar("R")
 Row = tuple[str, str, int]
 Rows = list[Row]
 NAMES = ("id", "region", "ts")
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
 BY_HAND = {"hoodie.auto.commit": "false"}
 SEVERAL = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -77,10 +76,7 @@ class History:
         self.model: dict[str, dict[str, Any]] = {}
         self.was_cleaned = False
         self.pinned: dict[str, Rows] = {}
-        HoodieTableMetaClient.init_table(
-            str(base_path), table_name="t", record_key_fields=["id"], partition_fields=["region"],
-            ordering_fields=["ts"],
-        )  # fmt: skip
+        init_table(base_path)
 
     def client(self, engine: LocalEngineContext | None = None, **more: Any) -> HoodieLocalWriteClient:
         given = {key if "." in key else "hoodie." + key.replace("_", "."): value for key, value in more.items()}
@@ -160,10 +156,6 @@ def history(make: Callable[..., History]) -> History:
     history = make()
     history.upsert(("a", "x", 1), ("b", "x", 1), ("c", "y", 1))
     return history
-
-
-def rows(*entries: Row) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(NAMES, entry, strict=True)) for entry in entries], SCHEMA)
 
 
 class RetryingEngine(LocalEngineContext):

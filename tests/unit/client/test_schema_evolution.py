@@ -25,6 +25,7 @@ from hoodie.exception import (
     MissingSchemaFieldException,
     SchemaCompatibilityException,
 )
+from tests.support.table_builder import local_client
 
 Rows = list[dict[str, Any]]
 
@@ -150,7 +151,7 @@ def test_a_key_column_of_integers_does_not_become_one_of_floats(table: Table) ->
     table.upsert(base)
     path = str(Path(table.base_path).parent / "numbers")
     HoodieTableMetaClient.init_table(path, table_name="n", record_key_fields="c")
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client:
+    with local_client(path) as client:
         client.upsert(base)
         client.upsert(rows("b", "p", 1, [1.0], pa.float64()))
         with pytest.raises(
@@ -167,7 +168,7 @@ def test_names_of_any_case_reach_the_tables_columns_keys_and_deletes_included(ta
     table.upsert([{"Id": "c", "part": "p", "Ts": 1, "C": {"x": 7}}])
     assert table.rows("c") == [{"id": key, "c": {"x": x}} for key, x in (("a", 5), ("b", 1), ("c", 7))]
     assert table.schema.names == ["id", "part", "ts", "c"]
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(table.base_path)) as client:
+    with local_client(table.base_path) as client:
         assert client.delete(pa.table({"ID": ["a"], "PART": ["p"]})).deleted_count == 1
     assert [row["id"] for row in table.rows()] == ["b", "c"]
 
@@ -281,7 +282,7 @@ def test_a_bad_value_in_a_late_batch_of_a_stream_fails_the_write_and_leaves_no_f
             yield from rows("z", f"p{number}", 1, [0.5 if number == 39 else number], pa.float64()).to_batches()
 
     with (
-        HoodieLocalWriteClient(HoodieWriteConfig.from_properties(table.base_path)) as client,
+        local_client(table.base_path) as client,
         pytest.raises(SchemaCompatibilityException, match=r"column 'c' is int64.* double 0\.5 there"),
     ):
         getattr(client, operation)(batches())
@@ -310,7 +311,7 @@ def test_a_key_column_of_nulls_only_is_a_key_error(table: Table) -> None:
     with pytest.raises(HoodieKeyException, match="column 'id' is null or empty in 2 records"):
         table.upsert(pa.table({**nothing, "c": [1, 1]}))
     with (
-        HoodieLocalWriteClient(HoodieWriteConfig.from_properties(table.base_path)) as client,
+        local_client(table.base_path) as client,
         pytest.raises(HoodieKeyException, match="2 of the records to delete have no usable key"),
     ):
         client.delete(pa.table(nothing))
@@ -337,7 +338,7 @@ def test_types_that_only_other_writers_make_are_written_on(tmp_path: Path) -> No
         path, table_name="t", record_key_fields="id", partition_fields="part", schema=json.dumps(FOREIGN)
     )
     row = {"id": "a", "part": "p", "ts": None, "colour": "RED", "code": b"abc", "small": Decimal("1.25")}
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client:
+    with local_client(path) as client:
         client.upsert([row])
         client.upsert([row | {"id": "b", "colour": "GREEN"}])
         with pytest.raises(HoodieSchemaException, match="column 'code'"):

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException
+from tests.support.table_builder import init_table, local_client, rows_of_keys
 
 INDEXES = ["SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "INMEMORY", "BUCKET"]
+KEYS = [f"k{number}" for number in range(100)]
 
-
-def rows(count: int, ts: int = 1) -> pa.Table:
-    ids = [f"k{number}" for number in range(count)]
-    return pa.table({"id": ids, "region": ["x"] * count, "ts": pa.array([ts] * count, pa.int64())})
+client = partial(local_client, bucket_index_num_buckets=2, parallelism=2)
+rows = partial(rows_of_keys, KEYS, region="x")
 
 
 @pytest.fixture
@@ -39,21 +39,14 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[Shared]:
     return values
 
 
-def client(path: Path, index: str) -> HoodieLocalWriteClient:
-    options = {"hoodie.index.type": index, "hoodie.bucket.index.num.buckets": 2}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), options), LocalEngineContext(2))
-
-
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("operation", ["upsert", "delete", "insert", "bulk_insert", "explain_upsert"])
 def test_what_tasks_share_is_freed(tmp_path: Path, shared: list[Shared], index: str, operation: str) -> None:
     path = tmp_path / "t"
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
-    with client(path, index) as c:
-        getattr(c, operation)(rows(100))
-        c.upsert(rows(100, 2))
+    init_table(path)
+    with client(path, index_type=index) as c:
+        getattr(c, operation)(rows())
+        c.upsert(rows(ts=2))
     # Keys that are too many to share are joined with those of the files: then there may be nothing to free.
     assert shared or index in ("SIMPLE", "GLOBAL_SIMPLE")
     assert [value.value for value in shared] == [None] * len(shared)
@@ -65,14 +58,14 @@ def test_what_tasks_share_is_freed_when_a_write_fails(
 ) -> None:
     path = tmp_path / "t"
     HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"])
-    with client(path, index) as c:
-        c.upsert(rows(100))
+    with client(path, index_type=index) as c:
+        c.upsert(rows())
         number = len(shared)
         monkeypatch.setattr(
             "hoodie.table.action.commit.copy_on_write_bucket_handler.HoodieMergeHandle.write",
             lambda *args: (_ for _ in ()).throw(HoodieException("the disk is full")),
         )
         with pytest.raises(HoodieException, match="the disk is full"):
-            c.upsert(rows(100))
+            c.upsert(rows())
     assert len(shared) > number
     assert [value.value for value in shared] == [None] * len(shared)

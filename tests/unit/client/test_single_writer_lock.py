@@ -28,8 +28,9 @@ from hoodie.storage import process_lock
 from hoodie.table.action.rollback import rollback_service
 from hoodie.table.repair.orphan_files import remove_orphan_files
 from hoodie.transaction.lock import lock_waiting
-from tests.object_store_servers import Bucket
-from tests.table_invariants import check_table
+from tests.support.object_store_servers import Bucket
+from tests.support.table_builder import local_client
+from tests.support.table_invariants import check_table
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
@@ -91,13 +92,9 @@ NOT_PATIENT = {"hoodie.write.lock.wait_time_ms": 200}
 def path(tmp_path: Path) -> str:
     path = str(tmp_path / "t")
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert(row("base"))
     return path
-
-
-def client(path: str, **properties: object) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
 
 
 def row(key: str) -> pa.Table:
@@ -172,14 +169,14 @@ def test_eight_processes_that_upsert_with_defaults_lose_nothing(path: str) -> No
 
 @pytest.mark.parametrize("end", ["commit", "rollback", "close", "forget", "kill"])
 def test_others_wait_until_an_instant_has_ended_or_its_client_or_process(path: str, holder: Holder, end: str) -> None:
-    with client(path, **NOT_PATIENT) as c, pytest.raises(HoodieLockException):
+    with local_client(path, **NOT_PATIENT) as c, pytest.raises(HoodieLockException):
         c.upsert(row("early"))
     assert HoodieTableMetaClient.load(path).active_timeline.find(holder.instant_time, Action.COMMIT)
     if end == "kill":
         holder.kill()
     else:
         assert holder.tell(end) == "done"
-    with client(path, **NOT_PATIENT) as c:
+    with local_client(path, **NOT_PATIENT) as c:
         assert c.upsert(row("late")).is_committed
     assert keys(path) == {"base", "late", *(["holder"] if end == "commit" else [])}
 
@@ -188,14 +185,14 @@ def test_a_child_that_was_forked_does_not_keep_the_lock(path: str, holder: Holde
     child = int(holder.tell("fork"))
     try:
         holder.kill()
-        with client(path, **NOT_PATIENT) as c:
+        with local_client(path, **NOT_PATIENT) as c:
             assert c.upsert(row("late")).is_committed
     finally:
         os.kill(child, signal.SIGKILL)
 
 
 def test_who_waits_in_vain_is_told_of_the_holder_and_of_the_way_out(path: str, holder: Holder) -> None:
-    with client(path, **NOT_PATIENT) as c, pytest.raises(HoodieLockException) as raised:
+    with local_client(path, **NOT_PATIENT) as c, pytest.raises(HoodieLockException) as raised:
         c.upsert(row("early"))
     text = str(raised.value)
     assert f"process {holder.process.pid} on {socket.gethostname()}" in text
@@ -225,7 +222,7 @@ SERVICES: dict[str, Callable[[HoodieLocalWriteClient, str], object]] = {
 @pytest.mark.parametrize("service", SERVICES)
 def test_services_wait_for_the_writer_in_another_process(path: str, holder: Holder, service: str) -> None:
     before = sorted(os.listdir(f"{path}/.hoodie"))
-    with client(path, **NOT_PATIENT) as c, pytest.raises(HoodieLockException, match="table services in another"):
+    with local_client(path, **NOT_PATIENT) as c, pytest.raises(HoodieLockException, match="table services in another"):
         SERVICES[service](c, holder.instant_time)
     assert sorted(os.listdir(f"{path}/.hoodie")) == before
     assert holder.tell("commit") == "done"
@@ -238,7 +235,7 @@ def test_a_repair_waits_for_the_writer_in_another_process(path: str, holder: Hol
 
 
 def test_the_option_does_without_the_lock(path: str, holder: Holder) -> None:
-    with client(path, **{"hoodie.write.lock.single.writer.enable": "false"}) as c:
+    with local_client(path, **{"hoodie.write.lock.single.writer.enable": "false"}) as c:
         assert c.upsert(row("mine")).is_committed
     assert keys(path) == {"base", "mine"}
     assert "rolled back" in holder.tell("commit")
@@ -246,11 +243,11 @@ def test_the_option_does_without_the_lock(path: str, holder: Holder) -> None:
 
 def test_clients_and_threads_of_one_process_share_it(path: str) -> None:
     """As without locks: the later one rolls the earlier one's instant back, and neither waits."""
-    first, second = client(path, **{"hoodie.auto.commit": "false"}), client(path, **NOT_PATIENT)
+    first, second = local_client(path, **{"hoodie.auto.commit": "false"}), local_client(path, **NOT_PATIENT)
     instant_time = first.start_commit()
     second.upsert(row("second"))
     third: list[bool] = []
-    thread = threading.Thread(target=lambda: third.append(client(path).upsert(row("third")).is_committed))
+    thread = threading.Thread(target=lambda: third.append(local_client(path).upsert(row("third")).is_committed))
     thread.start()
     thread.join()
     assert third == [True]
@@ -265,7 +262,7 @@ def test_clients_and_threads_of_one_process_share_it(path: str) -> None:
 
 def test_nothing_is_held_after_a_write(path: str) -> None:
     """Also when the client stays open, and after one that failed."""
-    with client(path) as c:
+    with local_client(path) as c:
         c.upsert(row("mine"))
         with pytest.raises(HoodieKeyException):
             c.upsert(pa.table({"ts": [1]}))
@@ -283,7 +280,7 @@ def test_a_file_system_without_locks_is_told_of_once(
 
     monkeypatch.setattr(fcntl, "flock", no_lock)
     for key in ("a", "b"):
-        with client(path) as c:
+        with local_client(path) as c:
             assert c.upsert(row(key)).is_committed
     assert keys(path) == {"base", "a", "b"}
     (record,) = [found for found in caplog.records if "cannot be locked" in found.getMessage()]
@@ -295,7 +292,7 @@ def test_an_operating_system_without_locks_is_told_of_once(
     path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(process_lock, "fcntl", None)
-    with client(path) as c:
+    with local_client(path) as c:
         assert c.upsert(row("a")).is_committed
         assert c.upsert(row("b")).is_committed
     assert [found.getMessage() for found in caplog.records if "has no locks of files" in found.getMessage()][1:] == []
@@ -303,7 +300,7 @@ def test_an_operating_system_without_locks_is_told_of_once(
 
 def test_a_copy_of_the_table_does_not_end_the_lock(path: str, tmp_path: Path) -> None:
     """What opens and closes the lock's file in the process that holds it."""
-    with client(path, **{"hoodie.auto.commit": "false"}) as c:
+    with local_client(path, **{"hoodie.auto.commit": "false"}) as c:
         instant_time = c.start_commit()
         shutil.copytree(path, tmp_path / "copy")
         other = start(WRITER, path, "other", json.dumps(NOT_PATIENT))
@@ -313,11 +310,11 @@ def test_a_copy_of_the_table_does_not_end_the_lock(path: str, tmp_path: Path) ->
 
 
 def test_a_table_that_was_deleted_and_made_again_is_locked_again(path: str, tmp_path: Path) -> None:
-    first = client(path, **{"hoodie.auto.commit": "false"})
+    first = local_client(path, **{"hoodie.auto.commit": "false"})
     first.start_commit()
     shutil.rmtree(path)
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
-    with client(path, **{"hoodie.auto.commit": "false"}) as second:
+    with local_client(path, **{"hoodie.auto.commit": "false"}) as second:
         instant_time = second.start_commit()
         other = start(WRITER, path, "other", json.dumps(NOT_PATIENT))
         assert "HoodieLockException" in other.communicate("go\n", timeout=120)[0]
@@ -328,7 +325,7 @@ def test_a_table_that_was_deleted_and_made_again_is_locked_again(path: str, tmp_
 
 
 def test_the_lock_makes_nothing_where_there_is_no_table(tmp_path: Path) -> None:
-    with client(str(tmp_path / "none")) as c, pytest.raises(TableNotFoundException):
+    with local_client(str(tmp_path / "none")) as c, pytest.raises(TableNotFoundException):
         c.upsert(row("a"))
     assert not list(tmp_path.iterdir())
 
@@ -388,10 +385,10 @@ def interrupt(*arguments: object, **named: object) -> None:
 
 
 def test_what_another_client_of_the_process_rolled_back_is_held_no_longer_than_its_commit(path: str) -> None:
-    with client(path, **{"hoodie.auto.commit": "false"}) as c:
+    with local_client(path, **{"hoodie.auto.commit": "false"}) as c:
         instant_time = c.start_commit()
         result = c.upsert(row("mine"), instant_time)
-        with client(path) as other:
+        with local_client(path) as other:
             other.upsert(row("other"))
         assert not is_lock_free(path)
         with pytest.raises(HoodieCommitException, match="rolled back"):
@@ -400,9 +397,9 @@ def test_what_another_client_of_the_process_rolled_back_is_held_no_longer_than_i
 
 
 def test_what_another_client_of_the_process_rolled_back_is_held_no_longer_than_its_write(path: str) -> None:
-    with client(path, **{"hoodie.auto.commit": "false"}) as c:
+    with local_client(path, **{"hoodie.auto.commit": "false"}) as c:
         instant_time = c.start_commit()
-        with client(path) as other:
+        with local_client(path) as other:
             assert other.rollback(instant_time)
         with pytest.raises(HoodieCommitException, match="rolled back"):
             c.upsert(row("mine"), instant_time)
@@ -410,9 +407,9 @@ def test_what_another_client_of_the_process_rolled_back_is_held_no_longer_than_i
 
 
 def test_the_next_start_forgets_what_another_client_of_the_process_rolled_back(path: str) -> None:
-    with client(path, **{"hoodie.auto.commit": "false"}) as c:
+    with local_client(path, **{"hoodie.auto.commit": "false"}) as c:
         c.start_commit()
-        with client(path) as other:
+        with local_client(path) as other:
             other.upsert(row("other"))
         instant_time = c.start_commit()
         assert c.commit(instant_time, c.upsert(row("mine"), instant_time))
@@ -422,7 +419,7 @@ def test_the_next_start_forgets_what_another_client_of_the_process_rolled_back(p
 def test_ctrl_c_while_an_interrupted_write_is_rolled_back_gives_the_lock_back(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    c = client(path)
+    c = local_client(path)
     with monkeypatch.context() as patched:
         patched.setattr(base_write_client.WriteInput, "prepare", interrupt)
         patched.setattr(rollback_service.RollbackService, "give_up", interrupt)
@@ -434,7 +431,7 @@ def test_ctrl_c_while_an_interrupted_write_is_rolled_back_gives_the_lock_back(
 
 
 def test_ctrl_c_at_the_end_of_a_with_block_gives_the_lock_back(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    c = client(path, **{"hoodie.auto.commit": "false"})
+    c = local_client(path, **{"hoodie.auto.commit": "false"})
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt), c:
         first, second = c.start_commit(), c.start_commit()
         assert first < second
@@ -444,7 +441,7 @@ def test_ctrl_c_at_the_end_of_a_with_block_gives_the_lock_back(path: str, monkey
 
 
 def test_ctrl_c_while_a_client_closes_gives_the_lock_back(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    c = client(path, **{"hoodie.auto.commit": "false"})
+    c = local_client(path, **{"hoodie.auto.commit": "false"})
     c.start_commit()
     with monkeypatch.context() as patched:
         patched.setattr(c._services, "wait", interrupt)
@@ -454,7 +451,7 @@ def test_ctrl_c_while_a_client_closes_gives_the_lock_back(path: str, monkeypatch
 
 
 def test_a_client_that_goes_on_locks_a_table_that_was_made_again(path: str) -> None:
-    c = client(path, **{"hoodie.auto.commit": "false"})
+    c = local_client(path, **{"hoodie.auto.commit": "false"})
     c.start_commit()
     shutil.rmtree(path)
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], ordering_fields=["ts"])

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, ProgressEvent
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, ProgressEvent
 from hoodie.exception import HoodieKeyException
 from hoodie.metrics.metrics import StepDuration
 from hoodie.metrics.progress import ProgressState
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce
+from tests.support.table_builder import rows_of_keys, write_config
 
 REPOSITORY = Path(__file__).parents[3]
 START = ["start commit", "  roll back failed writes", "  create the instant", "load the table", "prepare the input"]
@@ -41,20 +42,11 @@ UPSERT = [
 ]
 
 
-def table(*keys: str, ts: int = 1) -> pa.Table:
-    return pa.table({"id": list(keys), "ts": pa.array([ts] * len(keys), pa.int64())})
-
-
 @pytest.fixture
 def base_path(tmp_path: Path) -> str:
     path = str(tmp_path / "trips")
     HoodieTableMetaClient.init_table(path, table_name="trips", record_key_fields=["id"], ordering_fields=["ts"])
     return path
-
-
-def config(base_path: str, **properties: str) -> HoodieWriteConfig:
-    given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-    return HoodieWriteConfig.from_properties(base_path, given)
 
 
 def walk(steps: tuple[StepDuration, ...]) -> list[str]:
@@ -67,16 +59,16 @@ def step(steps: tuple[StepDuration, ...], name: str) -> StepDuration:
 
 
 def test_each_operation_walks_its_steps_once_and_in_order(base_path: str) -> None:
-    with HoodieLocalWriteClient(config(base_path)) as client:
-        bulk = client.bulk_insert(table("a", "b"))
+    with HoodieLocalWriteClient(write_config(base_path)) as client:
+        bulk = client.bulk_insert(rows_of_keys(["a", "b"]))
         assert walk(bulk.steps) == [*START, "build workload profile", "write files", *COMMIT]
-        result = client.upsert(table("b", "c", ts=2))
+        result = client.upsert(rows_of_keys(["b", "c"], ts=2))
         assert walk(result.steps) == [*START, *UPSERT, *COMMIT]
-        inserted = client.insert(table("d"))
+        inserted = client.insert(rows_of_keys(["d"]))
         middle = ["read the input and its keys", "list base files", "build workload profile", "write buckets (1)"]
         assert walk(inserted.steps) == [*START, *middle, *COMMIT]
-        assert walk(client.delete(table("a")).steps) == [*START, *UPSERT, *COMMIT]
-        duplicates = client.upsert(table("x", "x", "y"))
+        assert walk(client.delete(rows_of_keys(["a"])).steps) == [*START, *UPSERT, *COMMIT]
+        duplicates = client.upsert(rows_of_keys(["x", "x", "y"]))
     combined = [*UPSERT[:2], "combine records of one key", *UPSERT[2:]]
     assert walk(duplicates.steps) == [*START, *combined, *COMMIT]
     assert step(duplicates.steps, "read the input and its keys").records == 3
@@ -85,9 +77,9 @@ def test_each_operation_walks_its_steps_once_and_in_order(base_path: str) -> Non
 
 
 def test_an_insert_that_drops_known_keys_reads_its_input_once(base_path: str) -> None:
-    with HoodieLocalWriteClient(config(base_path, datasource_insert_dup_policy="drop")) as client:
-        client.insert(table("a"))
-        result = client.insert(table("a", "b"))
+    with HoodieLocalWriteClient(write_config(base_path, datasource_insert_dup_policy="drop")) as client:
+        client.insert(rows_of_keys(["a"]))
+        result = client.insert(rows_of_keys(["a", "b"]))
     assert result.inserted_count == 1
     names = [s.name for s in result.steps]
     assert names.count("read the input and its keys") == 1
@@ -95,11 +87,11 @@ def test_an_insert_that_drops_known_keys_reads_its_input_once(base_path: str) ->
 
 
 def test_steps_count_records_files_and_bytes(base_path: str) -> None:
-    with HoodieLocalWriteClient(config(base_path)) as client:
-        bulk = client.bulk_insert(table("a", "b"))
+    with HoodieLocalWriteClient(write_config(base_path)) as client:
+        bulk = client.bulk_insert(rows_of_keys(["a", "b"]))
         written = step(bulk.steps, "write files")
         assert (written.records, written.files, written.bytes) == (2, 1, bulk.written_bytes)
-        result = client.upsert(table("b", "c", ts=2))
+        result = client.upsert(rows_of_keys(["b", "c"], ts=2))
     assert step(result.steps, "read the input and its keys").records == 2
     listed = step(result.steps, "list base files")
     assert (listed.files, listed.bytes) == (1, bulk.written_bytes)
@@ -111,9 +103,9 @@ def test_steps_count_records_files_and_bytes(base_path: str) -> None:
 
 
 def test_a_commit_by_hand_goes_on_with_the_steps_of_its_instant(base_path: str) -> None:
-    with HoodieLocalWriteClient(config(base_path, auto_commit="false")) as client:
+    with HoodieLocalWriteClient(write_config(base_path, auto_commit="false")) as client:
         instant_time = client.start_commit()
-        result = client.upsert(table("a"), instant_time)
+        result = client.upsert(rows_of_keys(["a"]), instant_time)
         assert walk(result.steps) == [*START, *UPSERT]
         client.commit(instant_time, result)
         assert walk(client.metrics.steps) == [*START, *UPSERT, *COMMIT]
@@ -122,8 +114,8 @@ def test_a_commit_by_hand_goes_on_with_the_steps_of_its_instant(base_path: str) 
 
 
 def test_rolling_back_has_its_steps(base_path: str) -> None:
-    with HoodieLocalWriteClient(config(base_path)) as client:
-        instant_time = client.bulk_insert(table("a", "b")).instant_time
+    with HoodieLocalWriteClient(write_config(base_path)) as client:
+        instant_time = client.bulk_insert(rows_of_keys(["a", "b"])).instant_time
         assert client.rollback(instant_time)
         steps = client.metrics.steps
     assert walk(steps) == [f"roll back ({instant_time})", "  plan the rollback", "  delete the files"]
@@ -131,10 +123,10 @@ def test_rolling_back_has_its_steps(base_path: str) -> None:
 
 
 def test_a_start_counts_what_it_rolls_back(base_path: str) -> None:
-    dead = HoodieLocalWriteClient(config(base_path, auto_commit="false"))
+    dead = HoodieLocalWriteClient(write_config(base_path, auto_commit="false"))
     instant_time = dead.start_commit()
-    dead.bulk_insert(table("a"), instant_time)
-    with HoodieLocalWriteClient(config(base_path)) as client:
+    dead.bulk_insert(rows_of_keys(["a"]), instant_time)
+    with HoodieLocalWriteClient(write_config(base_path)) as client:
         client.start_commit()
         assert walk(client.metrics.steps) == [
             "start commit",
@@ -147,15 +139,15 @@ def test_a_start_counts_what_it_rolls_back(base_path: str) -> None:
 
 
 def test_a_rollback_that_was_begun_is_finished_in_a_step(base_path: str) -> None:
-    dead = HoodieLocalWriteClient(config(base_path, auto_commit="false"))
+    dead = HoodieLocalWriteClient(write_config(base_path, auto_commit="false"))
     instant_time = dead.start_commit()
-    dead.bulk_insert(table("a"), instant_time)
+    dead.bulk_insert(rows_of_keys(["a"]), instant_time)
     meta_client = HoodieTableMetaClient.load(base_path)
     instant = meta_client.active_timeline.find(instant_time)
     assert instant is not None
     rollback = announce(RollbackActionExecutor(meta_client.snapshot, instant))
     assert rollback is not None
-    with HoodieLocalWriteClient(config(base_path)) as client:
+    with HoodieLocalWriteClient(write_config(base_path)) as client:
         client.start_commit()
         assert f"    finish a rollback ({rollback.instant_time})" in walk(client.metrics.steps)
 
@@ -163,7 +155,7 @@ def test_a_rollback_that_was_begun_is_finished_in_a_step(base_path: str) -> None
 def test_a_write_that_fails_tells_where_and_that_it_was_rolled_back(base_path: str) -> None:
     events: list[ProgressEvent] = []
     bad = pa.table({"id": ["a", None], "ts": pa.array([1, 2], pa.int64())})
-    with HoodieLocalWriteClient(config(base_path), on_progress=events.append) as client:
+    with HoodieLocalWriteClient(write_config(base_path), on_progress=events.append) as client:
         with pytest.raises(HoodieKeyException):
             client.upsert(bad)
         failed = [event.step for event in events if event.state is ProgressState.FAILED]
@@ -180,7 +172,7 @@ def test_a_write_that_fails_tells_where_and_that_it_was_rolled_back(base_path: s
 
 def test_a_callback_is_told_of_each_step_once_and_in_order(base_path: str) -> None:
     events: list[ProgressEvent] = []
-    result = hoodie.write_table(table("a", "b"), base_path, operation="upsert", on_progress=events.append)
+    result = hoodie.write_table(rows_of_keys(["a", "b"]), base_path, operation="upsert", on_progress=events.append)
     told = [(e.title, e.state) for e in events if e.state is not ProgressState.ADVANCED]
     assert [title for title, state in told if state is ProgressState.STARTED] == [s.title for s in result.steps]
     assert Counter(state for _, state in told) == {
@@ -196,20 +188,22 @@ def test_a_callback_that_fails_does_not_fail_the_write(base_path: str, caplog: p
     def fail(event: ProgressEvent) -> None:
         raise RuntimeError("the callback is broken")
 
-    with HoodieLocalWriteClient(config(base_path), on_progress=fail) as client:
-        assert client.upsert(table("a")).is_committed
-        assert client.upsert(table("a")).is_committed
+    with HoodieLocalWriteClient(write_config(base_path), on_progress=fail) as client:
+        assert client.upsert(rows_of_keys(["a"])).is_committed
+        assert client.upsert(rows_of_keys(["a"])).is_committed
     assert len([record for record in caplog.records if "progress callback" in record.message]) == 1
 
 
 def test_logs_are_silent_but_for_changes_of_the_table(base_path: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     events: list[ProgressEvent] = []
-    with HoodieLocalWriteClient(config(base_path, write_progress_enable="true"), on_progress=events.append) as client:
-        first = client.bulk_insert(table("a", "b"))
-        client.upsert(table("b", "c"))
-        client.delete(table("a"))
-        client.rollback(client.insert(table("z")).instant_time)
+    with HoodieLocalWriteClient(
+        write_config(base_path, write_progress_enable="true"), on_progress=events.append
+    ) as client:
+        first = client.bulk_insert(rows_of_keys(["a", "b"]))
+        client.upsert(rows_of_keys(["b", "c"]))
+        client.delete(rows_of_keys(["a"]))
+        client.rollback(client.insert(rows_of_keys(["z"])).instant_time)
     messages = [record.getMessage() for record in caplog.records if record.name.startswith("hoodie")]
     assert f"committed BULK_INSERT {first.instant_time}" in messages[1]
     assert [message.split()[0] for message in messages] == [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +19,10 @@ from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.rollback import rollback_service
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.transaction.transaction_manager import Transaction
-from tests.hooked_storage import hooked
-from tests.table_invariants import check_table
-from tests.unit.client.services_table import SCHEMA, ServicesTable
+from tests.support.hookable_storage import hooked
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import SCHEMA
+from tests.support.table_invariants import check_table
 
 OCC = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -43,11 +43,6 @@ class Dead(BaseException):
 @pytest.fixture(autouse=True)
 def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
 
 
 def age(table: ServicesTable) -> None:

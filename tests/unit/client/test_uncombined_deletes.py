@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.engine.local_engine_context import LocalEngineContext
+from tests.support.table_builder import init_table, local_client, read_rows
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("region", pa.string()), ("v", pa.int64()), ("_hoodie_is_deleted", pa.bool_())]
@@ -29,22 +27,15 @@ def rows(*entries: Entry) -> pa.Table:
     )
 
 
-def client(path: Path, **options: Any) -> HoodieLocalWriteClient:
-    given_options = {"hoodie.combine.before.upsert": "false", **options}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), given_options), LocalEngineContext(2))
+client = partial(local_client, parallelism=2, combine_before_upsert="false")
 
 
 def make_table(path: Path, *stored: Entry) -> Path:
-    HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], partition_fields=["region"])
+    init_table(path, ordering_fields=[])
     if stored:
         with client(path) as c:
             c.insert(rows(*stored))
     return path
-
-
-def read(path: Path) -> list[tuple[str, str, int]]:
-    table = hoodie.read_table(str(path), columns=["id", "region", "v"])
-    return sorted(tuple(row.values()) for row in table.to_pylist())
 
 
 @pytest.fixture(params=["keys at hand", "keys in tasks"])
@@ -66,7 +57,7 @@ def test_a_new_key_that_is_deleted_later_in_the_input_is_not_stored(
             c.upsert(rows(*stored))
         given_rows = [("b", "x", 1), ("c", "x", 1), ("b", "x", None), ("c", "x", None), ("c", "x", 2), ("d", "x", None)]
         c.upsert(rows(*given_rows))
-    assert read(path) == sorted([*stored, ("c", "x", 2)])
+    assert read_rows(path, ["id", "region", "v"]) == sorted([*stored, ("c", "x", 2)])
 
 
 def test_a_global_key_is_deleted_in_whatever_partition_it_was_given(tmp_path: Path) -> None:
@@ -74,10 +65,10 @@ def test_a_global_key_is_deleted_in_whatever_partition_it_was_given(tmp_path: Pa
     entries: list[Entry] = [("b", "x", 1), ("b", "y", None), ("c", "x", 1)]
     with client(path, **{"hoodie.index.type": "GLOBAL_SIMPLE"}) as c:
         c.upsert(rows(*entries))
-    assert read(path) == [("a", "x", 1), ("c", "x", 1)]
+    assert read_rows(path, ["id", "region", "v"]) == [("a", "x", 1), ("c", "x", 1)]
     with client(path) as c:
         c.upsert(rows(*entries))
-    assert read(path) == [("a", "x", 1), ("b", "x", 1), ("c", "x", 1)]
+    assert read_rows(path, ["id", "region", "v"]) == [("a", "x", 1), ("b", "x", 1), ("c", "x", 1)]
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -93,4 +84,6 @@ def test_of_rows_that_meet_existing_files_the_last_one_of_each_key_counts(tmp_pa
     expected = {(key, region): value for key, region, value in [*stored, *entries]}
     with client(path) as c:
         c.upsert(rows(*entries))
-    assert read(path) == sorted((*key, value) for key, value in expected.items() if value is not None)
+    assert read_rows(path, ["id", "region", "v"]) == sorted(
+        (*key, value) for key, value in expected.items() if value is not None
+    )

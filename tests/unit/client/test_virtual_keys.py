@@ -11,8 +11,9 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieTableMetaClient
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieNotSupportedException
+from tests.support.table_builder import local_client
 
 VIRTUAL = {"hoodie.populate.meta.fields": "false"}
 
@@ -26,17 +27,12 @@ def base_path(tmp_path: Path) -> str:
     return path
 
 
-def client(base_path: str, **properties: Any) -> HoodieLocalWriteClient:
-    given = {name.replace("__", "."): value for name, value in properties.items()}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, given))
-
-
 def rows(*numbers: int) -> list[dict[str, Any]]:
     return [{"id": f"k{number}", "p": "x", "ts": number} for number in numbers]
 
 
 def test_inserts_store_the_files_name_only_and_fill_small_files(base_path: str) -> None:
-    with client(base_path) as c:
+    with local_client(base_path) as c:
         c.bulk_insert(rows(1, 2))
         c.insert(rows(3))
         c.insert(rows(3, 4))
@@ -57,7 +53,7 @@ def test_inserts_store_the_files_name_only_and_fill_small_files(base_path: str) 
 
 
 def test_what_needs_stored_keys_is_refused_and_leaves_nothing(base_path: str) -> None:
-    with client(base_path) as c:
+    with local_client(base_path) as c:
         c.insert(rows(1))
         for change in (
             lambda: c.upsert(rows(1)),
@@ -69,7 +65,7 @@ def test_what_needs_stored_keys_is_refused_and_leaves_nothing(base_path: str) ->
         with pytest.raises(HoodieKeyException):
             c.insert([{"id": None, "p": "x", "ts": 1}])
     with (
-        client(base_path, hoodie__datasource__write__insert__drop__duplicates="true") as c,
+        local_client(base_path, hoodie__datasource__write__insert__drop__duplicates="true") as c,
         pytest.raises(HoodieNotSupportedException, match=r"Leave out hoodie\.datasource\.write\.insert\.drop"),
     ):
         c.insert(rows(1))

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult
+from hoodie import HoodieTableMetaClient, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.model.write_status import RecordError, WriteStatus
+from tests.support.table_builder import local_client
 
 
 def result_of(*stats: HoodieWriteStat, errors: tuple[RecordError, ...] = ()) -> HoodieWriteResult:
@@ -25,7 +26,7 @@ def result_of(*stats: HoodieWriteStat, errors: tuple[RecordError, ...] = ()) -> 
 def test_a_write_prints_its_files_new_and_rewritten(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="k", partition_fields="p")
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {})) as client:
+    with local_client(path) as client:
         client.upsert(pa.table({"k": ["a", "b"], "p": ["<i>", "東京"]}))
         result = client.upsert(pa.table({"k": ["a", "c", "d"], "p": ["<i>", "東京", "neu"]}))
     lines = str(result).splitlines()

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient
 from hoodie.index.simple import global_simple_index
 from hoodie.merge.merge_spec import DEFAULT_PAYLOAD, OVERWRITE_WITH_LATEST_PAYLOAD
 from hoodie.table.action.commit import incoming_keys
+from tests.support.table_builder import TRIPS, init_table, local_client, read_placed_trips, rows
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 Rows = list[tuple[Any, ...]]
 Run = Callable[..., Rows]
 INDEX: dict[str, str] = {}
@@ -29,19 +28,8 @@ def index(request: pytest.FixtureRequest) -> None:
     INDEX.update(type=request.param, option=request.param.removeprefix("GLOBAL_").lower())
 
 
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
-
-
 def make_table(path: Path, payload: str = DEFAULT_PAYLOAD, **properties: str) -> None:
-    HoodieTableMetaClient.init_table(
-        str(path),
-        table_name="trips",
-        record_key_fields=["id"],
-        partition_fields=["region"],
-        ordering_fields=["ts"],
-        properties={"hoodie.compaction.payload.class": payload, **properties},
-    )
+    init_table(path, properties={"hoodie.compaction.payload.class": payload, **properties})
 
 
 def make_client(path: Path, moves: bool = True, **properties: Any) -> HoodieLocalWriteClient:
@@ -50,13 +38,7 @@ def make_client(path: Path, moves: bool = True, **properties: Any) -> HoodieLoca
         f"hoodie.{INDEX['option']}.index.update.partition.path": moves,
         **properties,
     }
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), given_properties))
-
-
-def read(path: Path) -> Rows:
-    """Rows and the partition path that they lie in."""
-    table = hoodie.read_table(str(path), columns=[*SCHEMA.names, "_hoodie_partition_path"])
-    return sorted(tuple(row.values()) for row in table.to_pylist())
+    return local_client(path, given_properties)
 
 
 @pytest.fixture(params=["shared keys", "join"])
@@ -74,11 +56,19 @@ def test_a_key_that_comes_in_another_partition_moves_there(tmp_path: Path, way: 
     with make_client(tmp_path / "t") as client:
         client.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
         result = client.upsert(rows(("a", "y", 2, 2.0), ("c", "y", 1, 3.0)))
-        assert read(tmp_path / "t") == [("a", "y", 2, 2.0, "y"), ("b", "x", 1, 1.0, "x"), ("c", "y", 1, 3.0, "y")]
+        assert read_placed_trips(tmp_path / "t") == [
+            ("a", "y", 2, 2.0, "y"),
+            ("b", "x", 1, 1.0, "x"),
+            ("c", "y", 1, 3.0, "y"),
+        ]
         assert (result.inserted_count, result.deleted_count) == (2, 1)
         client.upsert(rows(("a", "z", 3, 3.0)))
         client.upsert(rows(("a", "x", 4, 4.0)))
-    assert read(tmp_path / "t") == [("a", "x", 4, 4.0, "x"), ("b", "x", 1, 1.0, "x"), ("c", "y", 1, 3.0, "y")]
+    assert read_placed_trips(tmp_path / "t") == [
+        ("a", "x", 4, 4.0, "x"),
+        ("b", "x", 1, 1.0, "x"),
+        ("c", "y", 1, 3.0, "y"),
+    ]
 
 
 def test_a_key_stays_when_partition_paths_are_not_to_change(tmp_path: Path, way: str) -> None:
@@ -87,7 +77,7 @@ def test_a_key_stays_when_partition_paths_are_not_to_change(tmp_path: Path, way:
         client.upsert(rows(("a", "x", 1, 1.0)))
         client.upsert(rows(("a", "y", 2, 2.0)))
         client.upsert(rows(("a", "z", 3, 3.0), ("b", "z", 3, 3.0)))
-    assert read(tmp_path / "t") == [("a", "z", 3, 3.0, "x"), ("b", "z", 3, 3.0, "z")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "z", 3, 3.0, "x"), ("b", "z", 3, 3.0, "z")]
 
 
 @pytest.mark.parametrize("moves", [True, False])
@@ -96,7 +86,7 @@ def test_a_late_row_changes_nothing_and_moves_nothing(tmp_path: Path, way: str, 
     with make_client(tmp_path / "t", moves) as client:
         client.upsert(rows(("a", "x", 5, 1.0)))
         client.upsert(rows(("a", "y", 4, 2.0)))
-    assert read(tmp_path / "t") == [("a", "x", 5, 1.0, "x")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "x", 5, 1.0, "x")]
 
 
 def test_where_the_incoming_row_always_wins_a_late_row_moves_the_key(tmp_path: Path, way: str) -> None:
@@ -104,14 +94,14 @@ def test_where_the_incoming_row_always_wins_a_late_row_moves_the_key(tmp_path: P
     with make_client(tmp_path / "t") as client:
         client.upsert(rows(("a", "x", 5, 1.0)))
         client.upsert(rows(("a", "y", 4, 2.0)))
-    assert read(tmp_path / "t") == [("a", "y", 4, 2.0, "y")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "y", 4, 2.0, "y")]
 
 
 def test_of_one_key_in_several_partitions_of_the_input_one_is_kept(tmp_path: Path, way: str) -> None:
     make_table(tmp_path / "t")
     with make_client(tmp_path / "t") as client:
         client.upsert(rows(("a", "x", 1, 1.0), ("a", "y", 3, 3.0), ("a", "z", 2, 2.0)))
-    assert read(tmp_path / "t") == [("a", "y", 3, 3.0, "y")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "y", 3, 3.0, "y")]
 
 
 def test_a_delete_needs_no_partition(tmp_path: Path, way: str) -> None:
@@ -120,18 +110,18 @@ def test_a_delete_needs_no_partition(tmp_path: Path, way: str) -> None:
         client.upsert(rows(("a", "x", 5, 1.0), ("b", "y", 5, 1.0), ("c", "z", 5, 1.0)))
         client.delete([HoodieKey("a", "elsewhere")])
         client.delete(pa.table({"id": ["b", "nobody"]}))
-    assert read(tmp_path / "t") == [("c", "z", 5, 1.0, "z")]
+    assert read_placed_trips(tmp_path / "t") == [("c", "z", 5, 1.0, "z")]
 
 
 def test_a_flagged_delete_finds_the_key_where_it_is(tmp_path: Path, way: str) -> None:
     make_table(tmp_path / "t")
-    flagged = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    flagged = TRIPS.append(pa.field("_hoodie_is_deleted", pa.bool_()))
     stored = pa.Table.from_pylist([{"id": "a", "region": "x", "ts": 1, "fare": 1.0}], flagged)
     with make_client(tmp_path / "t") as client:
         client.upsert(stored)
         gone = {"id": "a", "region": "y", "ts": 2, "fare": 1.0, "_hoodie_is_deleted": True}
         client.upsert(pa.Table.from_pylist([gone], flagged))
-    assert read(tmp_path / "t") == []
+    assert read_placed_trips(tmp_path / "t") == []
 
 
 def test_a_key_that_lives_in_several_partitions_ends_up_in_one(tmp_path: Path, way: str) -> None:
@@ -139,7 +129,7 @@ def test_a_key_that_lives_in_several_partitions_ends_up_in_one(tmp_path: Path, w
     with make_client(tmp_path / "t") as client:
         client.insert(rows(("a", "x", 1, 1.0), ("a", "y", 1, 1.0), ("b", "x", 1, 1.0), ("b", "y", 1, 1.0)))
         client.upsert(rows(("a", "y", 2, 2.0), ("b", "z", 2, 2.0)))
-    assert read(tmp_path / "t") == [("a", "y", 2, 2.0, "y"), ("b", "z", 2, 2.0, "z")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "y", 2, 2.0, "y"), ("b", "z", 2, 2.0, "z")]
 
 
 COPIES = (("a", "x", 5, 1.0), ("a", "y", 7, 2.0))
@@ -164,7 +154,7 @@ def test_copies_of_a_key_are_one_record_which_is_the_newest(
     with make_client(tmp_path / "t") as client:
         client.insert(rows(*COPIES, ("b", "x", 1, 1.0)))
         client.upsert(rows(incoming))
-    assert read(tmp_path / "t") == [left, ("b", "x", 1, 1.0, "x")]
+    assert read_placed_trips(tmp_path / "t") == [left, ("b", "x", 1, 1.0, "x")]
 
 
 def test_copies_are_told_apart_by_their_age_where_ordering_values_decide_nothing(tmp_path: Path, way: str) -> None:
@@ -175,7 +165,7 @@ def test_copies_are_told_apart_by_their_age_where_ordering_values_decide_nothing
         client.insert(rows(("a", "x", 5, 2.0), ("b", "y", 5, 2.0)))
     with make_client(tmp_path / "t", **properties) as client:
         client.upsert(pa.table({"id": ["a", "b"], "region": ["z", "z"], "ts": pa.array([1, 1], pa.int64())}))
-    assert read(tmp_path / "t") == [("a", "z", 1, 2.0, "z"), ("b", "z", 1, 2.0, "z")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "z", 1, 2.0, "z"), ("b", "z", 1, 2.0, "z")]
 
 
 def test_each_copy_meets_the_incoming_row_where_records_stay(tmp_path: Path, way: str) -> None:
@@ -183,19 +173,19 @@ def test_each_copy_meets_the_incoming_row_where_records_stay(tmp_path: Path, way
     with make_client(tmp_path / "t", moves=False) as client:
         client.insert(rows(*COPIES))
         client.upsert(rows(("a", "z", 6, 3.0)))
-    assert read(tmp_path / "t") == [("a", "y", 7, 2.0, "y"), ("a", "z", 6, 3.0, "x")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "y", 7, 2.0, "y"), ("a", "z", 6, 3.0, "x")]
 
 
 def test_a_flagged_delete_meets_every_copy(tmp_path: Path, way: str) -> None:
     make_table(tmp_path / "t")
-    flagged = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    flagged = TRIPS.append(pa.field("_hoodie_is_deleted", pa.bool_()))
     gone = {"id": "a", "region": "z", "ts": 6, "fare": 1.0, "_hoodie_is_deleted": True}
     with make_client(tmp_path / "t") as client:
         client.insert(rows(*COPIES))
         client.upsert(pa.Table.from_pylist([gone], flagged))
-        assert read(tmp_path / "t") == [(*COPIES[1], "y")]
+        assert read_placed_trips(tmp_path / "t") == [(*COPIES[1], "y")]
         client.upsert(pa.Table.from_pylist([{**gone, "ts": 7}], flagged))
-    assert read(tmp_path / "t") == []
+    assert read_placed_trips(tmp_path / "t") == []
 
 
 def test_the_ordering_value_may_be_of_a_younger_column(tmp_path: Path, way: str) -> None:
@@ -203,7 +193,7 @@ def test_the_ordering_value_may_be_of_a_younger_column(tmp_path: Path, way: str)
     with make_client(tmp_path / "t", **{"hoodie.combine.before.upsert": "false"}) as client:
         client.insert(rows(("a", "x", None, 1.0)))
         client.upsert(rows(("a", "y", 1, 2.0)))
-    assert read(tmp_path / "t") == [("a", "y", 1, 2.0, "y")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "y", 1, 2.0, "y")]
 
 
 def test_a_record_that_moves_takes_the_fields_along_that_it_does_not_give(tmp_path: Path, way: str) -> None:
@@ -211,7 +201,7 @@ def test_a_record_that_moves_takes_the_fields_along_that_it_does_not_give(tmp_pa
     with make_client(tmp_path / "t") as client:
         client.upsert(rows(("a", "x", 5, 1.0), ("b", "x", 5, 1.0), ("c", "x", 5, 1.0)))
         client.upsert(rows(("a", "y", 6, None), ("b", "y", 4, 9.0), ("c", "x", 6, None), ("d", "y", 6, None)))
-    assert read(tmp_path / "t") == [
+    assert read_placed_trips(tmp_path / "t") == [
         ("a", "y", 6, 1.0, "y"),
         ("b", "x", 5, 1.0, "x"),
         ("c", "x", 6, 1.0, "x"),
@@ -262,4 +252,4 @@ def test_any_sequence_of_writes_leaves_what_a_dict_says(
                 client.delete([HoodieKey(key, region) for key, region in deletes])
                 for key, _ in deletes:
                     model.pop(key, None)
-    assert read(path) == sorted(model.values())
+    assert read_placed_trips(path) == sorted(model.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +14,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieUpsertException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.written_keys import compact_keys
+from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, rows_of_keys
 
-SMALL_FILTERS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.type": "SIMPLE"}
+rows = partial(rows_of_keys, p="x")
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    return make_table(tmp_path / "t")
-
-
-def make_table(folder: Path) -> str:
-    HoodieTableMetaClient.init_table(
-        str(folder), table_name="t", record_key_fields=["id"], partition_fields=["p"], ordering_fields=["ts"]
-    )
-    return str(folder)
+    return init_table(tmp_path / "t", partition_fields=["p"])
 
 
 def client(path: str, index: str = "INMEMORY", **properties: Any) -> HoodieLocalWriteClient:
-    given_properties = {"hoodie.index.type": index, **SMALL_FILTERS, **properties}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, given_properties))
-
-
-def rows(keys: str, ts: int = 1, partition: str = "x") -> pa.Table:
-    count = len(keys)
-    return pa.table({"id": list(keys), "p": [partition] * count, "ts": pa.array([ts] * count, pa.int64())})
+    return local_client(path, {"hoodie.index.type": index, **SMALL_FILTERS}, **properties)
 
 
 def read(path: str) -> dict[str, int]:
@@ -153,7 +142,7 @@ def test_keys_are_held_without_the_table_that_they_came_with() -> None:
     steps=st.lists(st.tuples(st.sampled_from(["mine", "other", "delete"]), st.text("abcde", min_size=1, max_size=3)))
 )
 def test_the_table_is_as_a_dict(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str]]) -> None:
-    path = make_table(tmp_path_factory.mktemp("tables") / "t")
+    path = init_table(tmp_path_factory.mktemp("tables") / "t", partition_fields=["p"])
     model: dict[str, int] = {}
     with client(path) as c, client(path, "SIMPLE") as other:
         for ts, (who, keys) in enumerate(steps, 1):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.index.index import HoodieIndex, IndexedTable
@@ -15,11 +15,12 @@ from hoodie.index.index_report import Decision, FileGroupLook, IndexReport, Inde
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from tests.support.table_builder import local_client
 
 
 def look_up(path: str, index_class: type[HoodieIndex], keys: list[tuple[str, str]], partitions: list[str]) -> IndexWork:
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="k", partition_fields="p")
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {})) as client:
+    with local_client(path) as client:
         client.upsert([{"k": f"k{number}", "p": f"p{number % 2}", "n": number} for number in range(10)])
     meta_client = HoodieTableMetaClient.load(path)
     view = meta_client.view()

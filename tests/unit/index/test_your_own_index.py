@@ -13,16 +13,9 @@ import pytest
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
+from tests.support.table_builder import local_client, rows_of_keys
 
 PAGE = Path(__file__).parents[3] / "docs" / "indexes.md"
-
-
-def client(path: Path, index_class: str) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), {"hoodie.index.class": index_class}))
-
-
-def rows(ts: int, *keys: str) -> pa.Table:
-    return pa.table({"id": list(keys), "ts": pa.array([ts] * len(keys), pa.int64())})
 
 
 def test_the_index_of_the_page_reads_only_files_of_its_tenants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,11 +25,11 @@ def test_the_index_of_the_page_reads_only_files_of_its_tenants(tmp_path: Path, m
     monkeypatch.syspath_prepend(str(tmp_path))
     path = tmp_path / "t"
     HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
-    with client(path, "hoodie_test_tenants.TenantIndex") as c:
-        c.bulk_insert(rows(1, "one:1", "one:2"))
-        c.bulk_insert(rows(1, "two:1"))
-        assert c.explain_upsert(rows(2, "two:1", "two:2")).index_report.files_read == 1
-        result = c.upsert(rows(2, "two:1", "two:2", "one:2"))
+    with local_client(path, index_class="hoodie_test_tenants.TenantIndex") as c:
+        c.bulk_insert(rows_of_keys(["one:1", "one:2"], 1))
+        c.bulk_insert(rows_of_keys(["two:1"], 1))
+        assert c.explain_upsert(rows_of_keys(["two:1", "two:2"], 2)).index_report.files_read == 1
+        result = c.upsert(rows_of_keys(["two:1", "two:2", "one:2"], 2))
         assert (result.updated_count, result.inserted_count) == (2, 1)
     assert hoodie.read_table(str(path)).num_rows == 4
     sys.modules.pop("hoodie_test_tenants")
@@ -53,7 +46,7 @@ def test_the_index_of_the_page_reads_only_files_of_its_tenants(tmp_path: Path, m
 )
 def test_what_is_no_index_is_refused(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(HoodieConfigException, match=re.escape(message)):
-        client(tmp_path, name)
+        local_client(tmp_path, index_class=name)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +68,7 @@ def test_an_index_that_raises_is_named(
     monkeypatch.syspath_prepend(str(tmp_path))
     try:
         with pytest.raises(HoodieConfigException, match=re.escape(message)):
-            client(tmp_path, "hoodie_test_broken.Mine")
+            local_client(tmp_path, index_class="hoodie_test_broken.Mine")
     finally:
         sys.modules.pop("hoodie_test_broken", None)
 
@@ -116,10 +109,10 @@ def test_a_wrong_place_fails_the_write(
     monkeypatch.syspath_prepend(str(tmp_path))
     path = tmp_path / "t"
     HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
-    with client(path, f"{name}.Wrong") as c:
-        c.bulk_insert(rows(1, "a", "b", "c"))
+    with local_client(path, index_class=f"{name}.Wrong") as c:
+        c.bulk_insert(rows_of_keys(["a", "b", "c"], 1))
         with pytest.raises(HoodieIndexException, match="names wrong places: the key 'a' is not in row"):
-            getattr(c, operation)(rows(2, "a"))
+            getattr(c, operation)(rows_of_keys(["a"], 2))
     assert sorted(hoodie.read_table(str(path), columns=["id"])["id"].to_pylist()) == ["a", "b", "c"]
     sys.modules.pop(name)
 
@@ -141,11 +134,11 @@ def test_an_index_that_places_records_by_the_older_name_names_file_groups(
     monkeypatch.syspath_prepend(str(tmp_path))
     path = tmp_path / "t"
     HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
-    with client(path, "hoodie_test_older.Older") as c:
+    with local_client(path, index_class="hoodie_test_older.Older") as c:
         placement = c._index.record_placement(["id"])
         assert (placement.names_file_groups, placement.knows_positions) == (True, False)
         assert (placement.verifies_positions, placement.key_check) == (True, None)
-        c.insert(rows(1, "a", "b"))
-        assert c.upsert(rows(2, "a", "c")).updated_count == 1
+        c.insert(rows_of_keys(["a", "b"], 1))
+        assert c.upsert(rows_of_keys(["a", "c"], 2)).updated_count == 1
     assert hoodie.read_table(str(path)).num_rows == 3
     sys.modules.pop("hoodie_test_older")

@@ -22,7 +22,7 @@ from hoodie.exception import HoodieIOException, HoodieNotSupportedException, Hoo
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.storage.fsspec_storage import open_storage
 from hoodie.table.table_scan import to_row_filter
-from tests.filter_cases import GROUP_ROWS, SCHEMA, filters, tables
+from tests.support.filter_cases import GROUP_ROWS, SCHEMA, filters, tables
 
 NAN = math.nan
 

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.io.parquet.parquet_footer import KeyRange
+from tests.support.table_builder import local_client, rows_of_keys
 
 FILTER, FILTER_TYPE = "org.apache.hudi.bloomfilter", "hoodie_bloom_filter_type_code"
 LOW, HIGH = "hoodie_min_record_key", "hoodie_max_record_key"
 SMALL = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.dynamic.max.entries": 200}
-
-
-def client(path: str) -> HoodieLocalWriteClient:
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {"hoodie.index.type": "BLOOM", **SMALL}))
-
-
-def rows(keys: list[str], ts: int) -> pa.Table:
-    return pa.table({"id": keys, "ts": pa.array([ts] * len(keys), pa.int64())})
+client = partial(local_client, index_type="BLOOM", **SMALL)
 
 
 def table_with_footer(folder: Path, keys: list[str], entries: dict[str, Any]) -> str:
     """A table of one base file, of whose footer some entries are replaced."""
     HoodieTableMetaClient.init_table(str(folder), table_name="t", record_key_fields="id", ordering_fields="ts")
     with client(str(folder)) as c:
-        c.bulk_insert(rows(keys, 1))
+        c.bulk_insert(rows_of_keys(keys, 1))
     (file,) = folder.glob("*.parquet")
     table = pq.read_table(file)
     given = {name.encode(): value for name, value in entries.items()}
@@ -55,14 +49,14 @@ def test_a_file_with_a_damaged_filter_takes_updates_and_gets_a_sound_one(
 ) -> None:
     path = table_with_footer(tmp_path, ["a", "b", "c"], entries)
     with client(path) as c:
-        c.upsert(rows(["b", "x"], 2))
+        c.upsert(rows_of_keys(["b", "x"], 2))
     assert "with a new bloom filter of all its keys" in caplog.text
     caplog.clear()
     assert stored(path) == {"a": 1, "b": 2, "c": 1, "x": 2}
     with client(path) as c:
-        plan = c.explain_upsert(rows(["a", "c", "bb"], 3))
+        plan = c.explain_upsert(rows_of_keys(["a", "c", "bb"], 3))
         assert (plan.updates, plan.inserts, plan.index_report.filters_read) == (2, 1, 1)
-        c.upsert(rows(["a", "c"], 3))
+        c.upsert(rows_of_keys(["a", "c"], 3))
     assert stored(path) == {"a": 3, "b": 2, "c": 3, "x": 2}
     assert caplog.text == ""
 
@@ -77,16 +71,16 @@ def test_a_range_in_the_order_of_bytes_is_not_joined_with_keys_in_that_of_java(
     """Otherwise the new range would begin at the rat, behind a key that is there."""
     path = table_with_footer(tmp_path, [FULL_WIDTH, FIRST_ABOVE, MOUSE], {LOW: low, HIGH: high})
     with client(path) as c:
-        c.upsert(rows([RAT], 2))
-        c.upsert(rows([FIRST_ABOVE], 3))
+        c.upsert(rows_of_keys([RAT], 2))
+        c.upsert(rows_of_keys([FIRST_ABOVE], 3))
     assert stored(path) == {FULL_WIDTH: 1, FIRST_ABOVE: 3, MOUSE: 1, RAT: 2}
 
 
 def test_ends_of_a_range_that_stand_the_wrong_way_round_are_not_believed_after_a_merge(tmp_path: Path) -> None:
     path = table_with_footer(tmp_path, ["a", "m", "z"], {LOW: "z", HIGH: "a"})
     with client(path) as c:
-        c.upsert(rows(["n"], 2))
-        c.upsert(rows(["a", "z"], 3))
+        c.upsert(rows_of_keys(["n"], 2))
+        c.upsert(rows_of_keys(["a", "z"], 3))
     assert stored(path) == {"a": 3, "m": 1, "n": 2, "z": 3}
 
 

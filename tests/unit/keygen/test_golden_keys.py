@@ -9,7 +9,7 @@ import pytest
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.keygen.key_generator import KeyGenerator, create_key_generator
-from tests.key_golden import GoldenCase, load_golden_keys
+from tests.support.key_golden import GoldenCase, load_golden_keys
 
 REFUSED_CASES = {"time_unix_unknown_zone": "'\\+08:00' is no time zone"}
 """Java takes a zone that it does not know for GMT; hoodie refuses the table."""

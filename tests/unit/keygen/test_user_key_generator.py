@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.exception import HoodieConfigException, HoodieKeyException
 from hoodie.keygen.user_key_generator import (
     KeyGeneratorOfUser,
@@ -19,6 +19,7 @@ from hoodie.keygen.user_key_generator import (
     UserRecordKeyGenerator,
     load_user_key_generator,
 )
+from tests.support.table_builder import local_client
 
 CLASS = "hoodie.datasource.write.keygenerator.class"
 
@@ -105,7 +106,7 @@ def test_only_importable_subclasses_are_loaded() -> None:
 def test_a_table_is_written_by_a_class_that_every_writer_names(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     HoodieTableMetaClient.init_table(path, table_name="people", record_key_fields="name", key_generator=ByInitial)
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {CLASS: ByInitial})) as client:
+    with local_client(path, {CLASS: ByInitial}) as client:
         client.upsert([{"name": "Ann", "age": 1}, {"name": "Bob", "age": 2}])
         client.upsert([{"name": "ANN", "age": 3}])
         client.delete([{"name": "bob"}])
@@ -115,9 +116,9 @@ def test_a_table_is_written_by_a_class_that_every_writer_names(tmp_path: Path) -
         {"_hoodie_record_key": "ann", "_hoodie_partition_path": "a", "age": 3}
     ]
     with (
-        HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client,
+        local_client(path) as client,
         pytest.raises(HoodieConfigException, match="name it in the writer's properties too"),
     ):
         client.upsert([{"name": "Ann", "age": 1}])
     with pytest.raises(HoodieConfigException, match=r"the table's keys are made by ByInitial"):
-        HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {CLASS: Columns})).start_commit()
+        local_client(path, {CLASS: Columns}).start_commit()

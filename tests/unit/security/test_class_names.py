@@ -10,7 +10,7 @@ import pytest
 
 import hoodie
 from hoodie.exception import HoodieException
-from tests.unit.client.services_table import ServicesTable
+from tests.support.services_table import ServicesTable
 
 KEYS = [
     "hoodie.table.keygenerator.class",

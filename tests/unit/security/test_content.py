@@ -37,7 +37,7 @@ from hoodie.io.log.log_block_writer import encode_avro_data_block
 from hoodie.io.log.log_file_reader import MAGIC, read_log_blocks
 from hoodie.io.parquet.splicing.compact_protocol import read_struct
 from hoodie.transaction.lock.storage_based_lock_provider import StorageLockData
-from tests.unit.client.services_table import ServicesTable
+from tests.support.services_table import ServicesTable
 
 DEEP = 100_000
 HUGE = (1 << 62) - 1

@@ -34,15 +34,10 @@ from hoodie.exception import (
 )
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage_path import check_inside, resolve_inside
-from tests.unit.client.services_table import ServicesTable
+from tests.support.services_table import ServicesTable
 
 HOSTILE = ["../x.parquet", "/etc/x.parquet", "a/../../x.parquet", "s3://other/x.parquet", "x\0.parquet"]
 HOSTILE += [".hoodie/hoodie.properties", ".hoodie/x.parquet"]
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.exception import HoodieException
-from tests.unit.client.services_table import ServicesTable
+from tests.support.services_table import ServicesTable
 
 SECRET = "hunter2"
 WITH_SECRETS = {

@@ -21,22 +21,12 @@ from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 from hoodie.storage import local_files
 from hoodie.storage.fsspec_storage import LocalStorage, MemoryStorage, open_storage
 from hoodie.storage.object_storage import ObjectStorage
+from tests.support.hookable_storage import losing_answers
 
 
 @pytest.fixture
 def storage(tmp_path: Path) -> LocalStorage:
     return LocalStorage(str(tmp_path))
-
-
-class LostAnswerStorage(LocalStorage):
-    """The put is applied, or was another's, or never happened; the answer is lost in each case."""
-
-    __slots__ = ()
-
-    def _put_if_absent(self, path: str, data: bytes) -> bool:
-        if self.storage_options["applied"]:
-            super()._put_if_absent(path, data)
-        raise TimeoutError("the answer was lost")
 
 
 def _create(path: str, number: int, start: threading.Event, answers: multiprocessing.Queue[tuple[int, bool]]) -> None:
@@ -63,26 +53,26 @@ def test_of_several_processes_exactly_one_creates_the_file(tmp_path: Path) -> No
 
 
 def test_a_put_that_was_applied_before_its_answer_was_lost_counts(tmp_path: Path) -> None:
-    storage = LostAnswerStorage(str(tmp_path), {"applied": True})
+    storage = losing_answers(tmp_path, is_applied=True)
     assert storage.create_if_absent(str(tmp_path / "file"), b"mine") is True
     assert storage.read(str(tmp_path / "file")) == b"mine"
 
 
 def test_a_put_that_lost_its_answer_and_the_race_lost_the_race(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"theirs")
-    storage = LostAnswerStorage(str(tmp_path), {"applied": True})
+    storage = losing_answers(tmp_path, is_applied=True)
     assert storage.create_if_absent(str(tmp_path / "file"), b"mine") is False
 
 
 def test_a_put_that_was_never_applied_is_an_error_naming_the_path(tmp_path: Path) -> None:
-    storage = LostAnswerStorage(str(tmp_path), {"applied": False})
+    storage = losing_answers(tmp_path, is_applied=False)
     with pytest.raises(HoodieIOException, match=r"Creating .*/file failed: the answer was lost") as raised:
         storage.create_if_absent(str(tmp_path / "file"), b"mine")
     assert isinstance(raised.value.__cause__, TimeoutError)
 
 
 def test_whose_an_empty_file_is_cannot_be_read_back(tmp_path: Path) -> None:
-    storage = LostAnswerStorage(str(tmp_path), {"applied": True})
+    storage = losing_answers(tmp_path, is_applied=True)
     with pytest.raises(HoodieIOException, match="unknown"):
         storage.create_if_absent(str(tmp_path / "file"), b"")
 

@@ -19,7 +19,7 @@ from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.object_storage import ObjectStorage
 from hoodie.storage.output_stream import abort_stream
 from hoodie.storage.retry import RetryPolicy
-from tests.object_store_servers import SECRET_KEY, Bucket, FaultyProxy, Request
+from tests.support.object_store_servers import SECRET_KEY, Bucket, FaultyProxy, Request
 
 QUICK = RetryPolicy(max_retries=3, initial_interval_ms=1, max_interval_ms=4)
 PART = 8 * 1024 * 1024

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieSchemaException
-from tests.filter_cases import SCHEMA, filters
+from tests.support.filter_cases import SCHEMA, filters
+from tests.support.table_builder import local_client
 
 NAN = math.nan
 ZEROS = [0.0, -0.0, 0.0]
@@ -54,7 +54,7 @@ def test_zeros_and_nan_are_found_and_deleted(
     write(path, values, partition_fields)
     everything = keys(path, None)
     assert keys(path, wanted) == found
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client:
+    with local_client(path) as client:
         client.delete(where=wanted)
     assert keys(path, None) == sorted(set(everything) - set(found))
 
@@ -130,7 +130,7 @@ def test_a_filter_that_does_not_fit_is_a_user_error_that_names_column_type_and_v
     assert "roll" not in str(caught.value)
     assert "\n" not in str(caught.value)
     with (
-        HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client,
+        local_client(path) as client,
         pytest.raises(HoodieException, match=named),
     ):
         client.delete(where=wanted)

@@ -9,17 +9,14 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient
 from hoodie.exception import HoodieIOException
+from tests.support.table_builder import local_client
 
 
 def client_of(path: Path, **properties: object) -> HoodieLocalWriteClient:
     defaults = {"hoodie.archive.automatic": "false", "hoodie.clean.automatic": "false"}
-    return HoodieLocalWriteClient(
-        HoodieWriteConfig.from_properties(
-            str(path), defaults | {key.replace("_", "."): v for key, v in properties.items()}
-        )
-    )
+    return local_client(path, defaults | {key.replace("_", "."): v for key, v in properties.items()})
 
 
 def rows(*partitions: str, value: int = 1) -> pa.Table:

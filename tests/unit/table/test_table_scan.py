@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
     HoodieConfigException,
@@ -19,7 +19,8 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieSchemaException,
 )
-from tests.hooked_storage import Hook, hooked
+from tests.support.hookable_storage import Hook, hooked
+from tests.support.table_builder import local_client
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def base_path(tmp_path: Path) -> str:
 def test_a_new_table_after_a_delete_of_nothing_has_no_rows(tmp_path: Path) -> None:
     path = str(tmp_path / "trips")
     HoodieTableMetaClient.init_table(path, table_name="trips", record_key_fields="k")
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path)) as client:
+    with local_client(path) as client:
         client.delete([HoodieKey("a", "")])
     commits = HoodieTableMetaClient.load(path).active_timeline.filter_completed_instants().commits_timeline()
     assert len(commits) == 0
@@ -90,7 +91,7 @@ def retaining(path: str, commits: int) -> HoodieLocalWriteClient:
         "hoodie.cleaner.commits.retained": commits,
         "hoodie.archive.automatic": "false",
     }
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
+    return local_client(path, properties)
 
 
 def meanwhile(
@@ -186,7 +187,7 @@ def test_a_table_whose_commits_are_archived_while_it_is_listed_is_listed_once(
             "hoodie.keep.min.commits": 2,
             "hoodie.keep.max.commits": 3,
         }
-        with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties)) as client:
+        with local_client(path, properties) as client:
             for value in (2, 3, 4, 5):
                 client.upsert(pa.table({"k": ["a"], "p": ["x"], "v": [value]}))
         archived.append(len(HoodieTableMetaClient.load(path).archived_timeline))
@@ -209,12 +210,10 @@ def test_a_version_that_a_late_commit_hid_from_a_clean_is_not_missing(
         "hoodie.auto.commit": "false",
         "hoodie.write.lock.provider": "InProcessLockProvider",
     }
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, several)) as late:
+    with local_client(path, several) as late:
         instant_time = late.start_commit()
         result = late.upsert(pa.table({"k": ["a"], "p": ["x"], "v": [2]}), instant_time)
-        with HoodieLocalWriteClient(
-            HoodieWriteConfig.from_properties(path, {**several, "hoodie.auto.commit": "true"})
-        ) as other:
+        with local_client(path, {**several, "hoodie.auto.commit": "true"}) as other:
             for _ in range(3):
                 other.upsert(pa.table({"k": ["b"], "p": ["y"], "v": [3]}))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,21 @@ from hoodie import (
     HoodieLocalWriteClient,
     HoodiePreCommitValidator,
     HoodieTableMetaClient,
-    HoodieWriteConfig,
     PendingCommit,
 )
 from hoodie.exception import HoodieConfigException, HoodieValidationException
+from tests.support import table_builder
+from tests.support.table_builder import sorted_rows, write_config
 
 Rows = list[tuple[str, str, int]]
-NAMES = ["id", "region", "fare"]
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("fare", pa.int64())])
+NAMES = SCHEMA.names
 
-
-def rows(*entries: tuple[str, str, int]) -> pa.Table:
-    schema = pa.schema([("id", pa.string()), ("region", pa.string()), ("fare", pa.int64())])
-    return pa.Table.from_pylist([dict(zip(NAMES, entry, strict=True)) for entry in entries], schema)
+rows = partial(table_builder.rows, schema=SCHEMA)
 
 
 def as_rows(table: pa.Table) -> Rows:
-    return sorted(tuple(row.values()) for row in table.to_pylist())
+    return sorted_rows(table)
 
 
 @pytest.fixture
@@ -41,8 +41,7 @@ def base_path(tmp_path: Path) -> str:
 
 
 def client(base_path: str, *validators: Callable[[PendingCommit], Any], **properties: Any) -> HoodieLocalWriteClient:
-    given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, given), validators=validators)
+    return HoodieLocalWriteClient(write_config(base_path, **properties), validators=validators)
 
 
 class Seen:

@@ -24,6 +24,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.storage.fsspec_storage import LocalStorage
+from tests.support.hookable_storage import Call, losing_answers, storage_with
 
 MINIMAL = {
     "hoodie.table.name": "trips",
@@ -138,23 +139,20 @@ def test_a_damaged_file_without_backup_is_named(
         load(storage)
 
 
-class ReplacingStorage(LocalStorage):
-    """A writer gives the file back just after a reader missed it, and deletes the backup before it looks there."""
-
-    __slots__ = ()
-
-    def read(self, path: str) -> bytes:
+def test_a_reader_that_misses_both_files_in_turn_looks_again(
+    tmp_path: Path, storage: LocalStorage, backup_file: Path
+) -> None:
+    def replace_after_reading(call: Call) -> Any:
+        """A writer gives the file back just after a reader missed it, and deletes the backup before it looks there."""
         try:
-            return super().read(path)
+            return call.apply()
         finally:
-            if path.endswith("hoodie.properties"):
-                super().replace(path, content(database_name="new"))
-                super().delete_file(f"{path}.backup")
+            if call.name == "read" and call.path.endswith("hoodie.properties"):
+                storage.replace(call.path, content(database_name="new"))
+                storage.delete_file(f"{call.path}.backup")
 
-
-def test_a_reader_that_misses_both_files_in_turn_looks_again(tmp_path: Path, backup_file: Path) -> None:
     backup_file.write_bytes(content())
-    assert load(ReplacingStorage(str(tmp_path))).database_name == "new"
+    assert load(storage_with(tmp_path, replace_after_reading)).database_name == "new"
 
 
 def test_reading_goes_on_while_a_java_writer_replaces_the_file(storage: LocalStorage, main_file: Path) -> None:
@@ -267,23 +265,12 @@ def test_an_update_that_changes_nothing_leaves_the_file_alone(storage: LocalStor
     assert (main_file.read_bytes(), main_file.stat().st_ino) == before
 
 
-class FailingStorage(LocalStorage):
-    """Replacing fails, before or after it was applied."""
-
-    __slots__ = ()
-
-    def _put(self, path: str, data: bytes) -> None:
-        if self.storage_options["applied"]:
-            super()._put(path, data)
-        raise TimeoutError("the answer was lost")
-
-
 def test_an_update_whose_answer_was_lost_tells_the_truth(tmp_path: Path, main_file: Path) -> None:
     main_file.write_bytes(content())
     with pytest.raises(HoodieIOException):
-        HoodieTableConfig.update(FailingStorage(str(tmp_path), {"applied": False}), str(tmp_path), {"a": "1"})
+        HoodieTableConfig.update(losing_answers(tmp_path, is_applied=False), str(tmp_path), {"a": "1"})
     assert main_file.read_bytes() == content()
-    HoodieTableConfig.update(FailingStorage(str(tmp_path), {"applied": True}), str(tmp_path), {"a": "1"})
+    HoodieTableConfig.update(losing_answers(tmp_path, is_applied=True), str(tmp_path), {"a": "1"})
     assert load(LocalStorage(str(tmp_path))).properties["a"] == "1"
 
 

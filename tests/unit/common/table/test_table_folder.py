@@ -15,7 +15,7 @@ from hoodie.common.table.table_folder import NewTable, other_files_in
 from hoodie.exception import HoodieConfigException, HoodieIOException, TableExistsException
 from hoodie.storage.fsspec_storage import LocalStorage, open_storage
 from hoodie.storage.storage_path import join
-from tests.hooked_storage import hooked
+from tests.support.hookable_storage import hooked
 
 DATA = pa.table({"k": ["a", "b"], "ts": [1, 2]})
 OTHERS = pa.table({"k": ["c", "d"], "ts": [1, 2]})

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.common.util.parquet_levels import MAX_LEVELS, check_levels, check_value_levels
 from hoodie.exception import HoodieException, HoodieSchemaException
+from tests.support.table_builder import local_client
 
 WRAPPED: dict[str, Callable[[pa.DataType], pa.DataType]] = {
     "s": lambda inner: pa.struct([("a", inner)]),
@@ -95,7 +96,7 @@ def test_a_deeper_column_is_not_added_to_a_table(tmp_path: Path) -> None:
     base_path = str(tmp_path / "t")
     hoodie.write_table([{"id": "a", "c": {"n": 1}}], base_path, table_name="t", record_key_fields="id")
     deeper = pa.struct([("n", pa.int64()), ("deep", nested("ls", 65))])
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path)) as client:
+    with local_client(base_path) as client:
         for operation in (client.upsert, client.insert, client.bulk_insert):
             with pytest.raises(HoodieSchemaException, match=REFUSED):
                 operation(pa.table({"id": ["a"], "c": pa.nulls(1, deeper)}))

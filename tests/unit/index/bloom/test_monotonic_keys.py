@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.engine.data import HoodieData
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner
 from hoodie.index.index_report import Decision
 from hoodie.storage.fsspec_storage import LocalStorage
+from tests.support.table_builder import local_client
 
 KEYS_PER_DAY = 4
 
@@ -62,7 +63,7 @@ def make_client(path: Path, index: str, is_partitioned: bool) -> HoodieLocalWrit
         "hoodie.index.bloom.num_entries": "100",
         "hoodie.parquet.small.file.limit": "0",
     }
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), properties))
+    return local_client(path, properties)
 
 
 @pytest.mark.parametrize(("index", "days"), [("BLOOM", 365), ("GLOBAL_BLOOM", 40)])

@@ -12,16 +12,14 @@ import pytest
 
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.index.external.sqlite_location_store import SqliteLocationStore
-from tests.storage_faults import Faults, FaultyStorage, run_with_faults
+from tests.support.hookable_storage import Faults, FaultyStorage, run_with_faults
+from tests.support.model import TableModel, model
+from tests.support.table_builder import read_trips, rows
 from tests.unit.client.test_crashes import (
     FIRST,
     INIT,
-    Model,
     check_files,
     completed_commits,
-    model,
-    read,
-    rows,
 )
 from tests.unit.client.test_crashes import new_client as client_of_any_index
 
@@ -34,7 +32,7 @@ CALLS = ["groups", "add_groups", "find", "add_keys", "know", "forget_files", "re
 READS = ("groups", "find")
 MOVES = (("a", "y", 2, 10.0), ("c", "z", 2, 30.0), ("d", "x", 1, 4.0))
 Operation = Callable[[HoodieLocalWriteClient], Any]
-OPERATIONS: dict[str, tuple[Operation, Model]] = {
+OPERATIONS: dict[str, tuple[Operation, TableModel]] = {
     "upsert that moves keys": (lambda c: c.upsert(rows(*MOVES)), model(FIRST[1], *MOVES)),
     "delete": (lambda c: c.delete([HoodieKey("a", "x"), HoodieKey("c", "y")]), model(FIRST[1])),
     "upsert after a delete": (lambda c: c.upsert(rows(*MOVES)), model(FIRST[1], *MOVES)),
@@ -72,7 +70,7 @@ def test_no_key_lives_twice_or_is_lost_wherever_the_writer_dies(name: str, tmp_p
     shutil.copytree(healthy, tmp_path / "counted")
     counted = Faults()
     assert run_with_faults(counted, lambda: run(new_client(tmp_path / "counted"))) is None
-    assert read(tmp_path / "counted") == sorted(after.values())
+    assert read_trips(tmp_path / "counted") == sorted(after.values())
     # Every call to the database; of the changes to the table every fourth: the general test of crashes knows more.
     chosen = [
         (number, how)
@@ -89,7 +87,7 @@ def test_no_key_lives_twice_or_is_lost_wherever_the_writer_dies(name: str, tmp_p
         with new_client(base_path) as client:
             client.upsert(rows(("b", "y", 9, 90.0), ("d", "y", 9, 9.0)))
         changed = {**expected, **model(("b", "y", 9, 90.0), ("d", "y", 9, 9.0))}
-        assert read(base_path) == sorted(changed.values()), (number, how, counted.calls[number - 1])
+        assert read_trips(base_path) == sorted(changed.values()), (number, how, counted.calls[number - 1])
         # And each key is where the index says.
         with new_client(base_path) as client:
             result = client.upsert(rows(*((key, "w", 10, 1.0) for key in "abcd")))

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.engine.local_engine_context import LocalEngineContext
@@ -30,11 +30,10 @@ from hoodie.index.external.location_store import KnownFile, LocationStore, claim
 from hoodie.index.index_report import Decision
 from hoodie.index.simple import global_simple_index
 from hoodie.table.action.commit import incoming_keys
-from tests.postgres_server import PASSWORD
+from tests.support.postgres_server import PASSWORD
+from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, read_placed_trips, rows
 
 INDEX = "hoodie.index.external.database_index.HoodieDatabaseIndex"
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
-SMALL_FILTERS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.type": "SIMPLE"}
 Rows = list[tuple[Any, ...]]
 
 
@@ -54,16 +53,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
-def rows(*entries: tuple[Any, ...]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, entry, strict=True)) for entry in entries], SCHEMA)
-
-
-def make_table(path: Path) -> None:
-    HoodieTableMetaClient.init_table(
-        str(path), table_name="trips", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
-    )
-
-
 def config(path: Path, url: str | None, **properties: Any) -> HoodieWriteConfig:
     given_properties = {"hoodie.index.class": INDEX, **SMALL_FILTERS, **properties}
     if url is not None:
@@ -77,15 +66,7 @@ def make_client(path: Path, url: str | None, **properties: Any) -> HoodieLocalWr
 
 def other_client(path: Path) -> HoodieLocalWriteClient:
     """A writer that knows nothing of the database."""
-    return HoodieLocalWriteClient(
-        HoodieWriteConfig.from_properties(str(path), {"hoodie.index.type": "GLOBAL_SIMPLE", **SMALL_FILTERS})
-    )
-
-
-def read(path: Path) -> Rows:
-    """Rows and the partition path that they lie in."""
-    table = hoodie.read_table(str(path), columns=[*SCHEMA.names, "_hoodie_partition_path"])
-    return sorted(tuple(row.values()) for row in table.to_pylist())
+    return local_client(path, {"hoodie.index.type": "GLOBAL_SIMPLE", **SMALL_FILTERS})
 
 
 def open_store(path: Path, url: str | None) -> LocationStore:
@@ -114,25 +95,29 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_key_is_found_wherever_it_lives_and_moves_there(tmp_path: Path, url: str, way: None) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", url) as client:
         client.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
         result = client.upsert(rows(("a", "y", 2, 2.0), ("b", "x", 2, 2.0), ("c", "y", 1, 3.0)))
         assert (result.inserted_count, result.updated_count, result.deleted_count) == (2, 1, 1)
         client.upsert(rows(("a", "y", 3, 3.0)))
-    assert read(tmp_path / "t") == [("a", "y", 3, 3.0, "y"), ("b", "x", 2, 2.0, "x"), ("c", "y", 1, 3.0, "y")]
+    assert read_placed_trips(tmp_path / "t") == [
+        ("a", "y", 3, 3.0, "y"),
+        ("b", "x", 2, 2.0, "x"),
+        ("c", "y", 1, 3.0, "y"),
+    ]
 
 
 def test_a_key_stays_where_it_is_when_that_is_asked_for(tmp_path: Path, url: str) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", url, **{"hoodie.index.database.update.partition.path": False}) as client:
         client.upsert(rows(("a", "x", 1, 1.0)))
         client.upsert(rows(("a", "y", 2, 2.0)))
-    assert read(tmp_path / "t") == [("a", "y", 2, 2.0, "x")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "y", 2, 2.0, "x")]
 
 
 def test_only_the_files_that_are_claimed_are_read(tmp_path: Path, url: str) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", url) as client:
         client.upsert(rows(*((f"k{region}", region, 1, 1.0) for region in "uvwxyz")))
         seen = []
@@ -151,7 +136,7 @@ def test_only_the_files_that_are_claimed_are_read(tmp_path: Path, url: str) -> N
 
 
 def test_deleted_keys_are_taken_out_at_the_next_write(tmp_path: Path, url: str) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", url) as client:
         client.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
         client.delete([HoodieKey("a", "x")])
@@ -164,7 +149,7 @@ def test_deleted_keys_are_taken_out_at_the_next_write(tmp_path: Path, url: str) 
 def test_what_another_writer_wrote_is_caught_up_loudly(
     tmp_path: Path, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", url) as client:
         client.upsert(rows(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
         with other_client(tmp_path / "t") as other:
@@ -177,11 +162,11 @@ def test_what_another_writer_wrote_is_caught_up_loudly(
         caplog.clear()
         client.upsert(rows(("b", "y", 3, 3.0)))
         assert "does not know" not in caplog.text
-    assert [row[0] for row in read(tmp_path / "t")] == ["a", "b", "c", "d"]
+    assert [row[0] for row in read_placed_trips(tmp_path / "t")] == ["a", "b", "c", "d"]
 
 
 def test_inserts_and_bulk_inserts_are_taken_note_of(tmp_path: Path, url: str, caplog: pytest.LogCaptureFixture) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", url) as client:
         client.bulk_insert(rows(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
         client.insert(rows(("c", "x", 1, 1.0)))
@@ -191,7 +176,7 @@ def test_inserts_and_bulk_inserts_are_taken_note_of(tmp_path: Path, url: str, ca
 
 
 def test_an_index_on_a_table_that_is_there_is_built_from_its_files(tmp_path: Path, url: str) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with other_client(tmp_path / "t") as other:
         other.upsert(rows(*((f"k{number}", f"p{number % 7}", 1, 1.0) for number in range(70))))
     with make_client(tmp_path / "t", url) as client:
@@ -202,7 +187,7 @@ def test_an_index_on_a_table_that_is_there_is_built_from_its_files(tmp_path: Pat
 def test_an_instant_that_was_written_and_never_completed_is_not_believed(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", url) as client:
         client.upsert(rows(("a", "x", 1, 1.0), ("gone", "x", 1, 1.0)))
     dying = make_client(tmp_path / "t", url)
@@ -216,7 +201,11 @@ def test_an_instant_that_was_written_and_never_completed_is_not_believed(
         result = client.upsert(rows(("b", "y", 1, 1.0), ("gone", "x", 3, 3.0)))
         assert (result.inserted_count, result.updated_count) == (1, 1)
         assert claims(tmp_path / "t", url, "b", "c", "gone") == {"b": ["y"], "c": [], "gone": ["x"]}
-    assert read(tmp_path / "t") == [("a", "x", 1, 1.0, "x"), ("b", "y", 1, 1.0, "y"), ("gone", "x", 3, 3.0, "x")]
+    assert read_placed_trips(tmp_path / "t") == [
+        ("a", "x", 1, 1.0, "x"),
+        ("b", "y", 1, 1.0, "y"),
+        ("gone", "x", 3, 3.0, "x"),
+    ]
 
 
 def _die(*arguments: Any) -> None:
@@ -224,7 +213,7 @@ def _die(*arguments: Any) -> None:
 
 
 def test_a_commit_that_was_rolled_back_is_forgotten_whoever_did_it(tmp_path: Path, url: str) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     for roll_back in (make_client(tmp_path / "t", url), other_client(tmp_path / "t")):
         with make_client(tmp_path / "t", url) as client:
             client.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
@@ -233,7 +222,7 @@ def test_a_commit_that_was_rolled_back_is_forgotten_whoever_did_it(tmp_path: Pat
             with roll_back:
                 assert roll_back.rollback(last)
             assert client.upsert(rows(("b", "x", 3, 3.0), ("c", "y", 3, 3.0))).updated_count == 1
-            assert read(tmp_path / "t") == [
+            assert read_placed_trips(tmp_path / "t") == [
                 ("a", "y", 2, 2.0, "y"),
                 ("b", "x", 3, 3.0, "x"),
                 ("c", "y", 3, 3.0, "y"),
@@ -243,7 +232,7 @@ def test_a_commit_that_was_rolled_back_is_forgotten_whoever_did_it(tmp_path: Pat
 
 
 def test_a_database_that_was_lost_is_built_again(tmp_path: Path) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", None) as client:
         client.upsert(rows(("a", "x", 1, 1.0)))
     assert (tmp_path / "t" / ".hoodie" / ".index" / "keys.sqlite").exists()
@@ -253,7 +242,7 @@ def test_a_database_that_was_lost_is_built_again(tmp_path: Path) -> None:
 
 
 def test_a_database_that_is_lost_while_a_client_lives_is_built_again(tmp_path: Path) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", None) as client:
         client.upsert(rows(("a", "x", 1, 1.0)))
         shutil.rmtree(tmp_path / "t" / ".hoodie" / ".index")
@@ -261,7 +250,7 @@ def test_a_database_that_is_lost_while_a_client_lives_is_built_again(tmp_path: P
 
 
 def test_a_database_that_is_older_than_the_table_is_caught_up(tmp_path: Path) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", None) as client:
         client.upsert(rows(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     shutil.copytree(tmp_path / "t" / ".hoodie" / ".index", tmp_path / "kept")
@@ -271,12 +260,12 @@ def test_a_database_that_is_older_than_the_table_is_caught_up(tmp_path: Path) ->
     shutil.copytree(tmp_path / "kept", tmp_path / "t" / ".hoodie" / ".index")
     with make_client(tmp_path / "t", None) as client:
         client.upsert(rows(("a", "x", 3, 3.0), ("c", "y", 3, 3.0)))
-    assert [row[0] for row in read(tmp_path / "t")] == ["a", "b", "c"]
+    assert [row[0] for row in read_placed_trips(tmp_path / "t")] == ["a", "b", "c"]
 
 
 def test_two_tables_share_a_database(tmp_path: Path, url: str) -> None:
     for name in ("one", "two"):
-        make_table(tmp_path / name)
+        init_table(tmp_path / name)
     with make_client(tmp_path / "one", url) as one, make_client(tmp_path / "two", url) as two:
         one.upsert(rows(("a", "x", 1, 1.0)))
         two.upsert(rows(("a", "x", 1, 1.0)))
@@ -286,7 +275,7 @@ def test_two_tables_share_a_database(tmp_path: Path, url: str) -> None:
 
 def test_keys_of_all_shapes_are_found(tmp_path: Path, url: str) -> None:
     keys = ["a" * 10_000, "a" * 10_001, "ä€😀", "x\0y", "x\0z", "'; --", "\u00e9", "e\u0301", " ", "\\", "1"]
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", url) as client:
         client.upsert(rows(*((key, "x", 1, 1.0) for key in keys)))
         assert client.upsert(rows(*((key, "x", 2, 1.0) for key in keys))).updated_count == len(keys)
@@ -294,7 +283,7 @@ def test_keys_of_all_shapes_are_found(tmp_path: Path, url: str) -> None:
 
 
 def test_a_stage_that_runs_twice_leaves_the_same(tmp_path: Path, url: str) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     done = HoodieDatabaseIndex.update_location
 
     def twice(self: Any, statuses: Any, context: Any, table: Any) -> None:
@@ -327,7 +316,7 @@ def test_a_group_that_lost_keys_meanwhile_is_not_taken_for_known(tmp_path: Path,
 
 
 def test_a_pending_write_of_another_client_is_left_alone(tmp_path: Path, url: str) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with open_store(tmp_path / "t", url) as store:
         group = store.add_groups([("x", "pending-0")], "29991231000000000")["x", "pending-0"]
         store.add_keys(group.number, ["p"])
@@ -347,7 +336,7 @@ OPERATIONS = st.lists(st.tuples(KINDS, ENTRIES.map(lambda entries: list(entries.
 @given(operations=OPERATIONS)
 def test_the_table_is_as_a_dict_whatever_happens(tmp_path: Path, url: str, operations: Any) -> None:
     path = tmp_path / uuid.uuid4().hex
-    make_table(path)
+    init_table(path)
     model: dict[str, tuple[Any, ...]] = {}
     states: list[tuple[str, dict[str, tuple[Any, ...]]]] = []
     client = make_client(path, url)
@@ -386,14 +375,14 @@ def test_the_table_is_as_a_dict_whatever_happens(tmp_path: Path, url: str, opera
             client = make_client(path, url)
             continue
         states.append((instant_time, before))
-        assert read(path) == sorted(model.values())
+        assert read_placed_trips(path) == sorted(model.values())
     client.upsert(rows(*((key, "x", 99, 9.0) for key in "abcdef")))
-    assert read(path) == [(key, "x", 99, 9.0, "x") for key in "abcdef"]
+    assert read_placed_trips(path) == [(key, "x", 99, 9.0, "x") for key in "abcdef"]
 
 
 def test_passwords_are_not_shown(tmp_path: Path, postgres_url: str) -> None:
     assert PASSWORD in postgres_url
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     wrong = postgres_url.replace("/postgres?", "/nothing?")
     given_config = config(tmp_path / "t", wrong)
     client = HoodieLocalWriteClient(given_config)
@@ -409,13 +398,13 @@ def test_passwords_are_not_shown(tmp_path: Path, postgres_url: str) -> None:
 def test_a_failing_database_fails_the_write_and_nothing_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", None) as client:
         client.upsert(rows(("a", "x", 1, 1.0)))
         (tmp_path / "t" / ".hoodie" / ".index" / "keys.sqlite").write_bytes(b"no database" * 1000)
     with make_client(tmp_path / "t", None) as client, pytest.raises(HoodieIndexException, match="may be deleted"):
         client.upsert(rows(("a", "x", 2, 1.0)))
-    assert read(tmp_path / "t") == [("a", "x", 1, 1.0, "x")]
+    assert read_placed_trips(tmp_path / "t") == [("a", "x", 1, 1.0, "x")]
 
 
 @pytest.mark.parametrize(
@@ -458,7 +447,7 @@ def test_a_password_that_libpq_would_cut_in_two_is_refused(password: str) -> Non
 
 
 def test_an_upsert_of_prepped_records_that_moved_is_refused(tmp_path: Path, url: str) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     with make_client(tmp_path / "t", url) as client:
         client.upsert(rows(("a", "x", 1, 1.0)))
         stored = hoodie.read_table(str(tmp_path / "t"))
@@ -469,7 +458,7 @@ def test_an_upsert_of_prepped_records_that_moved_is_refused(tmp_path: Path, url:
 
 
 def test_what_crosses_to_tasks_can_be_pickled(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_table(tmp_path / "t")
+    init_table(tmp_path / "t")
     run_tasks = LocalEngineContext.run_tasks
 
     def pickled(self: Any, items: Any, function: Any) -> Any:

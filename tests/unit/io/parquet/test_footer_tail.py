@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieTableMetaClient
 from hoodie.exception import HoodieIOException
 from hoodie.io.parquet.footer_tail import TAIL_BYTES, read_key_range
 from hoodie.io.parquet.parquet_reader import read_footer
 from hoodie.storage.fsspec_storage import open_storage
+from tests.support.table_builder import local_client
 
 
 def entries_file(path: Path, entries: dict[str, str]) -> str:
@@ -44,7 +45,7 @@ def test_files_of_real_hudi_tell_the_same_as_their_whole_footers(shared_tables: 
 def test_files_of_hoodie_tell_their_range(tmp_path: Path, keys: list[str]) -> None:
     path = str(tmp_path / "t")
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="k")
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {})) as client:
+    with local_client(path) as client:
         client.upsert([{"k": key} for key in keys])
     (file,) = (tmp_path / "t").glob("*.parquet")
     assert read_key_range(open_storage(path), str(file)) == (min(keys).encode(), max(keys).encode())

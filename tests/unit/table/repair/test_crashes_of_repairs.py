@@ -18,9 +18,10 @@ from hoodie.table.repair import (
     remove_orphan_files,
     repair_partition_metadata,
 )
-from tests.storage_faults import Faults, faults_of, run_with_faults
-from tests.table_invariants import check_table
-from tests.unit.client.services_table import SCHEMA, ServicesTable
+from tests.support.hookable_storage import Faults, faults_of, run_with_faults
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import SCHEMA
+from tests.support.table_invariants import check_table
 from tests.unit.client.test_crashes import shape_of
 from tests.unit.table.repair.test_table_properties import GIVEN
 

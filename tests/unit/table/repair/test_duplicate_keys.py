@@ -17,16 +17,12 @@ from hoodie.exception import (
     HoodieNotSupportedException,
 )
 from hoodie.table.repair import drop_duplicates, find_duplicates
-from tests.table_invariants import check_table
-from tests.unit.client.services_table import SCHEMA, ServicesTable
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import SCHEMA
+from tests.support.table_invariants import check_table
 
 ONE_FILE = {"hoodie__merge__allow__duplicate__on__inserts": "true", "hoodie__combine__before__insert": "false"}
 NEW_FILES = {"hoodie__parquet__small__file__limit": "0", **ONE_FILE}
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
 
 
 def insert(table: ServicesTable, *rows: tuple[str, int], region: str = "x", **properties: Any) -> str:

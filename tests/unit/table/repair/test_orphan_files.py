@@ -22,15 +22,10 @@ from hoodie.exception import (
 )
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.repair import OrphanFiles, find_orphan_files, remove_orphan_files
-from tests.table_invariants import check_table
-from tests.unit.client.services_table import ServicesTable
+from tests.support.services_table import ServicesTable
+from tests.support.table_invariants import check_table
 
 UNKNOWN = "20300101000000000"
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
 
 
 def stray(

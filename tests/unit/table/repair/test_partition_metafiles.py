@@ -10,8 +10,8 @@ import hoodie
 from hoodie.common.table.partition_metadata import HoodiePartitionMetadata, read_partition_metadata
 from hoodie.exception import HoodieIOException
 from hoodie.table.repair import repair_partition_metadata
-from tests.table_invariants import check_table
-from tests.unit.client.services_table import ServicesTable
+from tests.support.services_table import ServicesTable
+from tests.support.table_invariants import check_table
 
 NAME = ".hoodie_partition_metadata"
 

@@ -18,8 +18,8 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.table.repair import rebuild_table_properties
-from tests.table_invariants import check_table
-from tests.unit.client.services_table import ServicesTable
+from tests.support.services_table import ServicesTable
+from tests.support.table_invariants import check_table
 
 GIVEN = {
     "hoodie.table.name": "trips",

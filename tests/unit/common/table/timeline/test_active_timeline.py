@@ -5,7 +5,7 @@ import multiprocessing.synchronize
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,7 @@ from hoodie.exception import (
     HoodieIOException,
 )
 from hoodie.storage.fsspec_storage import LocalStorage, open_storage
+from tests.support.hookable_storage import Call, losing_answers, storage_with
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 NOW_TIME = "20260102030405678"
@@ -141,19 +142,13 @@ def test_there_is_no_inflight_without_requested(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-class RolledBackMeanwhile(LocalStorage):
-    """Another writer rolls the instant back just before the inflight file is made."""
-
-    __slots__ = ()
-
-    def _put_if_absent(self, path: str, data: bytes) -> bool:
-        if path.endswith(".inflight"):
-            self.delete_file(path.replace(".inflight", ".commit.requested"))
-        return super()._put_if_absent(path, data)
-
-
 def test_an_instant_that_is_rolled_back_while_it_starts_leaves_no_inflight(tmp_path: Path) -> None:
-    timeline = load(tmp_path, RolledBackMeanwhile(str(tmp_path)))
+    def roll_back_meanwhile(call: Call) -> Any:
+        if call.is_bare and call.path.endswith(".inflight"):
+            Path(call.path.replace(".inflight", ".commit.requested")).unlink()
+        return call.apply()
+
+    timeline = load(tmp_path, storage_with(tmp_path, roll_back_meanwhile))
     timeline.create_requested(OLD_TIME, Action.COMMIT)
     with pytest.raises(HoodieCommitException, match="rolled it back"):
         timeline.transition_requested_to_inflight(OLD_TIME, Action.COMMIT)
@@ -178,19 +173,15 @@ def test_a_completed_file_is_never_empty(tmp_path: Path) -> None:
 # --- undoing ----------------------------------------------------------------------------------------------------------
 
 
-class RecordingStorage(LocalStorage):
-    """Notes what is deleted."""
-
-    __slots__ = ()
-
-    def delete_file(self, path: str) -> bool:
-        self.storage_options["deleted"].append(path.rsplit("/", 1)[-1])
-        return super().delete_file(path)
-
-
 def test_pending_instants_are_deleted_inflight_first(tmp_path: Path) -> None:
     deleted: list[str] = []
-    timeline = load(tmp_path, RecordingStorage(str(tmp_path), {"deleted": deleted}))
+
+    def note(call: Call) -> Any:
+        if call.name == "delete":
+            deleted.append(call.path.rsplit("/", 1)[-1])
+        return call.apply()
+
+    timeline = load(tmp_path, storage_with(tmp_path, note))
     touch(tmp_path, "1.commit.requested", "1.inflight", "2.clean.requested", "3.savepoint.inflight")
     timeline.delete_pending("1", Action.COMMIT)
     timeline.delete_pending("2", Action.CLEAN)
@@ -357,17 +348,17 @@ def test_an_instant_far_in_the_future_is_warned_about(tmp_path: Path, caplog: py
     assert "20300101000000000" in caplog.text
 
 
-class RivalStorage(LocalStorage):
+def storage_with_rivals(folder: Path, *rivals: str) -> LocalStorage:
     """Another writer makes a file just before ours is made, as long as there are some."""
+    remaining = iter(rivals)
 
-    __slots__ = ()
-
-    def _put_if_absent(self, path: str, data: bytes) -> bool:
-        rivals: Iterator[str] = self.storage_options["rivals"]
-        rival = next(rivals, None)
+    def put_a_rival_before(call: Call) -> Any:
+        rival = next(remaining, None) if call.is_bare else None
         if rival is not None:
-            super()._put_if_absent(f"{self.base_path}/{rival}", b"")
-        return super()._put_if_absent(path, data)
+            LocalStorage(str(folder)).create_if_absent(f"{folder}/{rival}", b"")
+        return call.apply()
+
+    return storage_with(folder, put_a_rival_before)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +371,7 @@ class RivalStorage(LocalStorage):
     ],
 )
 def test_a_rival_of_the_same_or_a_later_time_makes_us_take_a_later_one(tmp_path: Path, rivals: list[str]) -> None:
-    timeline = load(tmp_path, RivalStorage(str(tmp_path), {"rivals": iter(rivals)}))
+    timeline = load(tmp_path, storage_with_rivals(tmp_path, *rivals))
     time = timeline.create_new_instant_time(Action.COMMIT)
     newest_rival = max(rival.partition(".")[0] for rival in rivals)
     assert time > newest_rival
@@ -401,7 +392,7 @@ def test_a_chosen_time_must_be_the_latest_and_a_date(tmp_path: Path) -> None:
 
 
 def test_a_chosen_time_that_a_rival_took_meanwhile_is_given_up(tmp_path: Path) -> None:
-    timeline = load(tmp_path, RivalStorage(str(tmp_path), {"rivals": iter([f"{NOW_TIME}.clean.requested"])}))
+    timeline = load(tmp_path, storage_with_rivals(tmp_path, f"{NOW_TIME}.clean.requested"))
     assert timeline.create_requested_at(NOW_TIME, Action.COMMIT) is False
     assert names(tmp_path) == [f"{NOW_TIME}.clean.requested"]
 
@@ -486,19 +477,9 @@ def test_of_two_threads_one_completes_the_instant(tmp_path: Path) -> None:
         assert (tmp_path / f"{time}.commit").read_bytes() == (b"first" if first else b"second")
 
 
-class LostAnswers(LocalStorage):
-    """Puts are applied, and their answers lost."""
-
-    __slots__ = ()
-
-    def _put_if_absent(self, path: str, data: bytes) -> bool:
-        super()._put_if_absent(path, data)
-        raise TimeoutError("the answer was lost")
-
-
 def test_a_completion_whose_answer_was_lost_is_a_completion(tmp_path: Path) -> None:
     touch(tmp_path, "1.commit.requested", "1.inflight", "2.commit.requested", "2.inflight")
-    timeline = load(tmp_path, LostAnswers(str(tmp_path)))
+    timeline = load(tmp_path, losing_answers(tmp_path, is_applied=True))
     assert timeline.save_as_complete("1", Action.COMMIT, b"mine") is True
     (tmp_path / "2.commit").write_bytes(b"theirs")
     assert timeline.save_as_complete("2", Action.COMMIT, b"mine") is False

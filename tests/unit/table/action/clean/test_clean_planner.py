@@ -15,7 +15,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.table.action.clean.clean_planner import CleanPlanner, earliest_instant_to_retain
-from tests.unit.client.services_table import ServicesTable
+from tests.support.services_table import ServicesTable
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 
@@ -82,11 +82,6 @@ def test_the_one_number_that_is_given_names_the_policy(given: dict[str, str], po
 
 
 # --- what holds files -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    return ServicesTable(tmp_path / "t")
 
 
 def planner(table: ServicesTable, **retained: Any) -> CleanPlanner:

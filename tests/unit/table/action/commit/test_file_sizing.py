@@ -16,6 +16,7 @@ import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.engine.local_engine_context import LocalEngineContext
+from tests.support.table_builder import init_table
 
 MAXIMUM = 400_000
 Encoding = tuple[str, bool, int]
@@ -36,12 +37,6 @@ def properties(maximum: int = MAXIMUM, limit: int | None = None, encoding: Encod
         "hoodie.bloom.index.filter.type": "SIMPLE",
         "hoodie.index.type": "SIMPLE",
     }
-
-
-def make_table(path: str) -> None:
-    HoodieTableMetaClient.init_table(
-        path, table_name="t", record_key_fields=["id"], partition_fields=["part"], ordering_fields=["ts"]
-    )
 
 
 def rows(keys: np.ndarray, payload_bytes: int, compressible: bool, part: str = "p", seed: int = 1) -> pa.Table:
@@ -110,7 +105,7 @@ def test_any_sequence_of_inserts_of_any_records_leaves_files_of_the_right_size(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/t"
-        make_table(path)
+        init_table(path, partition_fields=["part"])
         next_key = 0
         config = HoodieWriteConfig.from_properties(path, properties(maximum, encoding=encoding))
         with HoodieLocalWriteClient(config) as client:
@@ -127,7 +122,7 @@ def test_any_sequence_of_inserts_of_any_records_leaves_files_of_the_right_size(
 
 def test_updates_that_change_no_size_leave_columns_dictionaries(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    make_table(path)
+    init_table(path, partition_fields=["part"])
     encoding = ("uncompressed", True, 120 << 20)
     config = HoodieWriteConfig.from_properties(path, properties(1_000_000, encoding=encoding))
     repeating = rows(np.arange(3000), 600, True)
@@ -143,7 +138,7 @@ def test_updates_that_change_no_size_leave_columns_dictionaries(tmp_path: Path) 
 
 def test_updates_and_inserts_together_keep_files_in_size(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    make_table(path)
+    init_table(path, partition_fields=["part"])
     config = HoodieWriteConfig.from_properties(path, properties())
     rng = np.random.default_rng(5)
     with HoodieLocalWriteClient(config) as client:
@@ -162,7 +157,7 @@ def test_updates_and_inserts_together_keep_files_in_size(tmp_path: Path) -> None
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_the_guarantee_holds_for_any_small_file_limit(tmp_path: Path, share: float) -> None:
     path, limit = str(tmp_path / "t"), int(share * MAXIMUM)
-    make_table(path)
+    init_table(path, partition_fields=["part"])
     config = HoodieWriteConfig.from_properties(path, properties(limit=limit))
     with HoodieLocalWriteClient(config) as client:
         for number in range(3):
@@ -172,7 +167,7 @@ def test_the_guarantee_holds_for_any_small_file_limit(tmp_path: Path, share: flo
 
 def test_a_wrong_record_size_of_earlier_commits_is_made_good(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    make_table(path)
+    init_table(path, partition_fields=["part"])
     config = HoodieWriteConfig.from_properties(path, properties())
     with HoodieLocalWriteClient(config) as client:
         client.insert(rows(np.arange(250), 2000, False))
@@ -201,7 +196,7 @@ def kept_rows(path: str, result: HoodieWriteResult) -> int:
 
 def test_bulk_insert_fills_files_to_the_maximum_and_leaves_one_small_file_a_task(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    make_table(path)
+    init_table(path, partition_fields=["part"])
     config = HoodieWriteConfig.from_properties(path, properties())
     with HoodieLocalWriteClient(config) as client:
         client.bulk_insert(rows(np.arange(20_000), 100, False))
@@ -212,7 +207,7 @@ def test_bulk_insert_fills_files_to_the_maximum_and_leaves_one_small_file_a_task
 
 def test_inserts_that_no_longer_fit_into_a_small_file_go_to_a_new_group(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    make_table(path)
+    init_table(path, partition_fields=["part"])
     config = HoodieWriteConfig.from_properties(path, properties())
     with HoodieLocalWriteClient(config) as client:
         client.insert(rows(np.arange(50), 4000, False))

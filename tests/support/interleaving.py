@@ -27,19 +27,17 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, TypeVar
 
-import pyarrow as pa
 import pytest
 
 from hoodie.common.table import table_metadata
 from hoodie.common.table.timeline import active_timeline, archived_timeline
 from hoodie.engine import local_engine_context
 from hoodie.io import merge_handle
-from hoodie.storage import fsspec_storage
 from hoodie.storage.fsspec_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.transaction import heartbeat_client
 from hoodie.transaction.lock import in_process_lock_provider
-from tests.output_streams import output_file
+from tests.support.hookable_storage import Call, HookableStorage, use_for_local_files
 
 __all__ = ["Died", "InterleavedStorage", "Process", "Task", "World", "virtual"]
 
@@ -561,7 +559,7 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(table_metadata, "map_concurrently", map)
         patch.setattr(local_engine_context, "_ATTEMPTS", _Attempts())
         patch.setattr(os, "fsync", lambda descriptor: None)
-        patch.setitem(fsspec_storage._STORAGES, "file", InterleavedStorage)
+        use_for_local_files(patch, InterleavedStorage)
         yield
 
 
@@ -577,7 +575,7 @@ def _grow_up(path: str) -> None:
     os.utime(path, (_now_ms() / 1000,) * 2)
 
 
-class InterleavedStorage(LocalStorage):
+class InterleavedStorage(HookableStorage):
     """Local files whose every call is a turn of the world that runs.
 
     A folder is listed in one call, as a short one is; folders below it one after the other. A folder is deleted file by
@@ -586,42 +584,23 @@ class InterleavedStorage(LocalStorage):
 
     __slots__ = ()
 
-    def create_if_absent(self, path: str, data: bytes) -> bool:
-        def apply() -> bool:
-            created = LocalStorage.create_if_absent(self, path, data)
-            if created:
-                _grow_up(path)
-            return created
+    def around(self, call: Call) -> Any:
+        if call.is_bare:
+            return call.apply()
 
-        return _call("create", path, apply)
+        def apply() -> Any:
+            result = call.apply()
+            if call.name == "replace" or (call.name == "create" and result):
+                _grow_up(call.path)
+            return result
 
-    def replace(self, path: str, data: bytes) -> None:
-        def apply() -> None:
-            LocalStorage.replace(self, path, data)
-            _grow_up(path)
-
-        _call("replace", path, apply)
-
-    def read(self, path: str) -> bytes:
-        return _call("read", path, lambda: LocalStorage.read(self, path))
-
-    def file_status(self, path: str) -> FileStatus | None:
-        return _call("status", path, lambda: LocalStorage.file_status(self, path))
-
-    def list_directory(self, path: str) -> list[FileStatus]:
-        return _call("list", path, lambda: LocalStorage.list_directory(self, path))
+        return _call(call.name, call.path, apply)
 
     def list_files(self, path: str) -> list[FileStatus]:
         found: list[FileStatus] = []
         for child in _call("walk", path, lambda: LocalStorage.list_directory(self, path)):
             found += self.list_files(child.path) if child.is_directory else [child]
         return sorted(found, key=lambda child: child.path)
-
-    def create_directory(self, path: str) -> None:
-        _call("mkdir", path, lambda: LocalStorage.create_directory(self, path))
-
-    def delete_file(self, path: str) -> bool:
-        return _call("delete", path, lambda: LocalStorage.delete_file(self, path))
 
     def delete_directory(self, path: str) -> bool:
         for file in sorted(file for file in Path(path).rglob("*") if file.is_file()):
@@ -637,10 +616,6 @@ class InterleavedStorage(LocalStorage):
 
         return _call("touch", path, apply)
 
-    def read_versioned(self, path: str) -> tuple[bytes, str]:
-        content = self.read(path)
-        return content, fsspec_storage._version_of(content)
-
     def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
         def apply() -> str | None:
             with nullcontext() if World.current is None else World.current.silently():
@@ -654,13 +629,6 @@ class InterleavedStorage(LocalStorage):
 
     def delete_leftovers(self, path: str, min_age_ms: int) -> int:
         return _call("sweep", path, lambda: LocalStorage.delete_leftovers(self, path, min_age_ms))
-
-    def open_input_file(self, path: str) -> pa.NativeFile:
-        return _call("open", path, lambda: LocalStorage.open_input_file(self, path))
-
-    def open_output_stream(self, path: str) -> pa.NativeFile:
-        stream = _call("start", path, lambda: LocalStorage.open_output_stream(self, path))
-        return output_file(stream, lambda: _call("finish", path, stream.close))
 
 
 def _delete_directory(path: str) -> bool:

@@ -12,13 +12,14 @@ from hoodie import HoodieTableMetaClient
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
+from tests.support.model import TableModel
 
 __all__ = ["check_table"]
 
 
 def check_table(
     base_path: str | Path,
-    expected: Mapping[Any, Mapping[str, Any]] | None = None,
+    expected: TableModel | Mapping[Any, Mapping[str, Any]] | None = None,
     key: str = "id",
     was_cleaned: bool = False,
 ) -> None:
@@ -31,7 +32,7 @@ def check_table(
 
     Args:
         base_path: The table.
-        expected: Key -> the row's columns; None compares no rows.
+        expected: A model of `tests.support.table_builder`'s rows, or key -> the row's columns; None compares no rows.
         key: The column of the key.
         was_cleaned: Whether files of completed instants may be gone.
     """
@@ -42,6 +43,8 @@ def check_table(
     )
     doubled = {place: count for place, count in places.items() if count > 1}
     assert not doubled, f"keys that live more than once: {doubled}"
+    if isinstance(expected, TableModel):
+        expected = expected.as_dicts()
     if expected is not None:
         found = {row[key]: row for row in rows.to_pylist()}
         columns = {name for row in expected.values() for name in row}

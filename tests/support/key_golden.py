@@ -17,7 +17,7 @@ import pyarrow as pa
 
 __all__ = ["GOLDEN_KEYS", "GoldenCase", "encode_column", "load_golden_keys"]
 
-GOLDEN_KEYS = Path(__file__).parent / "data" / "hudi_keys.json"
+GOLDEN_KEYS = Path(__file__).parents[1] / "data" / "hudi_keys.json"
 _TYPES = {
     str(data_type): data_type
     for data_type in (

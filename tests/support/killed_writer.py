@@ -20,24 +20,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pyarrow as pa
+from hoodie import HoodieKey, HoodieLocalWriteClient
+from tests.support.model import TableModel
+from tests.support.table_builder import init_table, local_client, rows
 
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.engine.local_engine_context import LocalEngineContext
+__all__ = ["WriterServer", "apply", "carry_out", "new_client", "next_write"]
 
-__all__ = ["SCHEMA", "WriterServer", "apply", "new_client"]
-
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("v", pa.int64())])
 REGIONS = ("x", "y")
 KEYS = 8
-Rows = dict[str, dict[str, Any]]
-"""Key -> its row; a key belongs to one region."""
 
 
 def new_client(base_path: str, properties: dict[str, Any]) -> HoodieLocalWriteClient:
     """Of the writer that is killed, and of the one that comes after it."""
-    config = HoodieWriteConfig.from_properties(base_path, properties)
-    return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=2))
+    return local_client(base_path, properties, parallelism=2)
 
 
 def next_write(rng: random.Random, number: int) -> dict[str, Any]:
@@ -49,14 +44,18 @@ def next_write(rng: random.Random, number: int) -> dict[str, Any]:
     return {"kind": kind, "keys": sorted(keys), "value": number}
 
 
-def apply(rows: Rows, write: dict[str, Any]) -> Rows:
+def rows_of(write: dict[str, Any]) -> list[tuple[str, str, int]]:
+    """What a write brings; a key belongs to one region."""
+    return [(key, key[0], write["value"]) for key in write["keys"]]
+
+
+def apply(model: TableModel, write: dict[str, Any]) -> TableModel:
     """The rows after a write."""
     if write["kind"] == "delete":
-        return {key: row for key, row in rows.items() if key not in write["keys"]}
-    new = {key: {"id": key, "region": key[0], "v": write["value"]} for key in write["keys"]}
-    if write["kind"] == "insert_overwrite":
-        rows = {key: row for key, row in rows.items() if key[0] != write["keys"][0][0]}
-    return {**rows, **new}
+        return model.delete((key, key[0]) for key in write["keys"])
+    return (
+        model.insert_overwrite(rows_of(write)) if write["kind"] == "insert_overwrite" else model.upsert(rows_of(write))
+    )
 
 
 def carry_out(client: HoodieLocalWriteClient, write: dict[str, Any]) -> None:
@@ -64,7 +63,7 @@ def carry_out(client: HoodieLocalWriteClient, write: dict[str, Any]) -> None:
     if write["kind"] == "delete":
         client.delete([HoodieKey(key, key[0]) for key in write["keys"]])
     else:
-        getattr(client, write["kind"])(pa.Table.from_pylist(list(apply({}, write).values()), SCHEMA))
+        getattr(client, write["kind"])(rows(*rows_of(write)))
 
 
 class WriterServer:
@@ -75,10 +74,10 @@ class WriterServer:
     """
 
     def __enter__(self) -> Self:
-        folder = str(Path(__file__).parents[1])
+        folder = str(Path(__file__).parents[2])
         path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.killed_writer"],
+            [sys.executable, "-m", "tests.support.killed_writer"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=folder,
@@ -156,7 +155,7 @@ def _write_for_ever(request: dict[str, Any]) -> None:
 def _warm_up() -> float:
     """Have imported, and made, what the first writes of a process wait for; how long a write takes then."""
     with tempfile.TemporaryDirectory() as folder:
-        HoodieTableMetaClient.init_table(folder, table_name="t", record_key_fields=["id"], partition_fields=["region"])
+        init_table(folder, ordering_fields=[])
         with new_client(folder, {}) as client:
             for number in range(3):
                 began = time.monotonic()

@@ -46,8 +46,8 @@ from hoodie.exception import (
 )
 from hoodie.table.action.restore.restore_action_executor import pending_restore, read_restore_plan
 from hoodie.transaction.write_start import WriteStart
-from tests.interleaving import Process, Task, World
-from tests.table_invariants import check_table
+from tests.support.interleaving import Process, Task, World
+from tests.support.table_invariants import check_table
 
 __all__ = ["Scenario", "check_end", "make_template", "run_seed"]
 

@@ -9,19 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.avro.timeline_metadata import encode, encode_record
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
-from hoodie.engine.local_engine_context import LocalEngineContext
-from tests.storage_faults import SMALL_FILTERS
+from tests.support.table_builder import SCHEMA, SMALL_FILTERS, init_table, local_client, read_rows, rows, sorted_rows
 
 __all__ = ["ServicesTable"]
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false", **SMALL_FILTERS}
 
 
@@ -30,25 +27,16 @@ class ServicesTable:
 
     def __init__(self, base_path: Path) -> None:
         self.base_path = base_path
-        HoodieTableMetaClient.init_table(
-            str(base_path),
-            table_name="trips",
-            record_key_fields=["id"],
-            partition_fields=["region"],
-            ordering_fields=["ts"],
-        )
+        init_table(base_path, table_name="trips")
         self._ts = 0
 
     def client(self, **properties: Any) -> HoodieLocalWriteClient:
-        given = {key.replace("__", "."): value for key, value in properties.items()}
-        config = HoodieWriteConfig.from_properties(str(self.base_path), {**OFF, **given})
-        return HoodieLocalWriteClient(config, LocalEngineContext(parallelism=1))
+        return local_client(self.base_path, OFF, parallelism=1, **properties)
 
     def upsert(self, *keys: str, region: str = "x", client: HoodieLocalWriteClient | None = None) -> str:
         """One commit; keys of a region that are there are updated."""
         self._ts += 1
-        rows = [{"id": key, "region": region, "ts": self._ts} for key in keys]
-        result = (client or self.client()).upsert(pa.Table.from_pylist(rows, SCHEMA))
+        result = (client or self.client()).upsert(rows(*((key, region, self._ts) for key in keys)))
         assert result.service_errors == ()
         return result.instant_time
 
@@ -114,7 +102,7 @@ class ServicesTable:
         return found
 
     def read(self) -> list[tuple[str, str, int]]:
-        return _rows(hoodie.read_table(str(self.base_path), columns=SCHEMA.names))
+        return read_rows(self.base_path)
 
     def read_at(self, instant_time: str) -> list[tuple[str, str, int]]:
         """What a reader sees who pinned an instant; files are opened."""
@@ -124,11 +112,7 @@ class ServicesTable:
             for region in view.list_partitions()
             for file in view.latest_base_files_before_or_on(region, instant_time)
         ]
-        return _rows(pa.concat_tables(tables)) if tables else []
+        return sorted_rows(pa.concat_tables(tables)) if tables else []
 
     def details(self, instant: HoodieInstant) -> bytes:
         return self.load().active_timeline.read_details(instant)
-
-
-def _rows(table: pa.Table) -> list[tuple[str, str, int]]:
-    return sorted(tuple(row.values()) for row in table.to_pylist())

@@ -4,7 +4,7 @@ Some keys come several times in a batch, in any order of their ordering values: 
 and after inserts, and with null fields. `tests.interop.test_payloads` writes them with real Hudi;
 ``tests/data/payloads_hudi_0_15.parquet`` holds what Hudi 0.15.0 made of them, for tests without it::
 
-    python -m tests.payload_cases        # makes that file again, with real Hudi
+    python -m tests.support.payload_cases        # makes that file again, with real Hudi
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.interop.hudi_process import HudiProcess
 
 __all__ = ["GOLDEN", "TABLES", "PayloadTable", "commits_of", "hudi_options", "outcome", "steps_of"]
 
-GOLDEN = Path(__file__).parent / "data" / "payloads_hudi_0_15.parquet"
+GOLDEN = Path(__file__).parents[1] / "data" / "payloads_hudi_0_15.parquet"
 KEYS = 160
 SCHEMA = pa.schema(
     [
