@@ -3,6 +3,7 @@
 import importlib as _importlib
 import typing as _typing
 
+from hoodie import exception as _exception
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.table_writer import write_table
@@ -14,38 +15,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType, WriteOpera
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import (
-    HoodieClusteringUpdateException,
-    HoodieCommitCallbackException,
-    HoodieCommitException,
-    HoodieConfigException,
-    HoodieCorruptedDataException,
-    HoodieDeleteException,
-    HoodieDuplicateKeyException,
-    HoodieEarlyConflictDetectionException,
-    HoodieException,
-    HoodieHeartbeatException,
-    HoodieIndexException,
-    HoodieInsertException,
-    HoodieIOException,
-    HoodieKeyException,
-    HoodieLockException,
-    HoodieNotSupportedException,
-    HoodieRestoreException,
-    HoodieRollbackException,
-    HoodieSavepointException,
-    HoodieSchemaException,
-    HoodieUpsertException,
-    HoodieValidationException,
-    HoodieWriteConflictException,
-    HoodieWriteException,
-    InvalidTableException,
-    MissingSchemaFieldException,
-    NullColumnException,
-    SchemaCompatibilityException,
-    TableExistsException,
-    TableNotFoundException,
-)
+from hoodie.exception import *  # noqa: F403  (its __all__ is the list of errors)
 from hoodie.index.index import HoodieIndex
 from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
 from hoodie.metrics.progress import ProgressEvent
@@ -84,37 +54,8 @@ __all__ = [
     "read_table",
     "scan_table",
     "write_table",
-    "HoodieClusteringUpdateException",
-    "HoodieCommitCallbackException",
-    "HoodieCommitException",
-    "HoodieConfigException",
-    "HoodieCorruptedDataException",
-    "HoodieDeleteException",
-    "HoodieDuplicateKeyException",
-    "HoodieEarlyConflictDetectionException",
-    "HoodieException",
-    "HoodieHeartbeatException",
-    "HoodieIOException",
-    "HoodieIndexException",
-    "HoodieInsertException",
-    "HoodieKeyException",
-    "HoodieLockException",
-    "HoodieNotSupportedException",
-    "HoodieRestoreException",
-    "HoodieRollbackException",
-    "HoodieSavepointException",
-    "HoodieSchemaException",
-    "HoodieUpsertException",
-    "HoodieValidationException",
-    "HoodieWriteConflictException",
-    "HoodieWriteException",
-    "InvalidTableException",
-    "MissingSchemaFieldException",
-    "NullColumnException",
-    "SchemaCompatibilityException",
-    "TableExistsException",
-    "TableNotFoundException",
 ]
+__all__ += _exception.__all__
 
 _NEEDS_PYSPARK = {
     "HoodieSparkEngineContext": "hoodie.spark.spark_engine_context",

@@ -29,12 +29,12 @@ from hoodie.exception import (
     HoodieIndexException,
     HoodieIOException,
     HoodieLockException,
+    HoodieMissingFileException,
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
-from hoodie.io.parquet.footer_tail import MISSING_BASE_FILE
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
@@ -380,7 +380,9 @@ class Committer:
             What its caller is to be told; None where it is no such conflict.
         """
         start = self._written_to.get(instant_time)
-        if start is None or not self._config.write.has_several_writers or MISSING_BASE_FILE not in str(error):
+        if not isinstance(error, HoodieMissingFileException):
+            return None
+        if start is None or not self._config.write.has_several_writers:
             return None
         try:
             others = sorted(completed_write_times(load_table(self._config).active_timeline) - start.completed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from types import ModuleType
@@ -16,6 +17,27 @@ from hoodie import exception
 def test_every_error_is_a_name_of_the_package(name: str) -> None:
     assert name in hoodie.__all__
     assert getattr(hoodie, name) is getattr(exception, name)
+
+
+def test_the_drawn_tree_of_errors_is_that_of_the_classes() -> None:
+    """Each line of the drawing: the class, below which other it hangs, and the builtin class that it is besides."""
+    drawn: dict[str, tuple[str, ...]] = {"HoodieException": ("Exception",)}
+    above = ["HoodieException"]
+    for line in (exception.__doc__ or "").splitlines():
+        found = re.match(r"    ((?:│   |    )*)[├└]── (\w+)(?: \((\w+)\))?", line)
+        if found is None:
+            continue
+        depth = 1 + len(found[1]) // 4
+        drawn[found[2]] = (above[depth - 1], *([found[3]] if found[3] else []))
+        above[depth:] = [found[2]]
+    classes = {name: tuple(base.__name__ for base in getattr(exception, name).__bases__) for name in exception.__all__}
+    assert drawn == classes
+    here = {
+        name
+        for name, value in vars(exception).items()
+        if isinstance(value, type) and issubclass(value, exception.HoodieException)
+    }
+    assert here == set(drawn)
 
 
 def test_every_public_name_is_there_once() -> None:

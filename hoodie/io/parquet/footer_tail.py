@@ -6,15 +6,13 @@ behind the filter, so a read of the end of the file tells them; of 10,000 files 
 
 from __future__ import annotations
 
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieIOException, HoodieMissingFileException
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["MISSING_BASE_FILE", "TAIL_BYTES", "read_key_range"]
+__all__ = ["TAIL_BYTES", "missing_base_file", "read_key_range"]
 
 TAIL_BYTES = 4096
 """How much is read of the end of a file."""
-MISSING_BASE_FILE = "is missing; if a clean, rollback or restore removed it meanwhile"
-"""In every error of a base file that is not there, also when Spark has made text of it."""
 _MAGIC = b"PAR1"
 _NAMES = (b"hoodie_min_record_key", b"hoodie_max_record_key")
 _BEGIN_OF_NAMES = b"hoodie_m"
@@ -32,7 +30,8 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
         path: Full path of the file.
 
     Raises:
-        HoodieIOException: The file is missing, or storage failed.
+        HoodieMissingFileException: There is no such file.
+        HoodieIOException: Storage failed.
     """
     try:
         with storage.open_input_file(path) as stream:
@@ -40,12 +39,22 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
             stream.seek(max(0, size - TAIL_BYTES))
             tail: bytes = stream.read(TAIL_BYTES)
     except FileNotFoundError as error:
-        raise HoodieIOException(
-            f"base file {path} {MISSING_BASE_FILE}, load the table again, otherwise restore the file from a copy"
-        ) from error
+        raise missing_base_file(path) from error
     except OSError as error:
         raise HoodieIOException(f"reading the end of {path} failed: {error}") from error
     return _parse(tail)
+
+
+def missing_base_file(path: str) -> HoodieMissingFileException:
+    """The error for a base file that is not there.
+
+    Args:
+        path: Its full path.
+    """
+    return HoodieMissingFileException(
+        f"base file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again, "
+        "otherwise restore the file from a copy"
+    )
 
 
 def _parse(tail: bytes) -> tuple[bytes, bytes] | None:

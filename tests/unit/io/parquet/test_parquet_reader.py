@@ -13,7 +13,7 @@ from hoodie.common.bloom.bloom_filter import DynamicBloomFilter
 from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieException,
-    HoodieIOException,
+    HoodieMissingFileException,
     MissingSchemaFieldException,
     SchemaCompatibilityException,
 )
@@ -279,7 +279,7 @@ def test_the_filter_is_found_under_its_old_name(path: Path) -> None:
 
 
 def test_a_missing_file_is_named(path: Path) -> None:
-    with pytest.raises(HoodieIOException, match=r"f\.parquet is missing") as caught:
+    with pytest.raises(HoodieMissingFileException, match=r"f\.parquet is missing") as caught:
         reader_of(path).open()
     assert not isinstance(caught.value, HoodieCorruptedDataException)
 
