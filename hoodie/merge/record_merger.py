@@ -13,9 +13,8 @@ A table is made for a merger: see ``hoodie.write.record.merge.custom.implementat
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import attrs
@@ -25,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.record import HoodieKey, HoodieRecord
-from hoodie.exception import HoodieConfigException, HoodieException, HoodieSchemaException
+from hoodie.exception import HoodieException, HoodieSchemaException
 
 __all__ = [
     "DELETE_STORED",
@@ -35,7 +34,6 @@ __all__ = [
     "HoodieSingleRecordMerger",
     "MergeOutcome",
     "is_merger_class",
-    "load_merger_class",
     "merge_pairs",
     "merger_class_name",
 ]
@@ -256,28 +254,3 @@ def is_merger_class(candidate: object) -> TypeGuard[type[HoodieRecordMerger]]:
         and not candidate.__abstractmethods__
         and "<locals>" not in candidate.__qualname__
     )
-
-
-def load_merger_class(name: str) -> Callable[[], HoodieRecordMerger]:
-    """Import a merger class.
-
-    Args:
-        name: ``package.module.Class``.
-
-    Raises:
-        HoodieConfigException: There is no such class, or it is no `HoodieRecordMerger` that can be made.
-    """
-    module_name, _, class_name = name.rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module_name), class_name) if module_name else None
-    except (ImportError, AttributeError) as error:
-        raise HoodieConfigException(
-            f"the record merger {name} cannot be imported ({error}): give package.module.Class of a subclass of "
-            "hoodie.HoodieRecordMerger that stands at the top of its module"
-        ) from error
-    if not is_merger_class(found):
-        raise HoodieConfigException(
-            f"{name} is no record merger: give package.module.Class of a subclass of hoodie.HoodieRecordMerger (or "
-            "HoodieSingleRecordMerger) with all its methods"
-        )
-    return found

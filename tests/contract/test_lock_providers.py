@@ -279,7 +279,7 @@ def test_the_item_in_dynamo_db_is_as_amazons_lock_client_lays_it_out(s3_server: 
         ("Typo", "is not known: give one of FileSystemBasedLockProvider"),
         ("org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider", "is not supported"),
         ("com.example.Mine", "looks like a class of Java"),
-        ("builtins.dict", "is no lock provider"),
+        ("builtins.dict", "is no subclass of hoodie.transaction.lock.lock_provider.LockProvider"),
         ("nowhere.Mine", "cannot be imported"),
     ],
 )

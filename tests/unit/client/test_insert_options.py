@@ -211,7 +211,7 @@ def test_partitioners_that_cannot_be_used_are_refused_by_name(base_path: Path, c
     name = "hoodie.bulkinsert.user.defined.partitioner.class"
     assert "looks like a class of Java" in fails({name: "com.example.Mine"})
     assert "cannot be imported" in fails({name: "nowhere.Mine"})
-    assert "has no Mine" in fails({name: "hoodie.quickstart.Mine"})
+    assert "has no attribute 'Mine'" in fails({name: "hoodie.quickstart.Mine"})
     assert "is no partitioner" in fails({}, partitioner="GLOBAL_SORT")
     assert "lost the columns region" in fails({}, partitioner=LosesColumns())
     assert "no such column" in fails({}, partitioner=CustomColumnsSortPartitioner(columns=["speed"]))

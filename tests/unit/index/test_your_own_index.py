@@ -59,12 +59,12 @@ def test_what_is_no_index_is_refused(tmp_path: Path, name: str, message: str) ->
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("1 / 0", "importing hoodie_test_broken failed (ZeroDivisionError: division by zero)"),
-        ("def", "importing hoodie_test_broken failed (SyntaxError: invalid syntax"),
+        ("1 / 0", "cannot be imported (ZeroDivisionError: division by zero)"),
+        ("def", "cannot be imported (SyntaxError: invalid syntax"),
         (
             "from hoodie.index.simple.simple_index import HoodieSimpleIndex\n"
             "class Mine(HoodieSimpleIndex):\n    def __init__(self, config): raise KeyError('my.option')",
-            "Mine cannot be made with the writer's configuration (KeyError: 'my.option')",
+            "Mine cannot be made (KeyError: 'my.option'): its constructor is called with HoodieWriteConfig",
         ),
     ],
 )
