@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from hoodie.storage import fsspec_storage
+from hoodie.storage import storage_factory
 from tests.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.postgres_server import find_postgres, running_postgres
 from tests.storage_faults import Faults, FaultyStorage
@@ -56,7 +56,7 @@ def shared_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every storage of local files is the one that fails (`tests.storage_faults`); nothing waits for the disk."""
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)
+    monkeypatch.setitem(storage_factory._STORAGES, "file", FaultyStorage)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     yield
     FaultyStorage.faults = Faults()

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from hoodie.storage import fsspec_storage
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage import storage_factory
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 
 __all__ = ["HookedStorage", "hooked", "nobody"]
@@ -88,6 +88,6 @@ class HookedStorage(LocalStorage):
 def hooked(monkeypatch: pytest.MonkeyPatch, hook: Hook) -> Iterator[Any]:
     """Every storage of local files tells its calls to the hook."""
     with monkeypatch.context() as patch:
-        patch.setitem(fsspec_storage._STORAGES, "file", HookedStorage)
+        patch.setitem(storage_factory._STORAGES, "file", HookedStorage)
         patch.setattr(HookedStorage, "hook", staticmethod(hook))
         yield

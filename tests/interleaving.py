@@ -34,8 +34,8 @@ from hoodie.common.table import table_metadata
 from hoodie.common.table.timeline import active_timeline, archived_timeline
 from hoodie.engine import local_engine_context
 from hoodie.io import merge_handle
-from hoodie.storage import fsspec_storage
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage import local_storage, storage_factory
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.transaction import heartbeat_client
 from hoodie.transaction.lock import in_process_lock_provider
@@ -561,7 +561,7 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(table_metadata, "map_concurrently", map)
         patch.setattr(local_engine_context, "_ATTEMPTS", _Attempts())
         patch.setattr(os, "fsync", lambda descriptor: None)
-        patch.setitem(fsspec_storage._STORAGES, "file", InterleavedStorage)
+        patch.setitem(storage_factory._STORAGES, "file", InterleavedStorage)
         yield
 
 
@@ -639,7 +639,7 @@ class InterleavedStorage(LocalStorage):
 
     def read_versioned(self, path: str) -> tuple[bytes, str]:
         content = self.read(path)
-        return content, fsspec_storage._version_of(content)
+        return content, local_storage.version_of(content)
 
     def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
         def apply() -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 
 from hoodie.exception import HoodieException, HoodieIOException
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from tests.output_streams import output_file
 

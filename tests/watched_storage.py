@@ -14,7 +14,7 @@ import attrs
 import pyarrow as pa
 import pytest
 
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.table import HoodieTable
 
 __all__ = ["LARGE", "WatchedStorage", "watch_writes"]

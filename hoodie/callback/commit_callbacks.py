@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 
-from hoodie.callback.http_callback import HoodieWriteCommitHttpCallback
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.util.class_loading import create_object
@@ -31,6 +30,9 @@ def create_callback(config: HoodieWriteConfig) -> HoodieWriteCommitCallback | No
         return None
     name = config.callback.class_name
     if name in (HTTP_CALLBACK, HTTP_CALLBACK.rpartition(".")[2]):
+        # Here, so that a start without a callback does not take as long.
+        from hoodie.callback.http_callback import HoodieWriteCommitHttpCallback
+
         return HoodieWriteCommitHttpCallback(config)
     return create_object(name, _CLASS_KEY, HoodieWriteCommitCallback, config)
 

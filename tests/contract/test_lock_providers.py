@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException, HoodieLockException
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.transaction.lock.dynamo_db_based_lock_provider import DynamoDBBasedLockProvider
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider

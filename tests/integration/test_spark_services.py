@@ -17,8 +17,8 @@ import hoodie.table.action.clean.clean_planner as clean_planner
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteConflictException
-from hoodie.storage import fsspec_storage
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage import storage_factory
+from hoodie.storage.local_storage import LocalStorage
 from tests.storage_faults import Faults, faults_of, run_with_faults
 from tests.table_invariants import check_table
 
@@ -86,7 +86,7 @@ def test_a_client_cleans_and_archives_after_commits(
     spark: SparkSession, base_path: str, monkeypatch: pytest.MonkeyPatch, driver_partitions: int
 ) -> None:
     monkeypatch.setattr(clean_planner, "DRIVER_PARTITIONS", driver_partitions)
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", NotingStorage)
+    monkeypatch.setitem(storage_factory._STORAGES, "file", NotingStorage)
     with new_client(spark, base_path, SERVICES) as client:
         for ts in range(5):
             assert client.upsert(rows(spark, ("a", "x", ts), ("b", "y", ts))).service_errors == ()

@@ -20,7 +20,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieSavepointException
 from hoodie.io.log.log_block import avro_records
 from hoodie.io.log.log_file_reader import read_log_blocks
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.table.action.archive import timeline_archiver
 from tests.unit.client.services_table import SCHEMA, ServicesTable

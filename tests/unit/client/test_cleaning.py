@@ -30,8 +30,8 @@ from hoodie.exception import (
     HoodieRestoreException,
     HoodieRollbackException,
 )
-from hoodie.storage import fsspec_storage
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage import storage_factory
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
@@ -74,7 +74,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> type[BrokenStorage]:
     class Storage(BrokenStorage):
         __slots__ = ()
 
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", Storage)
+    monkeypatch.setitem(storage_factory._STORAGES, "file", Storage)
     return Storage
 
 

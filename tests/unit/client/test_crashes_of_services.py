@@ -15,7 +15,7 @@ from hoodie import HoodieLocalWriteClient
 from hoodie.common.table.timeline.archived_timeline import read_archive_file
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.timeline import HoodieTimeline
-from hoodie.storage import fsspec_storage
+from hoodie.storage import storage_factory
 from tests.storage_faults import Faults, FaultyStorage, faults_of, run_with_faults
 from tests.unit.client.services_table import ServicesTable
 from tests.unit.client.test_crashes import shape_of
@@ -25,7 +25,7 @@ RETAINED = {"hoodie.cleaner.commits.retained": 2}
 
 @pytest.fixture(autouse=True)
 def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", FaultyStorage)
+    monkeypatch.setitem(storage_factory._STORAGES, "file", FaultyStorage)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     yield
     FaultyStorage.faults = Faults()

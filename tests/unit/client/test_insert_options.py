@@ -24,7 +24,7 @@ from hoodie.exception import (
 from hoodie.execution import insert_handler
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, CustomColumnsSortPartitioner
 from hoodie.io.parquet.parquet_reader import read_footer
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 MakeClient = Callable[..., HoodieLocalWriteClient]

@@ -38,7 +38,7 @@ from hoodie.exception import (
     HoodieRollbackException,
     HoodieSavepointException,
 )
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from tests.hooked_storage import hooked
 from tests.storage_faults import Faults, run_with_faults

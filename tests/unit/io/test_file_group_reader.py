@@ -16,7 +16,7 @@ from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.exception import HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.table.table_scan import to_row_filter
 from tests.filter_cases import GROUP_ROWS, SCHEMA, filters, tables
 

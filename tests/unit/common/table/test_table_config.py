@@ -23,7 +23,7 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 
 MINIMAL = {
     "hoodie.table.name": "trips",

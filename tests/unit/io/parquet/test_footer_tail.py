@@ -12,7 +12,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.exception import HoodieMissingFileException
 from hoodie.io.parquet.footer_tail import TAIL_BYTES, read_key_range
 from hoodie.io.parquet.parquet_reader import read_footer
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 
 def entries_file(path: Path, entries: dict[str, str]) -> str:

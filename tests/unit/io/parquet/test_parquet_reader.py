@@ -19,7 +19,7 @@ from hoodie.exception import (
 )
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 
 @pytest.fixture

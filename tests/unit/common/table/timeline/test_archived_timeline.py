@@ -18,7 +18,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 ENTRY = {
     "type": "record",
