@@ -46,6 +46,11 @@ def test_every_public_name_is_there_once() -> None:
         assert getattr(hoodie, name).__name__ == name
 
 
+def test_a_name_that_there_is_not_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="module 'hoodie' has no attribute 'HoodieNothing'"):
+        _ = hoodie.HoodieNothing  # type: ignore[attr-defined]
+
+
 def test_nothing_but_the_public_names_is_shown() -> None:
     assert [name for name in dir(hoodie) if not name.startswith("_")] == sorted(hoodie.__all__)
     assert {"__doc__", "__file__", "__version__"} <= set(dir(hoodie))
@@ -62,7 +67,10 @@ def test_what_the_package_imports_for_itself_is_no_name_of_it() -> None:
 
 
 def test_importing_hoodie_loads_no_library_that_a_write_may_not_need() -> None:
-    program = "import hoodie, sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    program = (
+        "import hoodie, sys; [getattr(hoodie, name) for name in hoodie.__all__ if 'Spark' not in name]; "
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     loaded = set(output.split())
     assert "pyarrow" in loaded
@@ -92,5 +100,6 @@ def test_what_tasks_of_spark_import_loads_no_reader_or_writer() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "hoodie.spark.spark_data" in loaded
     assert set(loaded) & {"hoodie.spark.reader", "hoodie.spark.writer", "hoodie.spark.spark_rdd_write_client"} == set()
+    assert [name for name in loaded if name.startswith("hoodie.client")] == []
     # PySpark itself loads others of them.
     assert set(loaded) & {"avro", "fastavro", "fsspec", "obstore", "pandas", "prometheus_client"} == set()
