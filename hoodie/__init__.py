@@ -3,58 +3,28 @@
 import importlib as _importlib
 import typing as _typing
 
-from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
-from hoodie.client.local_write_client import HoodieLocalWriteClient
-from hoodie.client.table_writer import write_table
-from hoodie.client.validator.pending_commit import PendingCommit
-from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator
-from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
-from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
-from hoodie.common.model.write_status import WriteStatus
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
-from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import (
-    HoodieClusteringUpdateException,
-    HoodieCommitCallbackException,
-    HoodieCommitException,
-    HoodieConfigException,
-    HoodieCorruptedDataException,
-    HoodieDeleteException,
-    HoodieDuplicateKeyException,
-    HoodieEarlyConflictDetectionException,
-    HoodieException,
-    HoodieHeartbeatException,
-    HoodieIndexException,
-    HoodieInsertException,
-    HoodieIOException,
-    HoodieKeyException,
-    HoodieLockException,
-    HoodieNotSupportedException,
-    HoodieRestoreException,
-    HoodieRollbackException,
-    HoodieSavepointException,
-    HoodieSchemaException,
-    HoodieUpsertException,
-    HoodieValidationException,
-    HoodieWriteConflictException,
-    HoodieWriteException,
-    InvalidTableException,
-    MissingSchemaFieldException,
-    NullColumnException,
-    SchemaCompatibilityException,
-    TableExistsException,
-    TableNotFoundException,
-)
-from hoodie.index.index import HoodieIndex
-from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
-from hoodie.metrics.progress import ProgressEvent
-from hoodie.table.action.commit.upsert_plan import UpsertPlan
-from hoodie.table.table_scan import read_table, scan_table
+from hoodie import exception as _exception
+from hoodie.exception import *  # noqa: F403  (its __all__ is the list of errors)
 
 if _typing.TYPE_CHECKING:
+    from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
+    from hoodie.client.local_write_client import HoodieLocalWriteClient
+    from hoodie.client.table_writer import write_table
+    from hoodie.client.validator.pending_commit import PendingCommit
+    from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator
+    from hoodie.client.write_result import HoodieWriteResult
+    from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
+    from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
+    from hoodie.common.model.write_status import WriteStatus
+    from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+    from hoodie.config.write_config import HoodieWriteConfig
+    from hoodie.index.index import HoodieIndex
+    from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
+    from hoodie.metrics.progress import ProgressEvent
     from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
     from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
+    from hoodie.table.action.commit.upsert_plan import UpsertPlan
+    from hoodie.table.table_scan import read_table, scan_table
 
 __version__ = "0.1.0"
 
@@ -84,49 +54,48 @@ __all__ = [
     "read_table",
     "scan_table",
     "write_table",
-    "HoodieClusteringUpdateException",
-    "HoodieCommitCallbackException",
-    "HoodieCommitException",
-    "HoodieConfigException",
-    "HoodieCorruptedDataException",
-    "HoodieDeleteException",
-    "HoodieDuplicateKeyException",
-    "HoodieEarlyConflictDetectionException",
-    "HoodieException",
-    "HoodieHeartbeatException",
-    "HoodieIOException",
-    "HoodieIndexException",
-    "HoodieInsertException",
-    "HoodieKeyException",
-    "HoodieLockException",
-    "HoodieNotSupportedException",
-    "HoodieRestoreException",
-    "HoodieRollbackException",
-    "HoodieSavepointException",
-    "HoodieSchemaException",
-    "HoodieUpsertException",
-    "HoodieValidationException",
-    "HoodieWriteConflictException",
-    "HoodieWriteException",
-    "InvalidTableException",
-    "MissingSchemaFieldException",
-    "NullColumnException",
-    "SchemaCompatibilityException",
-    "TableExistsException",
-    "TableNotFoundException",
 ]
+__all__ += _exception.__all__
 
-_NEEDS_PYSPARK = {
+_MODULES = {
+    "HoodieIndex": "hoodie.index.index",
+    "HoodieKey": "hoodie.common.model.record",
+    "HoodieLocalWriteClient": "hoodie.client.local_write_client",
+    "HoodiePreCommitValidator": "hoodie.client.validator.pre_commit_validators",
+    "HoodieRecord": "hoodie.common.model.record",
+    "HoodieRecordLocation": "hoodie.common.model.record",
+    "HoodieRecordMerger": "hoodie.merge.record_merger",
+    "HoodieSingleRecordMerger": "hoodie.merge.record_merger",
     "HoodieSparkEngineContext": "hoodie.spark.spark_engine_context",
+    "HoodieTableMetaClient": "hoodie.common.table.table_meta_client",
+    "HoodieTableType": "hoodie.common.model.write_operation_type",
+    "HoodieWriteCommitCallback": "hoodie.callback.write_commit_callback",
+    "HoodieWriteCommitCallbackMessage": "hoodie.callback.write_commit_callback",
+    "HoodieWriteConfig": "hoodie.config.write_config",
+    "HoodieWriteResult": "hoodie.client.write_result",
+    "MergeOutcome": "hoodie.merge.record_merger",
+    "PendingCommit": "hoodie.client.validator.pending_commit",
+    "ProgressEvent": "hoodie.metrics.progress",
     "SparkRDDWriteClient": "hoodie.spark.spark_rdd_write_client",
+    "UpsertPlan": "hoodie.table.action.commit.upsert_plan",
+    "WriteOperationType": "hoodie.common.model.write_operation_type",
+    "WriteStatus": "hoodie.common.model.write_status",
+    "read_table": "hoodie.table.table_scan",
+    "scan_table": "hoodie.table.table_scan",
+    "write_table": "hoodie.client.table_writer",
 }
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """Import what needs pyspark when it is asked for: the local client works where pyspark is absent."""
-    if name in _NEEDS_PYSPARK:
-        return getattr(_importlib.import_module(_NEEDS_PYSPARK[name]), name)
-    raise AttributeError(f"module 'hoodie' has no attribute {name!r}")
+    """Import a public name when it is asked for.
+
+    A task of Spark needs no client, so that its Python starts in half the time; and the local client works where
+    pyspark is absent.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module 'hoodie' has no attribute {name!r}")
+    value = globals()[name] = getattr(_importlib.import_module(_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -9,13 +9,16 @@
     ├── InvalidTableException                      a table whose own properties are broken
     ├── HoodieNotSupportedException                a feature of the table that hoodie does not have: nothing is written
     ├── HoodieIOException (OSError)                storage failed, or a file is missing
-    │   └── HoodieCorruptedDataException           a file is there, but cut short or damaged
+    │   ├── HoodieCorruptedDataException           a file is there, but cut short or damaged
+    │   └── HoodieMissingFileException             a base file that was listed is gone
     ├── HoodieKeyException (ValueError)            a record key or partition path that cannot be stored
     ├── HoodieSchemaException (TypeError)          a schema that cannot be used
     │   ├── SchemaCompatibilityException           input and table disagree about a column's type
     │   ├── NullColumnException                    a column holds nulls only, so its type is unknown
     │   └── MissingSchemaFieldException            a column of the table is missing in the input
     ├── HoodieIndexException                       the index cannot answer, or does not fit the table
+    ├── HoodieValidationException                  a validator did not agree to a commit: nothing was committed
+    ├── HoodieCommitCallbackException              a callback could not tell of a commit, which stands
     ├── HoodieWriteException                       a write operation failed
     │   ├── HoodieInsertException                  ... insert or bulk_insert
     │   │   └── HoodieDuplicateKeyException        ... of keys that are in the table, where that is refused
@@ -55,6 +58,7 @@ __all__ = [
     "HoodieInsertException",
     "HoodieKeyException",
     "HoodieLockException",
+    "HoodieMissingFileException",
     "HoodieNotSupportedException",
     "HoodieRestoreException",
     "HoodieRollbackException",
@@ -103,6 +107,10 @@ class HoodieIOException(HoodieException, OSError):
 
 class HoodieCorruptedDataException(HoodieIOException):
     """A file exists but is cut short or damaged."""
+
+
+class HoodieMissingFileException(HoodieIOException):
+    """A base file that a listing or a commit named is gone; a clean, rollback or restore may have removed it."""
 
 
 class HoodieKeyException(HoodieException, ValueError):

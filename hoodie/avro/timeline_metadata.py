@@ -13,22 +13,17 @@ Hudi: the records of package org.apache.hudi.avro.model, org.apache.hudi.common.
 from __future__ import annotations
 
 import functools
-import io
 import json
 import os
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, TypeVar
 
 import attrs
-from avro.datafile import DataFileReader
-from avro.io import BinaryDecoder, DatumReader
-from avro.schema import Schema
-from avro.schema import parse as parse_schema
 
 from hoodie.avro.datum_encoder import DatumEncoder, datum_encoder
-from hoodie.avro.datum_heads import HeadReader, head_reader
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 
 __all__ = [
@@ -357,12 +352,7 @@ def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
     if not data:
         raise HoodieCorruptedDataException(f"Cannot read {what}: it is empty")
     try:
-        reader = DataFileReader(io.BytesIO(data), DatumReader(None, _parsed_schema(name)))
-        if reader.codec != "null":
-            raise ValueError(f"it is compressed ({reader.codec}), which timeline files never are")
-        records = _take(reader, 2)
-        if not data.endswith(reader.sync_marker):
-            raise ValueError("its end is missing")
+        records = _reader().read_container(data, _schema_text(name), limit=2)
     except Exception as error:  # Whatever the library raises on bytes that nobody checked.
         raise HoodieCorruptedDataException(
             f"Cannot read {what} ({len(data)} bytes): {_describe(error)}. The file is damaged, cut short or another's."
@@ -406,8 +396,7 @@ def decode_datums(schema: str, datums: Sequence[bytes], source: str = "") -> lis
         HoodieCorruptedDataException: The schema or a record is damaged.
     """
     try:
-        reader = DatumReader(_parse(schema))
-        records = [reader.read(BinaryDecoder(io.BytesIO(datum))) for datum in datums]
+        records: list[dict[str, Any]] = _reader().read_datums(schema, datums)
     except Exception as error:  # As in decode_record.
         raise HoodieCorruptedDataException(
             f"Cannot read Avro records of {source or 'a log block'}: {_describe(error)}"
@@ -415,7 +404,7 @@ def decode_datums(schema: str, datums: Sequence[bytes], source: str = "") -> lis
     for record in records:
         if not isinstance(record, dict):
             raise HoodieCorruptedDataException(f"Cannot read Avro records of {source or 'a log block'}: no records")
-    return records  # type: ignore[return-value]
+    return records
 
 
 def decode_heads(
@@ -433,13 +422,12 @@ def decode_heads(
         HoodieCorruptedDataException: The schema or a record is damaged.
     """
     try:
-        _parse(schema)
-        read = _head_reader(schema, tuple(names))
-        return [read(datum) for datum in datums]
+        heads: list[dict[str, str | None]] = _reader().read_fields(schema, datums, names)
     except Exception as error:  # As in decode_record.
         raise HoodieCorruptedDataException(
             f"Cannot read Avro records of {source or 'a log block'}: {_describe(error)}"
         ) from error
+    return heads
 
 
 def schema_of(name: str) -> dict[str, Any]:
@@ -482,11 +470,6 @@ def _type_of(text: str, defined: set[str]) -> Any:
 
 
 @functools.cache
-def _parsed_schema(name: str) -> Schema:
-    return parse_schema(json.dumps(schema_of(name)))
-
-
-@functools.cache
 def _schema_text(name: str) -> str:
     return json.dumps(schema_of(name), separators=(",", ":"))
 
@@ -496,18 +479,11 @@ def _datum_encoder(name: str) -> DatumEncoder:
     return datum_encoder(schema_of(name))
 
 
-@functools.lru_cache(maxsize=16)
-def _parse(schema: str) -> Schema:
-    return parse_schema(schema)
+def _reader() -> ModuleType:
+    """Here, so that a start without Avro to read does not take as long."""
+    from hoodie.avro import datum_reader
 
-
-@functools.lru_cache(maxsize=16)
-def _head_reader(schema: str, names: tuple[str, ...]) -> HeadReader:
-    return head_reader(json.loads(schema), names)
-
-
-def _take(reader: DataFileReader, count: int) -> list[object]:
-    return [record for record, _ in zip(reader, range(count), strict=False)]
+    return datum_reader
 
 
 def _describe(error: Exception) -> str:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import logging
 
-from hoodie.callback.http_callback import HoodieWriteCommitHttpCallback
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.util.class_loading import load_class
+from hoodie.common.util.class_loading import create_object
 from hoodie.config.callback_config import HTTP_CALLBACK
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException
 
 __all__ = ["CommitCallbacks", "create_callback"]
 
@@ -32,14 +30,11 @@ def create_callback(config: HoodieWriteConfig) -> HoodieWriteCommitCallback | No
         return None
     name = config.callback.class_name
     if name in (HTTP_CALLBACK, HTTP_CALLBACK.rpartition(".")[2]):
+        # Here, so that a start without a callback does not take as long.
+        from hoodie.callback.http_callback import HoodieWriteCommitHttpCallback
+
         return HoodieWriteCommitHttpCallback(config)
-    found = load_class(name, _CLASS_KEY)
-    if not issubclass(found, HoodieWriteCommitCallback):
-        raise HoodieConfigException(f"{_CLASS_KEY} = {name} is no subclass of hoodie.HoodieWriteCommitCallback")
-    if missing := sorted(getattr(found, "__abstractmethods__", ())):
-        raise HoodieConfigException(f"{_CLASS_KEY} = {name} does not define {', '.join(missing)}")
-    callback: HoodieWriteCommitCallback = found(config)
-    return callback
+    return create_object(name, _CLASS_KEY, HoodieWriteCommitCallback, config)
 
 
 class CommitCallbacks:

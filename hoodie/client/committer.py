@@ -30,12 +30,12 @@ from hoodie.exception import (
     HoodieIndexException,
     HoodieIOException,
     HoodieLockException,
+    HoodieMissingFileException,
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
-from hoodie.io.parquet.footer_tail import MISSING_BASE_FILE
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
 from hoodie.table.action.completion import complete_instant
@@ -376,7 +376,9 @@ class Committer:
             What its caller is to be told; None where it is no such conflict.
         """
         start = self._written_to.get(instant_time)
-        if start is None or not self._config.write.has_several_writers or MISSING_BASE_FILE not in str(error):
+        if not isinstance(error, HoodieMissingFileException):
+            return None
+        if start is None or not self._config.write.has_several_writers:
             return None
         try:
             others = in_order(load_table(self._config).active_timeline.completed_writes().times - start.completed)

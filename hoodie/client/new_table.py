@@ -28,7 +28,7 @@ from hoodie.exception import (
     MissingSchemaFieldException,
 )
 from hoodie.merge.merge_properties import DELETE_FIELD_KEYS
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import file_name, normalise_path
 
 __all__ = [

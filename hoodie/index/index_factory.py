@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hoodie.common.util.class_loading import load_class
+from hoodie.common.util.class_loading import create_object
 from hoodie.config.index_config import BucketEngine, IndexType
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException, HoodieException
+from hoodie.exception import HoodieConfigException
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
 from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
@@ -53,25 +53,5 @@ def create_index(config: HoodieWriteConfig) -> HoodieIndex:
         HoodieConfigException: The class cannot be loaded or made, or is no `HoodieIndex`.
     """
     if config.index.index_class is not None:
-        return _create_from_class(config, config.index.index_class)
+        return create_object(config.index.index_class, _CLASS_KEY, HoodieIndex, config)
     return _INDEXES[config.index.index_type](config)
-
-
-def _create_from_class(config: HoodieWriteConfig, name: str) -> HoodieIndex:
-    given = f"{_CLASS_KEY} = {name}"
-    index_class = load_class(name, _CLASS_KEY)
-    if not issubclass(index_class, HoodieIndex):
-        raise HoodieConfigException(f"{given} is no subclass of hoodie.HoodieIndex: see docs/indexes.md")
-    missing = sorted(getattr(index_class, "__abstractmethods__", ()))
-    if missing:
-        raise HoodieConfigException(f"{given} does not define {', '.join(missing)}: see docs/indexes.md")
-    try:
-        index: HoodieIndex = index_class(config)
-    except HoodieException:
-        raise
-    except Exception as error:
-        raise HoodieConfigException(
-            f"{given} cannot be made with the writer's configuration ({type(error).__name__}: {error}): it is called "
-            "with one HoodieWriteConfig"
-        ) from error
-    return index

@@ -14,8 +14,8 @@ from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.io.written_keys import WrittenKeys
 from hoodie.merge.merge_spec import MergeSpec
-from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["WriteContext"]

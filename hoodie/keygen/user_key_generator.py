@@ -21,7 +21,6 @@ Hudi: org.apache.hudi.keygen.KeyGenerator of the type USER_PROVIDED.
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,7 +29,8 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.exception import HoodieConfigException, HoodieKeyException
+from hoodie.common.util.class_loading import create_object
+from hoodie.exception import HoodieKeyException
 from hoodie.keygen.base_key_generator import BadRows, KeyGenerator
 from hoodie.keygen.partition_path_encoding import usable_paths
 from hoodie.keygen.value_strings import nan_rows
@@ -103,25 +103,7 @@ def load_user_key_generator(name: str, properties: Mapping[str, str]) -> UserKey
     Raises:
         HoodieConfigException: There is no such class, it is not a subclass of `UserKeyGenerator`, or creating it fails.
     """
-    module_name, _, class_name = name.rpartition(".")
-    subject = f"hoodie.datasource.write.keygenerator.class = {name}"
-    try:
-        found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise HoodieConfigException(
-            f"{subject}: no such class can be imported here ({error}). Name a class as package.module.Class; "
-            "Java key generators work in Hudi only"
-        ) from error
-    if not (isinstance(found, type) and issubclass(found, UserKeyGenerator)):
-        raise HoodieConfigException(
-            f"{subject}: {found!r} is not a subclass of {UserKeyGenerator.__module__}.UserKeyGenerator"
-        )
-    try:
-        return found(properties)
-    except Exception as error:
-        raise HoodieConfigException(
-            f"{subject}: creating it failed ({type(error).__name__}: {error}). It is called with the properties"
-        ) from error
+    return create_object(name, "hoodie.datasource.write.keygenerator.class", UserKeyGenerator, properties)
 
 
 @attrs.frozen

@@ -14,9 +14,8 @@ A table is created for a merger: see ``hoodie.write.record.merge.custom.implemen
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import attrs
@@ -26,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.record import HoodieKey, HoodieRecord
-from hoodie.exception import HoodieConfigException, HoodieException, HoodieSchemaException
+from hoodie.exception import HoodieException, HoodieSchemaException
 
 __all__ = [
     "DELETE_STORED",
@@ -36,7 +35,6 @@ __all__ = [
     "HoodieSingleRecordMerger",
     "MergeOutcome",
     "is_merger_class",
-    "load_merger_class",
     "merge_pairs",
     "merger_class_name",
 ]
@@ -257,28 +255,3 @@ def is_merger_class(candidate: object) -> TypeGuard[type[HoodieRecordMerger]]:
         and not candidate.__abstractmethods__
         and "<locals>" not in candidate.__qualname__
     )
-
-
-def load_merger_class(name: str) -> Callable[[], HoodieRecordMerger]:
-    """Import a merger class.
-
-    Args:
-        name: ``package.module.Class``.
-
-    Raises:
-        HoodieConfigException: There is no such class, or it is not a `HoodieRecordMerger` that can be instantiated.
-    """
-    module_name, _, class_name = name.rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module_name), class_name) if module_name else None
-    except (ImportError, AttributeError) as error:
-        raise HoodieConfigException(
-            f"the record merger {name} cannot be imported ({error}): give package.module.Class of a subclass of "
-            "hoodie.HoodieRecordMerger that is defined at the top of its module"
-        ) from error
-    if not is_merger_class(found):
-        raise HoodieConfigException(
-            f"{name} is not a record merger: give package.module.Class of a subclass of hoodie.HoodieRecordMerger (or "
-            "HoodieSingleRecordMerger) with all its methods"
-        )
-    return found

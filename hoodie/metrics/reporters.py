@@ -16,11 +16,6 @@ from typing import Any, Protocol
 
 from hoodie.exception import HoodieConfigException, HoodieIOException
 
-try:
-    import prometheus_client
-except ImportError:
-    prometheus_client = None  # type: ignore[assignment]
-
 __all__ = [
     "ConsoleReporter",
     "JsonLinesReporter",
@@ -188,6 +183,11 @@ class PushGatewayReporter:
 
 
 def _prometheus() -> Any:
-    if prometheus_client is None:
-        raise HoodieConfigException("metrics for Prometheus need prometheus-client: pip install 'hoodie[prometheus]'")
+    try:
+        # Here, so that a start without metrics does not take as long.
+        import prometheus_client
+    except ImportError as error:
+        raise HoodieConfigException(
+            "metrics for Prometheus need prometheus-client: pip install 'hoodie[prometheus]'"
+        ) from error
     return prometheus_client

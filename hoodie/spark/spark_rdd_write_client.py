@@ -32,7 +32,7 @@ from hoodie.storage.storage_path import normalise_path
 
 __all__ = ["SparkRDDWriteClient"]
 
-_MISSING_MODULE = re.compile(r"No module named '(hoodie|attrs?|avro|fsspec|numpy|obstore|pandas|pyarrow)\b")
+_MISSING_MODULE = re.compile(r"No module named '(hoodie|attrs?|avro|fastavro|fsspec|numpy|obstore|pandas|pyarrow)\b")
 
 
 class SparkRDDWriteClient(BaseHoodieWriteClient):

@@ -42,7 +42,7 @@ from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.spark.spark_compatibility import check_running, is_frame
 from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_types import arrow_schema
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME, join, normalise_path
 from hoodie.transaction.transaction_manager import TransactionManager

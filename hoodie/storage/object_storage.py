@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieIOException
 from hoodie.storage import storage_path
-from hoodie.storage.local_files import is_hidden_from_listings
+from hoodie.storage.local_files import checksum_sibling, is_hidden_from_listings
 from hoodie.storage.object_store_calls import CallError, ObjectStoreCalls, StoreFailure, store_error, times
 from hoodie.storage.object_store_settings import ObjectStores, split_bucket
 from hoodie.storage.object_streams import ObjectReader, ObjectUpload
@@ -106,7 +106,7 @@ class ObjectStorage(HoodieStorage):
         self._calls.call(
             "Replacing", path, lambda stores, key: obstore.put(stores.plain, key, data, use_multipart=False)
         )
-        self._delete_keys([self._key(_checksum_sibling(path))], path)
+        self._delete_keys([self._key(checksum_sibling(path))], path)
 
     def read_versioned(self, path: str) -> tuple[bytes, str]:
         """A file and its version; see `HoodieStorage.read_versioned`."""
@@ -207,7 +207,7 @@ class ObjectStorage(HoodieStorage):
             return False
         keys = [self._key(path)]
         if not is_hidden_from_listings(storage_path.file_name(path)):
-            keys.append(self._key(_checksum_sibling(path)))
+            keys.append(self._key(checksum_sibling(path)))
         self._delete_keys(keys, path)
         return True
 
@@ -217,7 +217,7 @@ class ObjectStorage(HoodieStorage):
         for path in paths:
             if split_bucket(path)[0] != split_bucket(self.base_path)[0]:
                 raise HoodieIOException(f"Deleting {path} failed: it is outside of the bucket of {self.base_path}")
-            keys += (self._key(path), self._key(_checksum_sibling(path)))
+            keys += (self._key(path), self._key(checksum_sibling(path)))
         self._delete_keys(keys, self.base_path)
 
     def delete_directory(self, path: str) -> bool:
@@ -334,10 +334,6 @@ class ObjectStorage(HoodieStorage):
 
 def _visible(entries: Iterable[FileStatus]) -> Iterable[FileStatus]:
     return (entry for entry in entries if not is_hidden_from_listings(entry.name))
-
-
-def _checksum_sibling(path: str) -> str:
-    return storage_path.join(storage_path.parent(path), f".{storage_path.file_name(path)}.crc")
 
 
 def _version_of(found: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ _Answer = TypeVar("_Answer")
 _LONGEST_MESSAGE = 600
 _STORES_KEPT = 16
 
+# The library's errors have no attribute for the answer's status: their text is all that tells it.
 _STATUS = re.compile(r"status code: (\d{3})")
 _FORBIDDEN = re.compile(r"status code: 40[13]")
 _TRANSIENT_STATUS = frozenset({408, 425, 429})

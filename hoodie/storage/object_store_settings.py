@@ -20,13 +20,6 @@ from hoodie.storage import storage_path
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage_options import StorageOptions, redact, resolve_options, secrets_of
 
-try:
-    import obstore
-    import obstore.exceptions
-    import obstore.store
-except ImportError:  # an extra: hoodie[s3], hoodie[gcs], hoodie[azure]
-    obstore = None
-
 __all__ = ["OBJECT_STORE_SCHEMES", "ObjectStores", "open_stores", "split_bucket"]
 
 _STREAM_TIMEOUT = timedelta(minutes=3)
@@ -153,10 +146,13 @@ def open_stores(base_path: str, options: StorageOptions | None, retry: RetryPoli
         HoodieConfigException: An option is unknown, or the options cannot be used together. No value is shown.
     """
     kind = OBJECT_STORE_SCHEMES[storage_path.scheme(base_path)]
-    if obstore is None:
+    try:
+        # Here, so that a start without a table on an object store does not take as long.
+        import obstore.store
+    except ImportError as error:
         raise HoodieNotSupportedException(
             f"Opening {base_path}: tables on {kind.name} need the package obstore; pip install 'hoodie[{kind.extra}]'"
-        )
+        ) from error
     given = resolve_options(options)
     secrets = secrets_of(given)
     try:

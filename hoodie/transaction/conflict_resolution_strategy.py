@@ -16,7 +16,7 @@ from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, is_before
-from hoodie.common.util.class_loading import load_class
+from hoodie.common.util.class_loading import create_object
 from hoodie.exception import HoodieConfigException
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey
 from hoodie.transaction.write_start import WriteStart
@@ -153,11 +153,4 @@ def conflict_resolution_strategy(name: str | None, has_bucket_index: bool) -> Co
         if simple_name not in _STRATEGIES:
             raise HoodieConfigException(f"{_KEY} = {name} is not known: give one of {', '.join(_STRATEGIES)}")
         return _STRATEGIES[simple_name]()
-    found = load_class(name, _KEY)
-    if not issubclass(found, ConflictResolutionStrategy):
-        raise HoodieConfigException(
-            f"{_KEY} = {name} is no strategy: derive it from "
-            "hoodie.transaction.conflict_resolution_strategy.ConflictResolutionStrategy"
-        )
-    strategy: ConflictResolutionStrategy = found()
-    return strategy
+    return create_object(name, _KEY, ConflictResolutionStrategy)

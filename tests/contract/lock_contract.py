@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.transaction.lock.lock_provider import LockClock, LockConfiguration, LockProvider
 
 

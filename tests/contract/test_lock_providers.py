@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException, HoodieLockException
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.transaction.lock.dynamo_db_based_lock_provider import DynamoDBBasedLockProvider
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
@@ -279,7 +279,7 @@ def test_the_item_in_dynamo_db_is_as_amazons_lock_client_lays_it_out(s3_server: 
         ("Typo", "is not known: give one of FileSystemBasedLockProvider"),
         ("org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider", "is not supported"),
         ("com.example.Mine", "looks like a class of Java"),
-        ("builtins.dict", "is not a lock provider"),
+        ("builtins.dict", "is not a subclass of hoodie.transaction.lock.lock_provider.LockProvider"),
         ("nowhere.Mine", "cannot be imported"),
     ],
 )

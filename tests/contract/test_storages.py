@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from hoodie.exception import HoodieIOException
-from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.object_storage import ObjectStorage
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_factory import open_storage
 from tests.contract.storage_contract import StorageContract
 from tests.support.object_store_servers import AzureServer, Bucket, GoogleFace, google_options
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 import attrs
 import pyarrow as pa
 
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 
 __all__ = ["Fault", "FaultyStorage", "Moment", "files_below"]
 

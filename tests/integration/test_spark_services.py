@@ -17,7 +17,7 @@ import hoodie.table.action.clean.clean_planner as clean_planner
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteConflictException
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults, use_for_local_files
 from tests.support.table_builder import init_table, local_client, spark_rows
 from tests.support.table_invariants import check_table

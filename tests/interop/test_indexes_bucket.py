@@ -15,7 +15,7 @@ from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_fi
 from hoodie.index.bucket.consistent_bucket_identifier import ConsistentBucketIdentifier
 from hoodie.index.bucket.consistent_bucket_index_utils import load_metadata, save_metadata
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import NON_PARTITIONED, SIMPLE, Layout, read_with_hudi_rs
 

@@ -27,8 +27,8 @@ import pyarrow as pa
 import pytest
 
 from hoodie.exception import HoodieException, HoodieIOException
-from hoodie.storage import fsspec_storage
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage import storage_factory
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.table.table import HoodieTable
 
@@ -141,7 +141,7 @@ class HookableStorage(LocalStorage):
 
 def use_for_local_files(monkeypatch: pytest.MonkeyPatch, storage: type[LocalStorage]) -> None:
     """From now on every table of local files is opened with a storage of this class."""
-    monkeypatch.setitem(fsspec_storage._STORAGES, "file", storage)
+    monkeypatch.setitem(storage_factory._STORAGES, "file", storage)
 
 
 def storage_with(base_path: str | Path, around: Callable[[Call], Any]) -> HookableStorage:

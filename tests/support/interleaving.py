@@ -33,7 +33,7 @@ from hoodie.common.table import table_metadata
 from hoodie.common.table.timeline import active_timeline, archived_timeline
 from hoodie.engine import local_engine_context
 from hoodie.io import merge_handle
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.transaction import heartbeat_client
 from hoodie.transaction.lock import in_process_lock_provider

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hoodie.client.validator.pending_commit import PendingCommit
-from hoodie.common.util.class_loading import load_class
+from hoodie.common.util.class_loading import create_object
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieValidationException
 
@@ -157,10 +157,4 @@ def _create(
                 "give a function (validators=[...]) that reads commit.read_after()"
             )
         return sql_validators[simple_name](config)
-    found = load_class(name, _KEY)
-    if not issubclass(found, HoodiePreCommitValidator):
-        raise HoodieConfigException(f"{_KEY} = {name} is not a subclass of hoodie.HoodiePreCommitValidator")
-    if missing := sorted(getattr(found, "__abstractmethods__", ())):
-        raise HoodieConfigException(f"{_KEY} = {name} does not define {', '.join(missing)}")
-    validator: HoodiePreCommitValidator = found(config)
-    return validator
+    return create_object(name, _KEY, HoodiePreCommitValidator, config)

@@ -26,9 +26,9 @@ from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieConfigException, TableExistsException
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.storage import storage_path
-from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 

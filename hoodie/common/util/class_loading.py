@@ -3,39 +3,74 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+import sys
+from typing import Any, TypeVar
 
-from hoodie.exception import HoodieConfigException
+from hoodie.exception import HoodieConfigException, HoodieException
 
-__all__ = ["load_class"]
+__all__ = ["create_object", "load_class"]
+
+_Base = TypeVar("_Base")
 
 
-def load_class(name: str, property_key: str) -> Any:
+def load_class(name: str, property_key: str, base_class: type[_Base]) -> type[_Base]:
     """The class of a dotted name.
 
     Args:
         name: ``package.module.Class``.
         property_key: Where the name was given, for messages.
+        base_class: What it must be derived from.
 
     Raises:
-        HoodieConfigException: There is no such module or class, or importing it fails; or it is a class of Java.
+        HoodieConfigException: There is no such module or class, importing it fails, it is of another kind, or it leaves
+            methods undefined.
     """
+    given = f"{property_key} = {name}"
+    base_name = _public_name(base_class)
+    advice = f"name a subclass of {base_name} as package.module.Class that can be imported here and by the tasks"
     module_name, _, class_name = name.rpartition(".")
-    advice = "name a Python class as package.module.Class that can be imported here and by the tasks"
-    if name.startswith(("org.apache.", "com.", "java.")):
-        raise HoodieConfigException(f"{property_key} = {name} looks like a class of Java: {advice}")
     if not module_name:
-        raise HoodieConfigException(f"{property_key} = {name} has no module: {advice}")
+        raise HoodieConfigException(f"{given} has no module: {advice}")
     try:
         found = getattr(importlib.import_module(module_name), class_name)
-    except ImportError as error:
-        raise HoodieConfigException(f"{property_key} = {name} cannot be imported ({error}): {advice}") from error
-    except AttributeError as error:
-        raise HoodieConfigException(f"{property_key} = {name}: module {module_name} has no {class_name}") from error
-    except Exception as error:
-        raise HoodieConfigException(
-            f"{property_key} = {name}: importing {module_name} failed ({type(error).__name__}: {error})"
-        ) from error
-    if not isinstance(found, type):
-        raise HoodieConfigException(f"{property_key} = {name} is no class: {advice}")
+    except Exception as error:  # A module of the user's may raise anything.
+        if name.startswith(("org.apache.", "com.", "java.")):
+            raise HoodieConfigException(f"{given} looks like a class of Java: {advice}") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise HoodieConfigException(f"{given} cannot be imported ({reason}): {advice}") from error
+    if not (isinstance(found, type) and issubclass(found, base_class)):
+        raise HoodieConfigException(f"{given} is not a subclass of {base_name}: {advice}")
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        raise HoodieConfigException(f"{given} does not define {', '.join(missing)}, as {base_name} asks for")
     return found
+
+
+def create_object(name: str, property_key: str, base_class: type[_Base], *arguments: Any) -> _Base:
+    """An object of the class of a dotted name.
+
+    Args:
+        name: As for `load_class`.
+        property_key: As for `load_class`.
+        base_class: As for `load_class`.
+        arguments: What its constructor is called with.
+
+    Raises:
+        HoodieConfigException: As `load_class`, or the constructor raises another error than one of hoodie's.
+    """
+    found = load_class(name, property_key, base_class)
+    try:
+        return found(*arguments)
+    except HoodieException:
+        raise
+    except Exception as error:
+        kinds = ", ".join(type(argument).__name__ for argument in arguments) or "no argument"
+        raise HoodieConfigException(
+            f"{property_key} = {name} cannot be made ({type(error).__name__}: {error}): its constructor is called with "
+            f"{kinds}"
+        ) from error
+
+
+def _public_name(base_class: type) -> str:
+    """The shortest name that a user imports the class by."""
+    public = getattr(sys.modules.get("hoodie"), base_class.__name__, None)
+    return f"{'hoodie' if public is base_class else base_class.__module__}.{base_class.__qualname__}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
-from hoodie.common.util.class_loading import load_class
+from hoodie.common.util.class_loading import create_object
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import BulkInsertSortMode
 from hoodie.engine.data import HoodieData
@@ -197,15 +197,16 @@ def create_bulk_insert_partitioner(config: HoodieWriteConfig) -> BulkInsertParti
     if name is None:
         return _SORT_MODES[config.write.bulk_insert_sort_mode](config)
     known = _OF_HUDI.get(name.removeprefix(_PACKAGE_OF_HUDI)) if name.startswith(_PACKAGE_OF_HUDI) else None
-    partitioner: Any = (known or load_class(name, "hoodie.bulkinsert.user.defined.partitioner.class"))(config)
-    return check_partitioner(partitioner, name)
+    if known is not None:
+        return known(config)
+    return create_object(name, "hoodie.bulkinsert.user.defined.partitioner.class", BulkInsertPartitioner, config)
 
 
-def check_partitioner(partitioner: Any, name: str | None = None) -> BulkInsertPartitioner:
+def check_partitioner(partitioner: Any) -> BulkInsertPartitioner:
     """The partitioner, refused if it is none."""
     if not isinstance(partitioner, BulkInsertPartitioner):
         raise HoodieConfigException(
-            f"{name or type(partitioner).__name__} is no partitioner of bulk inserts: derive it from "
+            f"{type(partitioner).__name__} is no partitioner of bulk inserts: derive it from "
             "hoodie.execution.bulkinsert.bulk_insert_partitioner.BulkInsertPartitioner"
         )
     return partitioner

@@ -14,15 +14,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieIOException, HoodieMissingFileException
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["MISSING_BASE_FILE", "TAIL_BYTES", "read_key_range", "read_short_metadata"]
+__all__ = ["TAIL_BYTES", "missing_base_file", "read_key_range", "read_short_metadata"]
 
 TAIL_BYTES = 4096
 """How much is read of the end of a file for the range of keys."""
-MISSING_BASE_FILE = "is missing; if a clean, rollback or restore removed it meanwhile"
-"""In every error of a base file that is not there, also when Spark has made text of it."""
 _PART_BYTES = 1 << 15
 """Read from the end of the file, and from the start of the footer, for all but the filter."""
 _MAGIC = b"PAR1"
@@ -45,15 +43,14 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
         path: Full path of the file.
 
     Raises:
-        HoodieIOException: The file is missing, or storage failed.
+        HoodieMissingFileException: There is no such file.
+        HoodieIOException: Storage failed.
     """
     try:
         with storage.open_input_file(path) as file:
             _, tail = _read_tail(file, TAIL_BYTES)
     except FileNotFoundError as error:
-        raise HoodieIOException(
-            f"base file {path} {MISSING_BASE_FILE}, load the table again, otherwise restore the file from a copy"
-        ) from error
+        raise missing_base_file(path) from error
     except OSError as error:
         raise HoodieIOException(f"reading the end of {path} failed: {error}") from error
     length = _footer_length(tail)
@@ -63,6 +60,18 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
     if low is None or high is None or _BEGIN_OF_RANGE_NAMES in low or _BEGIN_OF_RANGE_NAMES in high:
         return None
     return low, high
+
+
+def missing_base_file(path: str) -> HoodieMissingFileException:
+    """The error for a base file that is not there.
+
+    Args:
+        path: Its full path.
+    """
+    return HoodieMissingFileException(
+        f"base file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again, "
+        "otherwise restore the file from a copy"
+    )
 
 
 def read_short_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData | None:

@@ -21,7 +21,7 @@ from hoodie.exception import (
     SchemaCompatibilityException,
 )
 from hoodie.io.parquet.column_adaptation import adapt_column
-from hoodie.io.parquet.footer_tail import MISSING_BASE_FILE
+from hoodie.io.parquet.footer_tail import missing_base_file
 from hoodie.io.parquet.parquet_footer import Footer, parse_footer
 from hoodie.io.parquet.splicing import StoredColumns
 from hoodie.storage.storage import HoodieStorage
@@ -79,7 +79,8 @@ class HoodieParquetReader:
         """Open the file and read its footer.
 
         Raises:
-            HoodieIOException: There is no such file, or storage failed.
+            HoodieMissingFileException: There is no such file.
+            HoodieIOException: Storage failed.
             HoodieCorruptedDataException: It is not a whole Parquet file.
         """
         if self._file is not None:
@@ -87,10 +88,7 @@ class HoodieParquetReader:
         try:
             self._stream = self._storage.open_input_file(self._path)
         except FileNotFoundError as error:
-            raise HoodieIOException(
-                f"base file {self._path} {MISSING_BASE_FILE}, load the table again, otherwise restore the file from a "
-                "copy"
-            ) from error
+            raise missing_base_file(self._path) from error
         try:
             with _translated_errors(self._path):
                 if self._stream.size() == 0:

@@ -26,8 +26,8 @@ from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIOException
 from hoodie.storage import storage_path
-from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags

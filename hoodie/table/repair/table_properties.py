@@ -39,8 +39,8 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.key_generator import create_key_generator
 from hoodie.storage import storage_path
-from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.table.repair.repaired_table import RepairResult, check_flags

@@ -13,9 +13,9 @@ from typing import Any
 from hoodie.common.util.process_identity import is_gone, name_process
 from hoodie.exception import HoodieConfigException, HoodieIOException
 from hoodie.storage import storage_path
-from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_clock import age_ms, is_older
+from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
 

@@ -52,15 +52,10 @@ def lock_provider_class(name: str | None) -> type[LockProvider]:
     if simple_name == name or name.startswith(_OF_HUDI):
         module = _PROVIDERS.get(simple_name)
         if module is not None:
-            return load_class(f"hoodie.transaction.lock.{module}.{simple_name}", _KEY)  # type: ignore[no-any-return]
+            return load_class(f"hoodie.transaction.lock.{module}.{simple_name}", _KEY, LockProvider)
         what = "is not supported" if simple_name in _UNSUPPORTED else "is not known"
         raise HoodieConfigException(f"{_KEY} = {name} {what}: give one of {choices}")
-    found = load_class(name, _KEY)
-    if not issubclass(found, LockProvider):
-        raise HoodieConfigException(
-            f"{_KEY} = {name} is not a lock provider: derive it from hoodie.transaction.lock.lock_provider.LockProvider"
-        )
-    return found  # type: ignore[no-any-return]
+    return load_class(name, _KEY, LockProvider)
 
 
 class LockManager:

@@ -12,7 +12,7 @@ from benchmarks.indexes import shuffled
 from benchmarks.scaling import FILES_OF_UNIT, client, grow, make_many_files, make_table, middle, rows
 from hoodie import HoodieTableMetaClient
 from hoodie.io.parquet.parquet_reader import read_footer
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 
 def test_a_unit_is_four_files_whose_key_ranges_do_not_meet(tmp_path: Path) -> None:

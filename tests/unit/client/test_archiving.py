@@ -21,7 +21,7 @@ from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieSavepointException
 from hoodie.io.log.log_block import avro_records
 from hoodie.io.log.log_file_reader import read_log_blocks
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.table.action.archive import timeline_archiver
 from tests.support.services_table import ServicesTable

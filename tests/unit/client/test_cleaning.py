@@ -30,7 +30,7 @@ from hoodie.exception import (
     HoodieRestoreException,
     HoodieRollbackException,
 )
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor

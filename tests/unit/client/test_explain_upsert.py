@@ -11,7 +11,7 @@ import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, UpsertPlan
 from hoodie.exception import HoodieKeyException, HoodieSchemaException
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 
 MakeClient = Callable[..., HoodieLocalWriteClient]
 CHANGES = (

@@ -23,7 +23,7 @@ from hoodie.exception import (
 from hoodie.execution import insert_handler
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, CustomColumnsSortPartitioner
 from hoodie.io.parquet.parquet_reader import read_footer
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 from tests.support.table_builder import local_client, read_trips, rows
 
 MakeClient = Callable[..., HoodieLocalWriteClient]
@@ -188,7 +188,7 @@ def test_partitioners_that_cannot_be_used_are_refused_by_name(base_path: Path, c
     name = "hoodie.bulkinsert.user.defined.partitioner.class"
     assert "looks like a class of Java" in fails({name: "com.example.Mine"})
     assert "cannot be imported" in fails({name: "nowhere.Mine"})
-    assert "has no Mine" in fails({name: "hoodie.quickstart.Mine"})
+    assert "has no attribute 'Mine'" in fails({name: "hoodie.quickstart.Mine"})
     assert "is no partitioner" in fails({}, partitioner="GLOBAL_SORT")
     assert "lost the columns region" in fails({}, partitioner=LosesColumns())
     assert "no such column" in fails({}, partitioner=CustomColumnsSortPartitioner(columns=["speed"]))

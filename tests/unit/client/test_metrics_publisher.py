@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -12,12 +13,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import prometheus_client
 import pyarrow as pa
 import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.exception import HoodieConfigException
-from hoodie.metrics import reporters
 from tests.support.table_builder import local_client
 
 ROWS = pa.table({"id": ["a", "b"], "ts": [1, 1]})
@@ -164,9 +165,9 @@ def test_prometheus_fetches_the_last_figures(
 ) -> None:
     monkeypatch.setenv("no_proxy", "*")
     started = []
-    start = reporters.prometheus_client.start_http_server
+    start = prometheus_client.start_http_server
     monkeypatch.setattr(
-        reporters.prometheus_client,
+        prometheus_client,
         "start_http_server",
         lambda *a, **k: started.append(start(*a, addr="127.0.0.1", **k)),
     )
@@ -210,6 +211,6 @@ def test_a_reporter_that_is_not_there_is_refused_where_metrics_are_on(
 
 
 def test_prometheus_without_its_library_says_what_to_install(base_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporters, "prometheus_client", None)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(HoodieConfigException, match=r"hoodie\[prometheus\]"):
         client(base_path, "PROMETHEUS_PUSHGATEWAY")

@@ -181,8 +181,8 @@ def test_a_merger_for_a_table_of_a_payload_class_is_refused(tmp_path: Path) -> N
     [
         ("nowhere.Merger", "nowhere.Merger cannot be imported"),
         (f"{__name__}.Absent", "cannot be imported"),
-        (f"{__name__}.NoMerger", "is not a record merger"),
-        ("hoodie.HoodieRecordMerger", "is not a record merger"),
+        (f"{__name__}.NoMerger", "is not a subclass of hoodie.HoodieRecordMerger"),
+        ("hoodie.HoodieRecordMerger", "does not define merge"),
     ],
 )
 def test_a_name_that_is_no_merger_is_refused(name: str, message: str, tmp_path: Path) -> None:

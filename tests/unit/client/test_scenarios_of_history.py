@@ -38,7 +38,7 @@ from hoodie.exception import (
     HoodieRollbackException,
     HoodieSavepointException,
 )
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from tests.support.hookable_storage import Faults, hooked, run_with_faults
 from tests.support.table_builder import SCHEMA, init_table, rows

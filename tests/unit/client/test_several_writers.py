@@ -31,8 +31,10 @@ from hoodie.exception import (
     HoodieLockException,
     HoodieRestoreException,
     HoodieRollbackException,
+    HoodieValidationException,
     HoodieWriteConflictException,
 )
+from hoodie.io.parquet.footer_tail import missing_base_file
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
@@ -888,6 +890,28 @@ def test_a_file_that_was_changed_by_another_and_cleaned_under_a_write_is_a_confl
             assert told.value.is_retry_safe
     assert done
     check_table(path, model(("a", "x", 3 if is_retried else 2), ("b", "y", 2)), was_cleaned=True)
+
+
+def test_an_error_that_quotes_a_missing_file_is_no_conflict(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = client(path, BY_HAND)
+    instant_time = other.start_commit()
+    result = other.upsert(rows(("a", "x", 2)), instant_time)
+    quoted = str(missing_base_file(f"{path}/x/f.parquet"))
+    done: list[str] = []
+
+    def meanwhile(name: str, where: str) -> None:
+        if name == "create" and where.endswith(".inflight") and not done:
+            done.append(where)
+            assert other.commit(instant_time, result)
+            raise HoodieValidationException(f"the log of yesterday says: {quoted}")
+
+    with (
+        hooked(monkeypatch, meanwhile),
+        client(path, {**OCC, "hoodie.write.lock.wait.retry": "false"}) as writer,
+        pytest.raises(HoodieValidationException, match="the log of yesterday"),
+    ):
+        writer.upsert(rows(("a", "x", 3)))
+    check_table(path, model(("a", "x", 2), ("b", "y", 1)))
 
 
 def test_who_commits_what_a_restore_undid_is_told_so(path: str) -> None:

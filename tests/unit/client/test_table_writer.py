@@ -27,7 +27,7 @@ from hoodie.exception import (
     HoodieSchemaException,
     TableNotFoundException,
 )
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.repair.table_properties import rebuild_table_properties
 
 DATA = pa.table({"k": ["a", "b"], "region": ["x:y", "z"], "ts": [1, 2]})

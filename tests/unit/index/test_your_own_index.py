@@ -39,7 +39,7 @@ def test_the_index_of_the_page_reads_only_files_of_its_tenants(tmp_path: Path, m
     ("name", "message"),
     [
         ("no.such.Index", "hoodie.index.class = no.such.Index cannot be imported"),
-        ("collections.OrderedDict", "is no subclass of hoodie.HoodieIndex"),
+        ("collections.OrderedDict", "is not a subclass of hoodie.HoodieIndex"),
         ("hoodie.index.index.HoodieIndex", "does not define find_locations, is_global"),
         ("org.apache.hudi.index.bloom.HoodieBloomIndex", "looks like a class of Java"),
     ],
@@ -52,12 +52,12 @@ def test_what_is_no_index_is_refused(tmp_path: Path, name: str, message: str) ->
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("1 / 0", "importing hoodie_test_broken failed (ZeroDivisionError: division by zero)"),
-        ("def", "importing hoodie_test_broken failed (SyntaxError: invalid syntax"),
+        ("1 / 0", "cannot be imported (ZeroDivisionError: division by zero)"),
+        ("def", "cannot be imported (SyntaxError: invalid syntax"),
         (
             "from hoodie.index.simple.simple_index import HoodieSimpleIndex\n"
             "class Mine(HoodieSimpleIndex):\n    def __init__(self, config): raise KeyError('my.option')",
-            "Mine cannot be made with the writer's configuration (KeyError: 'my.option')",
+            "Mine cannot be made (KeyError: 'my.option'): its constructor is called with HoodieWriteConfig",
         ),
     ],
 )

@@ -20,7 +20,7 @@ from hoodie.common.model.record_columns import COMMIT_TIME_META
 from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException, HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.table.table_scan import to_row_filter
 from tests.support.filter_cases import GROUP_ROWS, SCHEMA, filters, tables
 

@@ -30,7 +30,7 @@ from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.merge_handle import HoodieConcatHandle, HoodieMergeHandle
 from hoodie.io.rewrite_handle import HoodieRewriteHandle
 from hoodie.io.write_context import WriteContext
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.table import HoodieTable
 
 TASK = TaskIdentity(7, 8, 9)

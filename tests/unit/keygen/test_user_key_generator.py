@@ -45,7 +45,7 @@ class TooFew(Columns):
         return pa.array(["a"])
 
 
-class NeedsMore(UserRecordKeyGenerator):
+class NeedsMore(ByInitial):
     def __init__(self, properties: Mapping[str, str], more: int) -> None:
         super().__init__(properties)
 
@@ -93,11 +93,11 @@ def test_only_importable_subclasses_are_loaded() -> None:
     assert isinstance(made, ByInitial)
     assert made.properties == {"a": "b"}
     for name, message in (
-        ("no.such.Module", "no such class can be imported here"),
-        (f"{__name__}.Missing", "no such class can be imported here"),
-        ("collections.OrderedDict", "is not a subclass of"),
-        (f"{__name__}.NeedsMore", "creating it failed"),
-        ("NoModule", "no such class"),
+        ("no.such.Module", "cannot be imported"),
+        (f"{__name__}.Missing", "cannot be imported"),
+        ("collections.OrderedDict", "is not a subclass of hoodie.keygen.user_key_generator.UserKeyGenerator"),
+        (f"{__name__}.NeedsMore", "cannot be made .* its constructor is called with dict"),
+        ("NoModule", "has no module"),
     ):
         with pytest.raises(HoodieConfigException, match=message):
             load_user_key_generator(name, {})

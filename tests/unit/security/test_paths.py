@@ -32,7 +32,7 @@ from hoodie.exception import (
     HoodieKeyException,
     InvalidTableException,
 )
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage_path import check_inside, resolve_inside
 from tests.support.services_table import ServicesTable
 

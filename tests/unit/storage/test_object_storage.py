@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 import time
 import traceback
@@ -14,11 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hoodie.exception import HoodieConfigException, HoodieIOException, HoodieNotSupportedException
-from hoodie.storage import object_store_settings
-from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.object_storage import ObjectStorage
 from hoodie.storage.output_stream import abort_stream
 from hoodie.storage.retry import RetryPolicy
+from hoodie.storage.storage_factory import open_storage
 from tests.support.object_store_servers import SECRET_KEY, Bucket, FaultyProxy, Request
 
 QUICK = RetryPolicy(max_retries=3, initial_interval_ms=1, max_interval_ms=4)
@@ -410,7 +410,7 @@ def test_wrong_options_are_named_without_their_values(base: str) -> None:
 
 
 def test_without_the_library_the_extra_is_named(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_store_settings, "obstore", None)
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
     for path, extra in ((base, "s3"), ("gs://b/t", "gcs"), ("abfss://c@a.dfs.core.windows.net/t", "azure")):
         with pytest.raises(HoodieNotSupportedException, match=rf"hoodie\[{extra}\]"):
             open_storage(path, {"user_agent": "without"}).read(f"{path}/file")

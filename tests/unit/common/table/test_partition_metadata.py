@@ -16,8 +16,8 @@ from hoodie.common.table.partition_metadata import (
     read_partition_metadata,
 )
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieNotSupportedException
-from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_factory import open_storage
 
 INSTANT = "20261121101500123"
 FILE_NAME = ".hoodie_partition_metadata"

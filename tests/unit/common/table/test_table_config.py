@@ -23,7 +23,7 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from tests.support.hookable_storage import Call, losing_answers, storage_with
 
 MINIMAL = {

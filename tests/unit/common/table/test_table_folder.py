@@ -13,7 +13,8 @@ import hoodie
 from hoodie import HoodieTableMetaClient
 from hoodie.common.table.table_folder import NewTable, other_files_in
 from hoodie.exception import HoodieConfigException, HoodieIOException, TableExistsException
-from hoodie.storage.fsspec_storage import LocalStorage, open_storage
+from hoodie.storage.local_storage import LocalStorage
+from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import join
 from tests.support.hookable_storage import hooked
 

@@ -11,7 +11,7 @@ from hoodie.common.table import table_metadata
 from hoodie.common.table.partition_metadata import ensure_partition_metadata
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.exception import HoodieIOException
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 INSTANT = "20261121101500123"
 BASE = make_base_file_name("f-0", "0-1-2", INSTANT)

@@ -29,7 +29,7 @@ from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
 from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.index.simple import global_simple_index, simple_index
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from tests.unit.index.bloom.base_files import StoredFile, write_slice
 
 Table = Mapping[str, Sequence[StoredFile]]

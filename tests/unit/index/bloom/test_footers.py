@@ -26,7 +26,7 @@ from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index import IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook, IndexReport
 from hoodie.io.parquet.parquet_reader import RowGroupKeys
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from tests.unit.index.bloom.base_files import StoredFile, write_slice
 
 CONTEXT = LocalEngineContext(2)

@@ -15,7 +15,7 @@ from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.engine.data import HoodieData
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner
 from hoodie.index.index_report import Decision
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from tests.support.table_builder import local_client
 
 KEYS_PER_DAY = 4

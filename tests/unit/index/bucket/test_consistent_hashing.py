@@ -24,7 +24,7 @@ from hoodie.index.bucket.consistent_bucket_index_utils import (
     load_or_create_metadata,
     save_metadata,
 )
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "data" / "consistent_hashing.json").read_text())
 

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hoodie import HoodieTableMetaClient
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieMissingFileException
 from hoodie.io.parquet.footer_tail import TAIL_BYTES, read_key_range
 from hoodie.io.parquet.parquet_reader import read_footer
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 from tests.support.table_builder import local_client
 
 
@@ -83,5 +83,5 @@ def test_other_peoples_files_and_missing_ones(tmp_path: Path) -> None:
     for content in (b"", b"PAR1", b"no parquet at all"):
         (tmp_path / "f.parquet").write_bytes(content)
         assert read_key_range(storage, str(tmp_path / "f.parquet")) is None
-    with pytest.raises(HoodieIOException, match="is missing"):
+    with pytest.raises(HoodieMissingFileException, match="is missing"):
         read_key_range(storage, str(tmp_path / "gone.parquet"))

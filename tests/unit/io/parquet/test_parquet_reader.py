@@ -13,13 +13,13 @@ from hoodie.common.bloom.bloom_filter import DynamicBloomFilter
 from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieException,
-    HoodieIOException,
+    HoodieMissingFileException,
     MissingSchemaFieldException,
     SchemaCompatibilityException,
 )
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_the_filter_is_found_under_its_old_name(path: Path) -> None:
 
 
 def test_a_missing_file_is_named(path: Path) -> None:
-    with pytest.raises(HoodieIOException, match=r"f\.parquet is missing") as caught:
+    with pytest.raises(HoodieMissingFileException, match=r"f\.parquet is missing") as caught:
         reader_of(path).open()
     assert not isinstance(caught.value, HoodieCorruptedDataException)
 

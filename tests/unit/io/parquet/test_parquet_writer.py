@@ -20,7 +20,7 @@ from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 from hoodie.io.parquet.splicing import StoredChunks
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 META = [pa.field(name, pa.string()) for name in META_COLUMNS]
 SCHEMA = pa.schema([*META, pa.field("n", pa.int64()), pa.field("city", pa.string())])

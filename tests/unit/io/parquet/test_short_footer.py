@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hoodie.common.bloom.bloom_filter import create_bloom_filter
 from hoodie.io.parquet.footer_tail import read_short_metadata
 from hoodie.io.parquet.parquet_reader import row_group_keys
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from tests.unit.index.bloom.base_files import StoredFile, write_base_file
 
 FILTER = "org.apache.hudi.bloomfilter"

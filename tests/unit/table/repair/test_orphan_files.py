@@ -20,7 +20,7 @@ from hoodie.exception import (
     HoodieIOException,
     HoodieLockException,
 )
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.repair import OrphanFiles, find_orphan_files, remove_orphan_files
 from tests.support.services_table import ServicesTable
 from tests.support.table_invariants import check_table

@@ -11,7 +11,7 @@ from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.table.marker.write_markers import Marker, WriteMarkers
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 INSTANT = "20261121101500123"
 BASE = make_base_file_name("f-0", "0-1-2", INSTANT)

@@ -23,7 +23,8 @@ from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieIOException,
 )
-from hoodie.storage.fsspec_storage import LocalStorage, open_storage
+from hoodie.storage.local_storage import LocalStorage
+from hoodie.storage.storage_factory import open_storage
 from tests.support.hookable_storage import Call, losing_answers, storage_with
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)

@@ -19,7 +19,7 @@ from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimelin
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
-from hoodie.storage.fsspec_storage import open_storage
+from hoodie.storage.storage_factory import open_storage
 
 ENTRY = {
     "type": "record",

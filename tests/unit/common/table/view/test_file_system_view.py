@@ -22,8 +22,8 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView, build_file_groups
-from hoodie.storage.fsspec_storage import open_storage
 from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_factory import open_storage
 
 PARTITION = "asia"
 

@@ -13,7 +13,7 @@ from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.clean.clean_planner import CleanPlanner, earliest_instant_to_retain
 from tests.support.services_table import ServicesTable
 

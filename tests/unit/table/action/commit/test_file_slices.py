@@ -13,7 +13,7 @@ from hoodie.common.fs.file_names import make_log_file_name, parse_base_file_name
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.index.index import IndexedTable
-from hoodie.storage.fsspec_storage import LocalStorage
+from hoodie.storage.local_storage import LocalStorage
 
 BASE = HoodieBaseFile("/t/p/f_0-0-0_1.parquet", "f", "0-0-0", "1", 10)
 LOG = HoodieLogFile("/t/p/.f_1.log.1_0-0-0", "f", "1", 1, "0-0-0", 10)

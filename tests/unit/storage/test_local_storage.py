@@ -19,8 +19,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 import hoodie
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 from hoodie.storage import local_files
-from hoodie.storage.fsspec_storage import LocalStorage, MemoryStorage, open_storage
+from hoodie.storage.local_storage import LocalStorage
+from hoodie.storage.memory_storage import MemoryStorage
 from hoodie.storage.object_storage import ObjectStorage
+from hoodie.storage.storage_factory import open_storage
 from tests.support.hookable_storage import losing_answers
 
 

@@ -1,0 +1,281 @@
+"""Local files as home of tables: the atomic steps of `hoodie.storage.local_files`, and the rule for lost answers."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+import attrs
+import pyarrow as pa
+
+from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.storage import local_files
+from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_options import StorageOptions
+
+__all__ = ["LocalStorage", "missing_is_an_answer", "named_errors", "version_of"]
+
+_MAX_REFILLED = 10
+"""Times that others may write into a folder that is being deleted."""
+
+
+@contextmanager
+def named_errors(action: str, path: str) -> Iterator[None]:
+    """Turn a failure of the store into a HoodieIOException that says what was done to which path.
+
+    Args:
+        action: What is being done.
+        path: Full path of the file or directory.
+
+    Raises:
+        HoodieIOException: The store failed.
+    """
+    try:
+        yield
+    except HoodieException:
+        raise
+    except OSError as error:
+        raise HoodieIOException(f"{action} {path} failed: {error}") from error
+
+
+@contextmanager
+def missing_is_an_answer(action: str, path: str) -> Iterator[None]:
+    """As `named_errors`, but a missing file stays a FileNotFoundError, with the path as its message.
+
+    Args:
+        action: What is being done.
+        path: Full path of the file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        HoodieIOException: The store failed.
+    """
+    try:
+        with named_errors(action, path):
+            yield
+    except HoodieIOException as error:
+        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+            raise FileNotFoundError(f"{action} {path}: there is no such file") from error.__cause__
+        raise
+
+
+def version_of(content: bytes) -> str:
+    """The version of a file that is made of its content.
+
+    Args:
+        content: The whole content.
+    """
+    return hashlib.sha256(content).hexdigest()
+
+
+@attrs.frozen(eq=False)
+class LocalStorage(HoodieStorage):
+    """Local files.
+
+    Data files are read and written by Arrow itself (`pyarrow.OSFile`), without Python in between and without mapping
+    them into memory: a mapped file that another process truncates kills the reader with SIGBUS.
+
+    Symbolic links inside of the table are listed as `hoodie.storage.local_files.scan` says. Nothing is made, changed or
+    deleted through a linked folder that leads out of the base path: whatever a plan or a marker names, files of others
+    stay. The base path itself may be, or lie behind, a link.
+
+    Attributes:
+        base_path: The normalised base path of the table that this storage was opened for.
+        storage_options: Local files have no options: any are taken and not looked at. Never printed.
+
+    Hudi: org.apache.hudi.storage.hadoop.HoodieHadoopStorage. Differs: no caches, and the atomic steps are explicit.
+    """
+
+    base_path: str
+    storage_options: StorageOptions = attrs.field(factory=dict, repr=False)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        """Create a whole file unless the name is taken; see `HoodieStorage.create_if_absent`.
+
+        When the store fails, the file is read back: other content means that the name was taken (False), the same
+        content that the put was applied before its answer was lost (True), no file that it was not (an error).
+        Two empty files cannot be told apart, so that case is an error as well.
+        """
+        try:
+            return self._put_if_absent(path, data)
+        except OSError as error:
+            if isinstance(error, HoodieException):
+                raise
+            return self._find_out(path, data, error)
+
+    def _find_out(self, path: str, data: bytes, error: OSError) -> bool:
+        message = f"Creating {path} failed: {error}"
+        try:
+            found = self.read(path)
+        except FileNotFoundError:
+            raise HoodieIOException(message) from error
+        except HoodieIOException as read_error:
+            raise HoodieIOException(f"{message}. Whether the file was made is unknown: {read_error}") from error
+        if found == data and not data:
+            raise HoodieIOException(
+                f"{message}. There is an empty file, and whether this call made it is unknown"
+            ) from error
+        return found == data
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Put a whole file under its name; see `HoodieStorage.replace`."""
+        with named_errors("Replacing", path):
+            self._put(path, data)
+
+    def _put_if_absent(self, path: str, data: bytes) -> bool:
+        """Put a whole file atomically unless the name is taken; True when this call did it.
+
+        An OSError means that the outcome is unknown: `create_if_absent` finds it out.
+        """
+        self._check_folder("Creating", path)
+        return local_files.create_exclusively(path, data)
+
+    def _put(self, path: str, data: bytes) -> None:
+        """Put a whole file atomically, whatever was there."""
+        self._check_folder("Replacing", path)
+        local_files.replace_atomically(path, data)
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a file; see `HoodieStorage.read`."""
+        with missing_is_an_answer("Reading", path), open(path, "rb") as file:
+            return file.read()
+
+    def file_status(self, path: str) -> FileStatus | None:
+        """The status of a file or directory; see `HoodieStorage.file_status`."""
+        with named_errors("Looking up", path):
+            try:
+                status = os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            is_directory = os.path.isdir(path)
+        return FileStatus(
+            path=path,
+            size_bytes=0 if is_directory else status.st_size,
+            modification_time_ms=status.st_mtime_ns // 1_000_000,
+            is_directory=is_directory,
+        )
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """Direct children; see `HoodieStorage.list_directory`."""
+        with named_errors("Listing", path):
+            return local_files.scan(path, self.base_path)
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        """All files below a directory; see `HoodieStorage.list_files`."""
+        with named_errors("Listing", path):
+            return sorted(local_files.walk(path, self.base_path), key=lambda child: child.path)
+
+    def sample_files(self, path: str, limit: int) -> list[str]:
+        """Some files below a directory; see `HoodieStorage.sample_files`."""
+        with named_errors("Listing", path):
+            return list(islice(local_files.find_files(path), limit))
+
+    def create_directory(self, path: str) -> None:
+        """Make a directory and its parents; see `HoodieStorage.create_directory`."""
+        with named_errors("Making the directory", path):
+            self._check_folder("Making the directory", path)
+            local_files.make_directories(path)
+
+    def delete_file(self, path: str) -> bool:
+        """Delete a file and its checksum sibling; see `HoodieStorage.delete_file`."""
+        with named_errors("Deleting", path):
+            self._check_folder("Deleting", path)
+            deleted = _unlink(path)
+            _unlink(local_files.checksum_sibling(path))
+        return deleted
+
+    def delete_directory(self, path: str) -> bool:
+        """Delete a directory with all below it; see `HoodieStorage.delete_directory`."""
+        found = False
+        refilled = 0
+        with named_errors("Deleting the directory", path):
+            self._check_folder("Deleting the directory", path)
+            while os.path.lexists(path):
+                found = True
+                try:
+                    shutil.rmtree(path)
+                except FileNotFoundError:
+                    continue  # another process deletes the same directory: go on with what is left
+                except OSError as error:
+                    # Another process made a file meanwhile: a writer that waits for the table looks for its lock there.
+                    refilled += 1
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or refilled > _MAX_REFILLED:
+                        raise
+        return found
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a directory that nothing is in; see `HoodieStorage.delete_empty_directory`."""
+        with named_errors("Deleting the directory", path):
+            self._check_folder("Deleting the directory", path)
+            return local_files.remove_empty(path)
+
+    def read_versioned(self, path: str) -> tuple[bytes, str]:
+        """A file and its version, which is made of its content; see `HoodieStorage.read_versioned`."""
+        content = self.read(path)
+        return content, version_of(content)
+
+    def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
+        """Replace a version of a file; see `HoodieStorage.replace_version`.
+
+        Processes keep apart by a lock of the operating system on a file beside it, which ends with its process.
+        """
+        with named_errors("Replacing a version of", path), local_files.exclusively(f"{path}.guard"):
+            try:
+                found: str | None = self.read_versioned(path)[1]
+            except FileNotFoundError:
+                found = None
+            if found != version:
+                return None
+            self._put(path, data)
+            return version_of(data)
+
+    def touch(self, path: str) -> bool:
+        """Make a file young; see `HoodieStorage.touch`."""
+        with named_errors("Touching", path):
+            self._check_folder("Touching", path)
+            try:
+                os.utime(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
+    def now_ms(self, folder: str) -> int:
+        """The present by the clock of the file system; see `HoodieStorage.now_ms`."""
+        with named_errors("Asking for the time in", folder):
+            return local_files.present_ms(folder)
+
+    def delete_leftovers(self, path: str, min_age_ms: int) -> int:
+        """Delete old temporary files; see `HoodieStorage.delete_leftovers`."""
+        return local_files.delete_temporary_files(path, min_age_ms)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """Open a file for random access; see `HoodieStorage.open_input_file`."""
+        with missing_is_an_answer("Opening", path):
+            return pa.OSFile(path, mode="r")
+
+    def open_output_stream(self, path: str) -> pa.NativeFile:
+        """Open a data file for writing; see `HoodieStorage.open_output_stream`."""
+        with named_errors("Opening for writing", path):
+            self._check_folder("Writing", path)
+            try:
+                return pa.OSFile(path, mode="w")
+            except FileNotFoundError:
+                local_files.make_directories(os.path.dirname(path))
+                return pa.OSFile(path, mode="w")
+
+    def _check_folder(self, action: str, path: str) -> None:
+        """Refuse a path whose folder is, by symbolic links, another one than a folder of the table."""
+        local_files.check_folder(action, path, self.base_path)
+
+
+def _unlink(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
