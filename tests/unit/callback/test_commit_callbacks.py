@@ -198,7 +198,7 @@ def test_a_server_that_is_gone_does_not_fail_the_write(base_path: str, monkeypat
         ({"http_url": "http://x", "http_custom_headers": f"A:{SECRET}\r\nB:c"}, "Name:value"),
         ({"http_url": "http://x", "http_timeout_seconds": 0}, "timeout"),
         ({"class": "org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback"}, "class of Java"),
-        ({"class": "json.JSONDecoder"}, "no subclass of hoodie.HoodieWriteCommitCallback"),
+        ({"class": "json.JSONDecoder"}, "not a subclass of hoodie.HoodieWriteCommitCallback"),
         ({"class": Unfinished}, "does not define call"),
     ],
 )

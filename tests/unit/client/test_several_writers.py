@@ -274,7 +274,7 @@ def test_writers_that_change_the_columns_do_not_lose_each_others(path: str) -> N
     newest_result = newest.upsert(evolved("four", ("a", "x", 4)).append_column("two", pa.array([3])), newest_time)
     second.upsert(rows(("b", "y", 4)).append_column("two", pa.array([4])), instant_time)
     assert newest.commit(newest_time, newest_result)
-    expected = model(("a", "x", 4), ("b", "y", 4))
+    expected = model(("a", "x", 4), ("b", "y", 4)).as_dicts()
     check_table(path, {key: {**row, "two": 3 if key == "a" else 4} for key, row in expected.items()})
 
 
@@ -1009,7 +1009,7 @@ def test_a_lock_that_is_not_given_fails_the_commit_and_says_who_holds_it(path: s
     instant_time = waiting.start_commit()
     result = waiting.upsert(rows(("a", "x", 2)), instant_time)
     with pytest.raises(
-        HoodieLockException, match=r"held by process \d+ on .*delete .*/lock; hoodie.write.lock.filesystem"
+        HoodieLockException, match=r"held by process \d+ on .*delete .*/lock; with hoodie.write.lock.filesystem"
     ):
         waiting.commit(instant_time, result)
     holder.unlock()
