@@ -84,14 +84,26 @@ _MODULES = {
     "scan_table": "hoodie.table.table_scan",
     "write_table": "hoodie.client.table_writer",
 }
+_PACKAGES = frozenset(
+    {
+        "avro", "callback", "client", "common", "config", "engine", "execution", "index", "io", "keygen", "merge",
+        "metrics", "storage", "table", "transaction",
+    }
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> _typing.Any:
     """Import a public name when it is asked for.
 
     A task of Spark needs no client, so that its Python starts in half the time; and the local client works where
-    pyspark is absent.
+    pyspark is absent. A package that is asked for (``hoodie.config.write_config`` after ``import hoodie``) comes with
+    the modules that all public names need.
     """
+    if name in _PACKAGES:
+        for module in {*_MODULES.values()}:
+            if not module.startswith("hoodie.spark."):
+                _importlib.import_module(module)
+        return _importlib.import_module(f"hoodie.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'hoodie' has no attribute {name!r}")
     value = globals()[name] = getattr(_importlib.import_module(_MODULES[name]), name)

@@ -29,6 +29,7 @@ _HEADER = {
         {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}},
     ],
 }
+_LONG = fastavro.parse_schema({"type": "long"})
 
 
 def read_datums(schema: str, datums: Sequence[bytes]) -> list[Any]:
@@ -73,18 +74,29 @@ def read_container(data: bytes, wanted: str, limit: int) -> list[Any]:
     Raises:
         Exception: Of many classes: it is damaged, cut short, compressed, or holds other records.
     """
-    header: Any = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(_HEADER))
+    stream = io.BytesIO(data)
+    header: Any = fastavro.schemaless_reader(stream, fastavro.parse_schema(_HEADER))
     if header["magic"] != b"Obj\x01":
         raise ValueError("it is no Avro file")
     codec = header["meta"].get("avro.codec", b"null")
     if codec != b"null":
         raise ValueError(f"it is compressed ({codec.decode()}), which timeline files never are")
-    _parsed(header["meta"]["avro.schema"].decode())
-    reader = fastavro.reader(io.BytesIO(data), _parsed(wanted))
-    records = [record for record, _ in zip(reader, range(limit), strict=False)]
+    written = _parsed(header["meta"]["avro.schema"].decode())
     if not data.endswith(header["sync"]):
         raise ValueError("its end is missing")
-    return records
+    records: list[Any] = []
+    while len(records) < limit and stream.tell() < len(data):
+        lengths: Any = [fastavro.schemaless_reader(stream, _LONG) for _ in range(2)]
+        count, size = lengths
+        block = io.BytesIO(stream.read(max(size, 0)))
+        part = [fastavro.schemaless_reader(block, written, _parsed(wanted)) for _ in range(min(count, limit))]
+        # A damaged count or union shows here only: what it hides is left over.
+        if len(part) == count and block.tell() != size:
+            raise ValueError(f"{size - block.tell()} bytes of a block belong to no record")
+        records += part
+        if stream.read(len(header["sync"])) != header["sync"]:
+            raise ValueError("a block does not end where it says")
+    return records[:limit]
 
 
 @functools.lru_cache(maxsize=64)

@@ -23,7 +23,6 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY_META,
 )
 from hoodie.common.table.timeline.instant_range import InstantRange
-from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.parquet.parquet_footer import Footer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, scan_file
 from hoodie.io.parquet.splicing import StoredChunks, StoredColumns
@@ -54,7 +53,7 @@ class HoodieFileGroupReader:
         row_filter: Which rows; None for all.
 
     Raises:
-        HoodieNotSupportedException: The slice has log files.
+        HoodieNotSupportedException: Log files of the slice hold records.
 
     Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader. Differs: takes copy-on-write slices only.
     """
@@ -70,13 +69,8 @@ class HoodieFileGroupReader:
         columns: Sequence[str] | None = None,
         row_filter: RowFilter | None = None,
     ) -> None:
-        if file_slice.log_files or file_slice.base_file is None:
-            raise HoodieNotSupportedException(
-                f"file group {file_slice.file_id} of {file_slice.partition_path!r} has log files, which hoodie does "
-                "not read yet"
-            )
         self._storage = storage
-        self._path = file_slice.base_file.path
+        self._path = file_slice.sole_base_file.path
         self._schema = schema
         self._merge_spec = merge_spec
         self._instant_range = instant_range

@@ -66,6 +66,23 @@ def test_what_the_package_imports_for_itself_is_no_name_of_it() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "config.write_config.HoodieWriteConfig",
+        "engine.local_engine_context.LocalEngineContext",
+        "index.index.IndexedTable",
+        "transaction.lock.lock_provider.LockProvider",
+        "storage.local_storage.LocalStorage",
+        "table.table_scan.scan_table",
+    ],
+)
+def test_a_module_is_found_from_the_package_that_holds_it(place: str) -> None:
+    program = f"import hoodie; print(hoodie.{place}.__name__)"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == place.rpartition(".")[2]
+
+
 def test_importing_hoodie_loads_no_library_that_a_write_may_not_need() -> None:
     program = (
         "import hoodie, sys; [getattr(hoodie, name) for name in hoodie.__all__ if 'Spark' not in name]; "

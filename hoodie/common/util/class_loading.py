@@ -34,7 +34,8 @@ def load_class(name: str, property_key: str, base_class: type[_Base]) -> type[_B
     try:
         found = getattr(importlib.import_module(module_name), class_name)
     except Exception as error:  # A module of the user's may raise anything.
-        if name.startswith(("org.apache.", "com.", "java.")):
+        is_absent = isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}.")
+        if is_absent and name.startswith(("org.apache.", "com.", "java.")):
             raise HoodieConfigException(f"{given} looks like a class of Java: {advice}") from error
         reason = f"{type(error).__name__}: {error}"
         raise HoodieConfigException(f"{given} cannot be imported ({reason}): {advice}") from error

@@ -239,6 +239,17 @@ def test_any_changed_byte_is_read_or_refused_and_never_another_error(data: st.Da
         assert "HoodieRollbackMetadata" in str(error)
 
 
+def test_a_plan_that_a_changed_byte_makes_an_empty_one_is_refused() -> None:
+    """The first byte of the requests says that there are some; with 0 the rest of the block is left over."""
+    request = HoodieRollbackRequest("x", "f", "", ("lost",), {})
+    content = encode(HoodieRollbackPlan(HoodieInstantInfo("20200101000000000", "commit"), (request,)))
+    place = content.index(b"\x0ccommit\x02") + len(b"\x0ccommit")
+    assert decode(content, HoodieRollbackPlan, "the plan").rollback_requests == (request,)
+    damaged = content[:place] + b"\x00" + content[place + 1 :]
+    with pytest.raises(HoodieCorruptedDataException, match="the plan.* belong to no record"):
+        decode(damaged, HoodieRollbackPlan, "the plan")
+
+
 def test_schemas_that_nest_without_end_are_refused() -> None:
     deep = '{"type":"array","items":' * 5000 + '"int"' + "}" * 5000
     record = f'{{"type":"record","name":"HoodieRollbackPlan","fields":[{{"name":"version","type":{deep}}}]}}'

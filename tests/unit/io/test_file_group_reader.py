@@ -209,7 +209,7 @@ def test_a_slice_with_log_files_is_refused(tmp_path: Path) -> None:
         attrs.evolve(FileSlice.of_base_file("p", path, 10), log_files=(log_file,)),
         FileSlice("p", "f-0", "1", None, (log_file,)),
     ):
-        with pytest.raises(HoodieNotSupportedException, match="file group f-0 of 'p' has log files"):
+        with pytest.raises(HoodieNotSupportedException, match="file group f-0 of partition 'p' has log files"):
             HoodieFileGroupReader(open_storage(str(tmp_path)), file_slice, SCHEMA)
 
 

@@ -114,3 +114,17 @@ def test_a_package_of_python_may_be_called_as_one_of_java(tmp_path: Path, monkey
     (tmp_path / "com" / "mine.py").write_text("class Own(dict): pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert load_class("com.mine.Own", "my.key", dict).__name__ == "Own"
+
+
+def test_a_module_below_a_name_of_javas_says_why_it_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "com").mkdir()
+    (tmp_path / "com" / "acme_mergers.py").write_text("import a_library_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        HoodieConfigException, match="cannot be imported .*No module named 'a_library_that_is_not_there'"
+    ):
+        load_class("com.acme_mergers.Mine", "hoodie.index.class", HoodieIndex)
+    with pytest.raises(HoodieConfigException, match=r"com\.acme_indexes\.Mine looks like a class of Java"):
+        load_class("com.acme_indexes.Mine", "hoodie.index.class", HoodieIndex)

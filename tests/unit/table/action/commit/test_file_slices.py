@@ -62,3 +62,22 @@ def test_a_file_group_with_log_files_is_not_rewritten_without_them(tmp_path: Pat
         log.unlink()
         getattr(client, operation)(given)
     assert "b" in hoodie.read_table(path, columns=["k"])["k"].to_pylist()
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "BUCKET"])
+def test_change_data_beside_a_base_file_keep_no_one_from_reading_and_writing_it(tmp_path: Path, index: str) -> None:
+    path = str(tmp_path / "t")
+    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="k")
+    properties = {"hoodie.index.type": index, "hoodie.bucket.index.num.buckets": 1}
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties)) as client:
+        client.upsert([{"k": "a", "v": 1}, {"k": "b", "v": 1}])
+        (stored,) = Path(path).glob("*.parquet")
+        name = parse_base_file_name(stored.name)
+        assert name is not None
+        changes = make_log_file_name(name.file_id, name.instant_time, 1, name.write_token, is_cdc=True)
+        (stored.parent / changes).write_bytes(b"#HUDI#")
+        assert hoodie.read_table(path, columns=["k"]).num_rows == 2
+        client.upsert([{"k": "a", "v": 2}, {"k": "c", "v": 1}])
+        client.delete([HoodieKey("b")])
+    rows = hoodie.read_table(path, columns=["k", "v"]).to_pylist()
+    assert sorted((row["k"], row["v"]) for row in rows) == [("a", 2), ("c", 1)]
