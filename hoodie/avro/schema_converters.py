@@ -18,16 +18,15 @@ timestamp(us)                       long with local-timestamp-...   the same
 struct, list, map (string keys)     record, array, map              the same
 ==================================  ==============================  ======================================
 
-Other types are refused here; `hoodie.common.data.normalise` turns what it can into these first. Read are, besides,
-what other writers make: unions in either order, timestamp-millis (as microseconds), decimals in bytes, enum and uuid
-(as string), time-millis and time-micros (which can be read, but not written).
+Other types are refused here; `hoodie.common.data.normalise` turns what it can into these first. Schemas of other
+writers may also have unions in either order, timestamp-millis (read as microseconds), decimals in bytes, enum and uuid
+(read as string), time-millis and time-micros (which can be read, but not written).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -64,21 +63,23 @@ _MAX_DEPTH = 100
 _MAX_JSON_DEPTH = 4 * _MAX_DEPTH
 """A level of columns is at most so many levels of JSON."""
 _MAX_LEAVES = 100_000
-"""Columns without columns in them: a few named types that use each other twice make as many as there are atoms."""
+"""Columns without columns in them. A few named types that use each other twice make more than any memory holds."""
 _MAX_DECIMAL_PRECISION = 38
 
-_SIMPLE_TO_AVRO: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
-    (pa.types.is_string, "string"),
-    (pa.types.is_int8, "int"),
-    (pa.types.is_int16, "int"),
-    (pa.types.is_int32, "int"),
-    (pa.types.is_int64, "long"),
-    (pa.types.is_float32, "float"),
-    (pa.types.is_float64, "double"),
-    (pa.types.is_boolean, "boolean"),
-    (pa.types.is_binary, "bytes"),
-    (pa.types.is_date32, {"type": "int", "logicalType": "date"}),
-)
+_SIMPLE_TO_AVRO: dict[pa.DataType, Any] = {
+    pa.string(): "string",
+    pa.int8(): "int",
+    pa.int16(): "int",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.timestamp("us"): {"type": "long", "logicalType": "local-timestamp-micros"},
+    pa.timestamp("us", tz="UTC"): {"type": "long", "logicalType": "timestamp-micros"},
+}
 _PRIMITIVE_TO_ARROW: dict[tuple[str, str | None], pa.DataType] = {
     ("boolean", None): pa.bool_(),
     ("int", None): pa.int32(),
@@ -98,6 +99,7 @@ _PRIMITIVE_TO_ARROW: dict[tuple[str, str | None], pa.DataType] = {
 }
 _READ_ONLY_LOGICAL_TYPES = frozenset({"timestamp-millis", "local-timestamp-millis", "time-millis", "time-micros"})
 _PRIMITIVES = frozenset(name for name, _ in _PRIMITIVE_TO_ARROW) | {"null"}
+_NULLS = ("null", {"type": "null"})
 _WIDER = ({"int", "long"}, "long"), ({"float", "double"}, "double")
 
 
@@ -186,7 +188,7 @@ def remove_meta_columns(avro_schema: str) -> str:
 
 
 def check_writable(avro_schema: str) -> None:
-    """Refuse a table's schema whose types hoodie reads, but would store in another form than the schema promises.
+    """Refuse a schema with types that hoodie reads, but would store in another form than the schema promises.
 
     These are timestamps in milliseconds (hoodie writes microseconds), times, and decimals in more bytes than they need.
 
@@ -200,7 +202,7 @@ def check_writable(avro_schema: str) -> None:
 def without_enums(avro_schema: str) -> str:
     """The schema with strings for enums, which is how their columns are written: new symbols do not break it.
 
-    Hudi: AvroInternalSchemaConverter, through which its own writers' schemas go, does so, too.
+    Hudi: AvroInternalSchemaConverter does the same to the schemas of its own writers.
 
     Returns:
         JSON; the very text of ``avro_schema`` when it has no enum.
@@ -220,7 +222,7 @@ def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
     A column that the table has keeps its text (names, order of unions, docs) as long as its type is the same but for
     nullability; a column of another type gets the new type. Columns that the table lacks come last, in their order and
     nullable. Columns that only the table has stay. The same holds for the fields of structs, in lists and maps too.
-    Whether a change of type is allowed is not asked here.
+    `hoodie.common.data.schema_compatibility` decides whether a change of type is allowed.
 
         table    a ["int", "null"], b "string"
         new      c int64, a int32, b string
@@ -246,11 +248,8 @@ def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
 def _record_to_avro(fields: list[pa.Field], name: str, namespace: str, path: str) -> dict[str, Any]:
     _check_names(fields, path)
     full_name = f"{namespace}.{name}" if namespace else name
-    avro: dict[str, Any] = {"type": "record", "name": name}
-    if namespace:
-        avro["namespace"] = namespace
-    avro["fields"] = [_field_to_avro(field, full_name, path) for field in fields]
-    return avro
+    avro = {"type": "record", "name": name} | ({"namespace": namespace} if namespace else {})
+    return avro | {"fields": [_field_to_avro(field, full_name, path) for field in fields]}
 
 
 def _check_names(fields: list[pa.Field], path: str) -> None:
@@ -269,10 +268,8 @@ def _check_names(fields: list[pa.Field], path: str) -> None:
 
 
 def _field_to_avro(field: pa.Field, parent_name: str, path: str) -> dict[str, Any]:
-    avro_type = _type_to_avro(field.type, field.name, parent_name, _child(path, field.name))
-    if field.nullable:
-        return {"name": field.name, "type": ["null", avro_type], "default": None}
-    return {"name": field.name, "type": avro_type}
+    avro = {"name": field.name, "type": _item_to_avro(field, field.name, parent_name, _child(path, field.name))}
+    return avro | {"default": None} if field.nullable else avro
 
 
 def _item_to_avro(field: pa.Field, name: str, namespace: str, path: str) -> Any:
@@ -281,11 +278,12 @@ def _item_to_avro(field: pa.Field, name: str, namespace: str, path: str) -> Any:
 
 
 def _type_to_avro(data_type: pa.DataType, name: str, namespace: str, path: str) -> Any:
-    for is_type, avro_type in _SIMPLE_TO_AVRO:
-        if is_type(data_type):
-            return avro_type
+    if data_type in _SIMPLE_TO_AVRO:
+        return _SIMPLE_TO_AVRO[data_type]
     if pa.types.is_timestamp(data_type):
-        return _timestamp_to_avro(data_type, path)
+        if data_type.unit != "us":
+            raise _cannot_store(path, data_type, "timestamps are stored in microseconds; cast it to 'us'")
+        raise _cannot_store(path, data_type, "timestamps with a time zone are stored in UTC; cast it")
     if pa.types.is_decimal128(data_type):
         return _decimal_to_avro(data_type, name, namespace, path)
     if pa.types.is_fixed_size_binary(data_type):
@@ -302,16 +300,6 @@ def _type_to_avro(data_type: pa.DataType, name: str, namespace: str, path: str) 
             raise _cannot_store(path, data_type, "the keys of a map must be strings")
         return {"type": "map", "values": _item_to_avro(data_type.item_field, name, namespace, f"{path}.value")}
     raise _cannot_store(path, data_type, "Avro has no type for it that Hudi reads; cast the column")
-
-
-def _timestamp_to_avro(data_type: pa.TimestampType, path: str) -> dict[str, str]:
-    if data_type.unit != "us":
-        raise _cannot_store(path, data_type, "timestamps are stored in microseconds; cast it to 'us'")
-    if data_type.tz is None:
-        return {"type": "long", "logicalType": "local-timestamp-micros"}
-    if data_type.tz != "UTC":
-        raise _cannot_store(path, data_type, "timestamps with a time zone are stored in UTC; cast it")
-    return {"type": "long", "logicalType": "timestamp-micros"}
 
 
 def _decimal_to_avro(data_type: pa.Decimal128Type, name: str, namespace: str, path: str) -> dict[str, Any]:
@@ -368,12 +356,18 @@ def _check_depth(record: dict[str, Any]) -> None:
     raise HoodieSchemaException("Cannot read an Avro schema: it is nested too deeply")
 
 
+def _check_path(path: str) -> None:
+    if path.count(".") > _MAX_DEPTH:
+        raise HoodieSchemaException(f"Cannot read an Avro schema: {path.split('.')[0]!r} is nested too deeply")
+
+
 def _check_record(record: dict[str, Any], path: str) -> None:
     fields = record.get("fields")
-    is_sound = isinstance(record.get("name"), str) and isinstance(fields, list)
-    if is_sound and fields is not None:
-        is_sound = all(isinstance(field, dict) and isinstance(field.get("name"), str) for field in fields)
-    if not is_sound or fields is None:
+    if (
+        not isinstance(record.get("name"), str)
+        or not isinstance(fields, list)
+        or not all(isinstance(field, dict) and isinstance(field.get("name"), str) for field in fields)
+    ):
         raise HoodieSchemaException(
             f"Cannot read an Avro schema: the record {path or 'at the top'} lacks name or fields"
         )
@@ -407,7 +401,7 @@ class _AvroReader:
 
     def _item(self, avro: Any, name: str, namespace: str, path: str) -> pa.Field:
         branches = avro if isinstance(avro, list) else [avro]
-        others = [branch for branch in branches if branch != "null" and branch != {"type": "null"}]
+        others = [branch for branch in branches if branch not in _NULLS]
         if len(others) == 2:
             others = [
                 wider for kinds, wider in _WIDER if all(isinstance(o, str) and o in kinds for o in others)
@@ -417,8 +411,7 @@ class _AvroReader:
         return pa.field(name, self._type(others[0], namespace, path), nullable="null" in branches)
 
     def _type(self, avro: Any, namespace: str, path: str) -> pa.DataType:
-        if path.count(".") > _MAX_DEPTH:
-            raise HoodieSchemaException(f"Cannot read an Avro schema: {path.split('.')[0]!r} is nested too deeply")
+        _check_path(path)
         if isinstance(avro, str):
             return self._primitive(avro, None, path) if avro in _PRIMITIVES else self._named(avro, namespace, path)
         if not isinstance(avro, dict):
@@ -459,8 +452,6 @@ class _AvroReader:
             data_type = pa.struct([self.read_field(field, namespace, path) for field in avro["fields"]])
         elif avro["type"] == "enum":
             data_type = pa.string()
-        elif avro.get("logicalType") == "decimal":
-            data_type = _decimal_to_arrow(avro, path)
         else:
             data_type = _fixed_to_arrow(avro, path)
         self._types[name] = data_type
@@ -505,6 +496,8 @@ def _decimal_to_arrow(avro: dict[str, Any], path: str) -> pa.DataType:
 
 
 def _fixed_to_arrow(avro: dict[str, Any], path: str) -> pa.DataType:
+    if avro.get("logicalType") == "decimal":
+        return _decimal_to_arrow(avro, path)
     size = avro.get("size")
     if not isinstance(size, int) or not 0 < size < 2**31 or avro.get("logicalType") is not None:
         raise _cannot_read(path, avro, "hoodie reads fixed types of a positive size, and decimals in them")
@@ -516,8 +509,7 @@ def _cannot_read(path: str, avro: Any, reason: str) -> HoodieSchemaException:
 
 
 def _check_writable(avro: Any, path: str) -> None:
-    if path.count(".") > _MAX_DEPTH:
-        raise HoodieSchemaException(f"Cannot read an Avro schema: {path.split('.')[0]!r} is nested too deeply")
+    _check_path(path)
     if isinstance(avro, list):
         for branch in avro:
             _check_writable(branch, path)
@@ -565,12 +557,10 @@ def _evolve_record(
         new = by_name.pop(field["name"], None)
         where = _child(path, field["name"])
         old = reader.read_field(field, namespace, path)
-        if new is None or _same_type(old.type, new.type):
-            fields.append(field)
-        else:
-            fields.append(
-                field | {"type": _evolve_item(field["type"], new, field["name"], name, namespace, reader, where)}
-            )
+        if new is not None and not _same_type(old.type, new.type):
+            changed = _evolve_item(field["type"], new, field["name"], name, namespace, reader, where)
+            field = field | {"type": changed}
+        fields.append(field)
     added = [field.with_nullable(True) for field in wanted if field.name in by_name]
     _check_names(added, path)
     fields += [_field_to_avro(field, name, path) for field in added]
@@ -583,23 +573,19 @@ def _evolve_item(
     """The type of a field, element or value that changed; the order of its union stays."""
     if isinstance(avro, list):
         return [
-            branch
-            if branch == "null" or branch == {"type": "null"}
-            else _evolve_item(branch, new, name, parent_name, namespace, reader, path)
+            branch if branch in _NULLS else _evolve_item(branch, new, name, parent_name, namespace, reader, path)
             for branch in avro
         ]
-    if isinstance(avro, dict):
-        if avro.get("type") == "record" and pa.types.is_struct(new.type):
-            return _evolve_record(avro, list(new.type), reader, namespace, path)
-        if avro.get("type") == "array" and pa.types.is_list(new.type):
-            element = new.type.value_field
-            where = f"{path}.element"
-            return avro | {"items": _evolve_item(avro["items"], element, name, parent_name, namespace, reader, where)}
-        if avro.get("type") == "map" and pa.types.is_map(new.type):
-            value = new.type.item_field
-            where = f"{path}.value"
-            return avro | {"values": _evolve_item(avro["values"], value, name, parent_name, namespace, reader, where)}
-    return _type_to_avro(new.type, name, parent_name, path)
+    kind = avro.get("type") if isinstance(avro, dict) else None
+    if kind == "record" and pa.types.is_struct(new.type):
+        return _evolve_record(avro, list(new.type), reader, namespace, path)
+    if kind == "array" and pa.types.is_list(new.type):
+        key, inner, where = "items", new.type.value_field, f"{path}.element"
+    elif kind == "map" and pa.types.is_map(new.type):
+        key, inner, where = "values", new.type.item_field, f"{path}.value"
+    else:
+        return _type_to_avro(new.type, name, parent_name, path)
+    return avro | {key: _evolve_item(avro[key], inner, name, parent_name, namespace, reader, where)}
 
 
 def _same_type(stored: pa.DataType, wanted: pa.DataType) -> bool:

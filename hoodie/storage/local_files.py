@@ -16,6 +16,7 @@ import errno
 import logging
 import os
 import re
+import stat
 import sys
 import uuid
 from collections.abc import Iterator
@@ -35,9 +36,12 @@ __all__ = [
     "create_exclusively",
     "delete_temporary_files",
     "exclusively",
+    "file_status",
+    "find_files",
     "is_hidden_from_listings",
     "make_directories",
     "present_ms",
+    "remove_empty",
     "replace_atomically",
     "scan",
     "walk",
@@ -181,18 +185,16 @@ def scan(directory: str, root: str) -> list[FileStatus]:
             with suppress(FileNotFoundError):
                 if entry.is_symlink():
                     _check_link(entry, root)
-                status = entry.stat()
-                is_directory = entry.is_dir()
-                children.append(
-                    FileStatus(
-                        path=f"{directory.rstrip('/')}/{entry.name}",
-                        size_bytes=0 if is_directory else status.st_size,
-                        modification_time_ms=status.st_mtime_ns // 1_000_000,
-                        is_directory=is_directory,
-                    )
-                )
+                children.append(file_status(f"{directory.rstrip('/')}/{entry.name}", entry.stat()))
     children.sort(key=lambda child: child.name)
     return children
+
+
+def file_status(path: str, status: os.stat_result) -> FileStatus:
+    """What the file system says of a file or directory, as an entry of a listing."""
+    is_directory = stat.S_ISDIR(status.st_mode)
+    size_bytes = 0 if is_directory else status.st_size
+    return FileStatus(path, size_bytes, status.st_mtime_ns // 1_000_000, is_directory)
 
 
 def walk(directory: str, root: str) -> Iterator[FileStatus]:

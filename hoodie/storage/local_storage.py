@@ -149,16 +149,9 @@ class LocalStorage(HoodieStorage):
         """The status of a file or directory; see `HoodieStorage.file_status`."""
         with named_errors("Looking up", path):
             try:
-                status = os.stat(path)
+                return local_files.file_status(path, os.stat(path))
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            is_directory = os.path.isdir(path)
-        return FileStatus(
-            path=path,
-            size_bytes=0 if is_directory else status.st_size,
-            modification_time_ms=status.st_mtime_ns // 1_000_000,
-            is_directory=is_directory,
-        )
 
     def list_directory(self, path: str) -> list[FileStatus]:
         """Direct children; see `HoodieStorage.list_directory`."""

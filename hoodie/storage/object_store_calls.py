@@ -22,7 +22,7 @@ from hoodie.storage.object_store_settings import ObjectStores, open_stores, spli
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage_options import StorageOptions, check_options, redact
 
-__all__ = ["CallError", "ObjectStoreCalls", "StoreFailure", "store_error", "times"]
+__all__ = ["ObjectStoreCalls", "StoreFailure", "store_error", "times"]
 
 logger = logging.getLogger(__name__)
 
@@ -67,15 +67,6 @@ class StoreFailure:
         return self.kind in ("AlreadyExistsError", "PreconditionError")
 
 
-class CallError(Exception):
-    """A call failed for good, after so many attempts."""
-
-    def __init__(self, failure: StoreFailure, attempts: int) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-        self.attempts = attempts
-
-
 @attrs.frozen
 class ObjectStoreCalls:
     """Makes the calls of one bucket; picklable.
@@ -107,25 +98,17 @@ class ObjectStoreCalls:
         except Exception as error:
             return _failure(error, self.open().secrets)
 
-    def call(
-        self,
-        action: str,
-        path: str,
-        call: Callable[[ObjectStores, str], Any],
-        *,
-        missing_is_done: bool = False,
-    ) -> Any:
+    def call(self, action: str, path: str, call: Callable[[ObjectStores, str], _Answer]) -> _Answer:
         """Make a call that can be repeated.
 
         Args:
             action: What is being done, for messages.
             path: Full path of the object.
             call: Given the clients and the object's key.
-            missing_is_done: Whether None is the answer where there is no such object.
 
         Raises:
             FileNotFoundError: There is no such object.
-            HoodieIOException: Another definite answer, or too many that pass.
+            HoodieIOException: The store gave another definite answer, or passing failures did not end.
         """
         if split_bucket(path)[0] != split_bucket(self.base_path)[0]:
             raise HoodieIOException(f"{action} {path} failed: it is outside of the bucket of {self.base_path}")
@@ -137,11 +120,9 @@ class ObjectStoreCalls:
             if not isinstance(answer, StoreFailure):
                 return answer
             if answer.is_missing:
-                if missing_is_done:
-                    return None
                 raise FileNotFoundError(f"{action} {path}: there is no such file")
             if not answer.is_transient or attempts > self.retry.max_retries:
-                raise store_error(action, path, CallError(answer, attempts)) from None
+                raise store_error(action, path, answer, attempts) from None
             logger.debug("%s %s failed, attempt %d: %s", action, path, attempts, answer.message)
             time.sleep(self.retry.pause_seconds(attempts))
 
@@ -166,15 +147,15 @@ def _failure(error: Exception, secrets: frozenset[str]) -> StoreFailure:
     return StoreFailure(line[:_LONGEST_MESSAGE], kind, transient)
 
 
-def store_error(action: str, path: str, error: CallError) -> HoodieException:
+def store_error(action: str, path: str, failure: StoreFailure, attempts: int) -> HoodieException:
     """The error that a user sees, with the way out.
 
     Args:
         action: What was being done.
         path: Full path of the object.
-        error: The call that failed.
+        failure: How the call failed for good.
+        attempts: How often it was made.
     """
-    failure, attempts = error.failure, error.attempts
     message = f"{action} {path} failed after {times(attempts)}: {failure.message}"
     if failure.kind in ("NotSupportedError", "NotImplementedError") or "501 Not Implemented" in failure.message:
         return HoodieNotSupportedException(

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieNotSupportedException
 
-__all__ = ["FileStatus", "HoodieStorage"]
+__all__ = ["FileStatus", "HoodieStorage", "abort_stream"]
 
 
 @attrs.frozen
@@ -219,3 +219,11 @@ class HoodieStorage(ABC):
     def exists(self, path: str) -> bool:
         """Whether a file or directory has that name."""
         return self.file_status(path) is not None
+
+
+def abort_stream(stream: pa.NativeFile) -> None:
+    """Close a stream of `HoodieStorage.open_output_stream` without finishing its file, where the store can do that.
+
+    On file systems the bytes that were written stay, under a name that nothing refers to.
+    """
+    getattr(stream, "abort", stream.close)()
