@@ -395,16 +395,7 @@ def decode_datums(schema: str, datums: Sequence[bytes], source: str = "") -> lis
     Raises:
         HoodieCorruptedDataException: The schema or a record is damaged.
     """
-    try:
-        records: list[dict[str, Any]] = _reader().read_datums(schema, datums)
-    except Exception as error:  # As in decode_record.
-        raise HoodieCorruptedDataException(
-            f"Cannot read Avro records of {source or 'a log block'}: {_describe(error)}"
-        ) from error
-    for record in records:
-        if not isinstance(record, dict):
-            raise HoodieCorruptedDataException(f"Cannot read Avro records of {source or 'a log block'}: no records")
-    return records
+    return _decoded(lambda: _reader().read_datums(schema, datums), source)
 
 
 def decode_heads(
@@ -421,13 +412,16 @@ def decode_heads(
     Raises:
         HoodieCorruptedDataException: The schema or a record is damaged.
     """
+    return _decoded(lambda: _reader().read_fields(schema, datums, names), source)
+
+
+def _decoded(read: Callable[[], list[_T]], source: str) -> list[_T]:
     try:
-        heads: list[dict[str, str | None]] = _reader().read_fields(schema, datums, names)
+        return read()
     except Exception as error:  # As in decode_record.
         raise HoodieCorruptedDataException(
             f"Cannot read Avro records of {source or 'a log block'}: {_describe(error)}"
         ) from error
-    return heads
 
 
 def schema_of(name: str) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""What a clean plans and reports, and the plan of merging archive files: the classes behind their Avro records."""
+"""What table services plan and report: classes for the Avro records of cleans, savepoints, restores and compactions.
+
+Classes of rollbacks and replace commits are in `hoodie.avro.timeline_metadata`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,14 @@ from collections.abc import Mapping
 
 import attrs
 
-from hoodie.avro.timeline_metadata import avro_field, map_of, record_of
+from hoodie.avro.timeline_metadata import (
+    HoodieInstantInfo,
+    HoodieRollbackMetadata,
+    avro_field,
+    map_of,
+    record_of,
+    tuple_of,
+)
 
 __all__ = [
     "HoodieActionInstant",
@@ -14,8 +24,18 @@ __all__ = [
     "HoodieCleanMetadata",
     "HoodieCleanPartitionMetadata",
     "HoodieCleanerPlan",
+    "HoodieCompactionOperation",
+    "HoodieCompactionPlan",
     "HoodieMergeArchiveFilePlan",
+    "HoodieRestoreMetadata",
+    "HoodieRestorePlan",
+    "HoodieSavepointMetadata",
+    "HoodieSavepointPartitionMetadata",
 ]
+
+
+def _optional_tuple(value: list[str] | None) -> tuple[str, ...]:
+    return tuple(value or ())
 
 
 @attrs.frozen
@@ -72,7 +92,7 @@ class HoodieCleanerPlan:
         factory=dict, metadata=avro_field("filePathsToBeDeletedPerPartition", _file_lists)
     )
     partitions_to_be_deleted: tuple[str, ...] = attrs.field(
-        default=(), metadata=avro_field("partitionsToBeDeleted", lambda value: tuple(value or ()))
+        default=(), metadata=avro_field("partitionsToBeDeleted", _optional_tuple)
     )
     extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict, metadata=avro_field("extraMetadata"))
 
@@ -134,6 +154,98 @@ class HoodieCleanMetadata:
 class HoodieMergeArchiveFilePlan:
     """Which archive files are being merged into which one: content of ``mergeArchivePlan``."""
 
-    candidate: tuple[str, ...] = attrs.field(metadata=avro_field("candidate", lambda value: tuple(value or ())))
+    candidate: tuple[str, ...] = attrs.field(metadata=avro_field("candidate", _optional_tuple))
     merged_archive_file_name: str | None = attrs.field(metadata=avro_field("mergedArchiveFileName"))
     version: int | None = attrs.field(default=1, metadata=avro_field("version"))
+
+
+@attrs.frozen
+class HoodieRestorePlan:
+    """The content of a requested restore: the instants that are undone, the newest first.
+
+    Attributes:
+        instants_to_rollback: The instants.
+        restored_to: The instant that will be the newest one; None in plans of old writers.
+        version: 2.
+    """
+
+    instants_to_rollback: tuple[HoodieInstantInfo, ...] = attrs.field(
+        metadata=avro_field("instantsToRollback", tuple_of(HoodieInstantInfo))
+    )
+    restored_to: str | None = attrs.field(metadata=avro_field("savepointToRestoreTimestamp"))
+    version: int | None = attrs.field(default=2, metadata=avro_field("version"))
+
+
+@attrs.frozen
+class HoodieRestoreMetadata:
+    """The content of a completed restore.
+
+    Attributes:
+        start_restore_time: The restore's own instant time.
+        time_taken_ms: How long it took.
+        instants_to_rollback: Instant times that were undone.
+        rollbacks: Each of them to what was deleted.
+        restore_instant_info: The instants with their actions.
+        version: 1.
+    """
+
+    start_restore_time: str = attrs.field(metadata=avro_field("startRestoreTime"))
+    time_taken_ms: int = attrs.field(metadata=avro_field("timeTakenInMillis"))
+    instants_to_rollback: tuple[str, ...] = attrs.field(metadata=avro_field("instantsToRollback", tuple))
+    rollbacks: Mapping[str, tuple[HoodieRollbackMetadata, ...]] = attrs.field(
+        metadata=avro_field(
+            "hoodieRestoreMetadata",
+            lambda value: {time: tuple_of(HoodieRollbackMetadata)(found) for time, found in value.items()},
+        )
+    )
+    restore_instant_info: tuple[HoodieInstantInfo, ...] = attrs.field(
+        metadata=avro_field("restoreInstantInfo", tuple_of(HoodieInstantInfo))
+    )
+    version: int | None = attrs.field(default=1, metadata=avro_field("version"))
+
+
+@attrs.frozen
+class HoodieSavepointPartitionMetadata:
+    """The names of the files that a savepoint keeps in one partition."""
+
+    partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
+    savepoint_data_file: tuple[str, ...] = attrs.field(metadata=avro_field("savepointDataFile", tuple))
+
+
+@attrs.frozen
+class HoodieSavepointMetadata:
+    """The content of a completed savepoint.
+
+    Attributes:
+        savepointed_by: Who made it, "" when not said.
+        savepointed_at: When, in milliseconds since 1970.
+        comments: Why, "" when not said.
+        partition_metadata: Partition path to the files that it keeps.
+        version: 1.
+    """
+
+    savepointed_by: str = attrs.field(metadata=avro_field("savepointedBy"))
+    savepointed_at: int = attrs.field(metadata=avro_field("savepointedAt"))
+    comments: str = attrs.field(metadata=avro_field("comments"))
+    partition_metadata: Mapping[str, HoodieSavepointPartitionMetadata] = attrs.field(
+        metadata=avro_field("partitionMetadata", map_of(HoodieSavepointPartitionMetadata))
+    )
+    version: int | None = attrs.field(default=1, metadata=avro_field("version"))
+
+
+@attrs.frozen
+class HoodieCompactionOperation:
+    """The slice of one file group that is compacted."""
+
+    partition_path: str = attrs.field(metadata=avro_field("partitionPath", lambda value: value or ""))
+    file_id: str = attrs.field(metadata=avro_field("fileId"))
+    base_instant_time: str = attrs.field(metadata=avro_field("baseInstantTime"))
+
+
+@attrs.frozen
+class HoodieCompactionPlan:
+    """The content of a requested compaction or log compaction."""
+
+    operations: tuple[HoodieCompactionOperation, ...] = attrs.field(
+        metadata=avro_field("operations", tuple_of(HoodieCompactionOperation))
+    )
