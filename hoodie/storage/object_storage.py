@@ -9,7 +9,7 @@ How the timeline is safe there:
 * A put is atomic: readers see the old object or the new one. Listings are those of the store, never a cache's.
 * Data files are uploaded in parts and appear when they are complete.
 
-Calls that fail for a passing reason are made again, see `hoodie.storage.object_store_calls`.
+Calls that fail for a passing reason are repeated, see `hoodie.storage.object_store_calls`.
 
 There are no directories: one exists as long as something is below it. A directory marker (an empty object whose key
 ends in ``/``, as Hadoop's connectors make them) is left out of listings.
@@ -63,7 +63,7 @@ class ObjectStorage(HoodieStorage):
     Attributes:
         base_path: The normalised base path of the table that this storage was opened for.
         storage_options: See `hoodie.storage.storage_options`; never printed.
-        retry: How often a call is made again.
+        retry: How often a call is repeated.
 
     Hudi: org.apache.hudi.storage.hadoop.HoodieHadoopStorage. Differs: files are created by
     conditional puts.

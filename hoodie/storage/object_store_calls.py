@@ -1,7 +1,7 @@
-"""Calls of an object store: made again where they failed for a passing reason, with errors that hold no secrets.
+"""Calls of an object store, with repetitions and with errors that contain no secrets.
 
-Calls that fail for a passing reason (no connection, a time-out, 408, 429, 5xx) are made again as `RetryPolicy` says;
-definite answers (403, 404, 412) are not.
+Calls that fail for a passing reason (no connection, a time-out, 408, 429, 5xx) are repeated as `RetryPolicy` says.
+Definite answers (403, 404, 412) are not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Answer = TypeVar("_Answer")
 _LONGEST_MESSAGE = 600
 _STORES_KEPT = 16
 
-# The library's errors have no attribute for the answer's status: their text is all that tells it.
+# The library's errors have no attribute for the status of the answer: only their text contains it.
 _STATUS = re.compile(r"status code: (\d{3})")
 _FORBIDDEN = re.compile(r"status code: 40[13]")
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
@@ -44,7 +44,7 @@ _stores_lock = threading.Lock()
 
 @attrs.frozen
 class StoreFailure:
-    """What is known of a call that failed, without secrets.
+    """A failed call, without secrets.
 
     Attributes:
         message: One line.
@@ -74,7 +74,7 @@ class ObjectStoreCalls:
     Attributes:
         base_path: The normalised base path of a table in it.
         storage_options: See `hoodie.storage.storage_options`; never printed.
-        retry: How often a call is made again.
+        retry: How often a call is repeated.
     """
 
     base_path: str
@@ -86,7 +86,7 @@ class ObjectStoreCalls:
         return _shared_stores(self.base_path, self.storage_options, self.retry)
 
     def attempt(self, call: Callable[[], _Answer]) -> _Answer | StoreFailure:
-        """What a call answers, or how it failed; it is made once.
+        """Make a call once; the result is its answer or its failure.
 
         Args:
             call: The call.
@@ -102,7 +102,7 @@ class ObjectStoreCalls:
         """Make a call that can be repeated.
 
         Args:
-            action: What is being done, for messages.
+            action: What the call does, for messages.
             path: Full path of the object.
             call: Given the clients and the object's key.
 
@@ -128,7 +128,7 @@ class ObjectStoreCalls:
 
 
 def _failure(error: Exception, secrets: frozenset[str]) -> StoreFailure:
-    """What a failure of the library says; the error itself is dropped, it may hold secrets."""
+    """The failure behind an error of the library. The error itself is dropped, because it may contain secrets."""
     text = str(error).partition("\n\nDebug source:")[0]
     kind = type(error).__name__
     status = _STATUS.search(text)
@@ -154,7 +154,7 @@ def store_error(action: str, path: str, failure: StoreFailure, attempts: int) ->
         action: What was being done.
         path: Full path of the object.
         failure: How the call failed for good.
-        attempts: How often it was made.
+        attempts: How often the call was made.
     """
     message = f"{action} {path} failed after {times(attempts)}: {failure.message}"
     if failure.kind in ("NotSupportedError", "NotImplementedError") or "501 Not Implemented" in failure.message:
