@@ -23,10 +23,10 @@ __all__ = ["read_container", "read_datums", "read_fields"]
 _MAX_DEPTH = 64
 _READ_BYTES = {"null": 0, "float": 4, "double": 8}
 _STEPPED_OVER_BYTES = dict.fromkeys(("null", "boolean", "float", "double", "fixed"), 0)
-"""fastavro steps over these without a look whether they are there: a count of them does not end with the data."""
+"""fastavro steps over these types without a check that the data goes on, so an array of them may never end."""
 _SYNC_BYTES = 16
 _NAMED = "__named_schemas"
-"""Key of a parsed schema; its value are the types of the schema by name, which fastavro looks up when it reads."""
+"""The key of a parsed schema under which fastavro finds the named types."""
 _HEADER = {
     "type": "record",
     "name": "Header",
@@ -44,7 +44,7 @@ _BLOCK = {
 
 
 def read_datums(schema: str, datums: Sequence[bytes]) -> list[Any]:
-    """Bare Avro records.
+    """Read bare Avro records.
 
     Args:
         schema: The schema that they were written with, of a record, as JSON.
@@ -58,12 +58,12 @@ def read_datums(schema: str, datums: Sequence[bytes]) -> list[Any]:
 
 
 def read_fields(schema: str, datums: Sequence[bytes], names: Sequence[str]) -> list[dict[str, str | None]]:
-    """Some fields of bare Avro records; the others are stepped over, which costs little however large they are.
+    """Read some fields of bare Avro records, and step over the others, which costs little however large they are.
 
     Args:
         schema: The schema that they were written with, of a record, as JSON.
         datums: One record each.
-        names: Fields of strings, or of unions of strings and null. Those that the schema lacks are read as None.
+        names: Fields of strings, or of unions of strings and null. Fields that the schema lacks become None.
 
     Raises:
         Exception: Of many classes: the schema or a record is damaged, or a field is of another type.
@@ -75,15 +75,15 @@ def read_fields(schema: str, datums: Sequence[bytes], names: Sequence[str]) -> l
 
 
 def read_container(data: bytes, wanted: str, limit: int) -> list[dict[str, Any]]:
-    """The first records of an Avro object container without compression.
+    """Read the first records of an Avro object container without compression.
 
     Args:
         data: The whole content.
-        wanted: The schema to read them with, as JSON.
-        limit: Records that are read at most.
+        wanted: The schema to read the records with, as JSON.
+        limit: The maximum number of records to read.
 
     Raises:
-        Exception: Of many classes: it is damaged, cut short, compressed, or holds other records.
+        Exception: Of many classes: the container is damaged, cut short, compressed, or has other records.
     """
     stream = io.BytesIO(data)
     header: Any = fastavro.schemaless_reader(stream, _HEADER)
@@ -113,11 +113,11 @@ class _Numbered(dict[int, Any]):
 
 
 class _Choices(list[Any]):
-    """The branches of a union or the symbols of an enum, without a count from the end.
+    """The branches of a union or the symbols of an enum, without access from the end.
 
-    fastavro asks a list for an element by its number. Some builds of it add the length to a negative number first. So
-    the length is 0, and a dict answers, where a negative number is a missing key. A method written in Python would take
-    as long for each value as all else.
+    fastavro takes an element of a list by its number. Some builds add the length to a negative number first, so the
+    length here is 0. A dict returns the element, and has no negative keys. A method written in Python would double the
+    time of a read.
     """
 
     __slots__ = ("__getitem__",)
@@ -133,7 +133,7 @@ class _Choices(list[Any]):
 @functools.lru_cache(maxsize=64)
 def _parsed(schema: str) -> Any:
     parse_schema(schema)
-    # Now it is known to be one, and to nest no deeper than Python recurses.
+    # Now the text is known to be a schema that nests no deeper than Python recurses.
     parsed = fastavro.parse_schema(json.loads(schema))
     _least_bytes(parsed, _READ_BYTES, {}, 1)
     return parsed
@@ -169,16 +169,16 @@ def _schema_of_fields(schema: str, names: tuple[str, ...]) -> Any:
 
 
 def _least_bytes(schema: Any, sizes: Mapping[str, int], named: dict[str, int | None], depth: int) -> int:
-    """The bytes that a value of a schema takes at least, as far as fastavro misses them.
+    """The minimum number of bytes of a value whose absence fastavro notices.
 
     Args:
-        schema: As fastavro parsed it: types are named by their full names.
-        sizes: Of the types that have one size; one byte is the least of others.
-        named: Full name -> bytes, None while a type is being looked at.
-        depth: How deep the schema stands in others.
+        schema: A schema parsed by fastavro, with full names of types.
+        sizes: Type -> its bytes, for types of a fixed size; other types take at least one byte.
+        named: Full name -> bytes; None while the type is being examined.
+        depth: The number of schemas around this one, plus one.
 
     Raises:
-        ValueError: A value may nest without end, or hold elements without end in a few bytes.
+        ValueError: A value may nest without end, or contain endless elements in a few bytes.
     """
     if depth > _MAX_DEPTH:
         raise ValueError(f"the schema is nested more than {_MAX_DEPTH} deep")

@@ -40,7 +40,7 @@ def _optional_tuple(value: list[str] | None) -> tuple[str, ...]:
 
 @attrs.frozen
 class HoodieActionInstant:
-    """An instant as a plan names it; the state is a name such as COMPLETED."""
+    """An instant in a plan; its state is a name such as COMPLETED."""
 
     timestamp: str = attrs.field(metadata=avro_field("timestamp"))
     action: str = attrs.field(metadata=avro_field("action"))
@@ -69,14 +69,14 @@ class HoodieCleanerPlan:
     """The content of a requested clean, and in table version 6 of an inflight one.
 
     Attributes:
-        earliest_instant_to_retain: The first instant that stays readable; None by the policy that counts versions.
-        last_completed_commit_timestamp: The newest completed write when the plan was made, "" of none.
-        policy: Name of the `CleaningPolicy`.
-        files_to_be_deleted_per_partition: Of plans of version 1: partition path to names of files.
-        file_paths_to_be_deleted_per_partition: Partition path to the files, by full path.
-        partitions_to_be_deleted: Partition paths of which nothing is left.
+        earliest_instant_to_retain: The first instant that stays readable; None with the policy that counts versions.
+        last_completed_commit_timestamp: The newest completed write at the time of the plan; "" if there was none.
+        policy: The name of the `CleaningPolicy`.
+        files_to_be_deleted_per_partition: In plans of version 1: partition path -> names of files.
+        file_paths_to_be_deleted_per_partition: Partition path -> the files, by full path.
+        partitions_to_be_deleted: Partition paths that lose all their files.
         version: 2.
-        extra_metadata: ``savepointed_timestamps``: the savepoints that held files, with commas between them.
+        extra_metadata: ``savepointed_timestamps``: the savepoints that kept files, separated by commas.
     """
 
     earliest_instant_to_retain: HoodieActionInstant | None = attrs.field(
@@ -98,13 +98,13 @@ class HoodieCleanerPlan:
 
     @property
     def file_count(self) -> int:
-        """Files that the plan deletes."""
+        """The number of files that the plan deletes."""
         return sum(len(files) for files in self.file_paths_to_be_deleted_per_partition.values())
 
 
 @attrs.frozen
 class HoodieCleanPartitionMetadata:
-    """What a clean deleted in one partition: names of files, not paths."""
+    """The files that a clean deleted in one partition: names, not paths."""
 
     partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
     policy: str = attrs.field(metadata=avro_field("policy"))
@@ -120,14 +120,14 @@ class HoodieCleanMetadata:
 
     Attributes:
         start_clean_time: The clean's own instant time.
-        time_taken_ms: How long it took.
-        total_files_deleted: Files that are gone.
-        earliest_commit_to_retain: As of the plan; "" for none. The next clean goes on from there.
-        last_completed_commit_timestamp: As of the plan.
-        partition_metadata: Partition path to what was deleted there.
+        time_taken_ms: The duration.
+        total_files_deleted: The number of deleted files.
+        earliest_commit_to_retain: As in the plan; "" for none. The next clean continues from there.
+        last_completed_commit_timestamp: As in the plan.
+        partition_metadata: Partition path -> the files deleted there.
         version: 2.
-        bootstrap_partition_metadata: Empty: tables that were bootstrapped are not supported.
-        extra_metadata: As of the plan.
+        bootstrap_partition_metadata: Empty, because bootstrapped tables are not supported.
+        extra_metadata: As in the plan.
     """
 
     start_clean_time: str = attrs.field(metadata=avro_field("startCleanTime"))
@@ -152,7 +152,7 @@ class HoodieCleanMetadata:
 
 @attrs.frozen
 class HoodieMergeArchiveFilePlan:
-    """Which archive files are being merged into which one: content of ``mergeArchivePlan``."""
+    """The archive files of a merge, and the file that they become: the content of ``mergeArchivePlan``."""
 
     candidate: tuple[str, ...] = attrs.field(metadata=avro_field("candidate", _optional_tuple))
     merged_archive_file_name: str | None = attrs.field(metadata=avro_field("mergedArchiveFileName"))
@@ -161,11 +161,11 @@ class HoodieMergeArchiveFilePlan:
 
 @attrs.frozen
 class HoodieRestorePlan:
-    """The content of a requested restore: the instants that are undone, the newest first.
+    """The content of a requested restore: the instants to undo, the newest first.
 
     Attributes:
         instants_to_rollback: The instants.
-        restored_to: The instant that will be the newest one; None in plans of old writers.
+        restored_to: The instant that will be the newest; None in plans of old writers.
         version: 2.
     """
 
@@ -182,9 +182,9 @@ class HoodieRestoreMetadata:
 
     Attributes:
         start_restore_time: The restore's own instant time.
-        time_taken_ms: How long it took.
-        instants_to_rollback: Instant times that were undone.
-        rollbacks: Each of them to what was deleted.
+        time_taken_ms: The duration.
+        instants_to_rollback: The instant times that were undone.
+        rollbacks: Instant time -> the rollbacks of that instant.
         restore_instant_info: The instants with their actions.
         version: 1.
     """
@@ -217,10 +217,10 @@ class HoodieSavepointMetadata:
     """The content of a completed savepoint.
 
     Attributes:
-        savepointed_by: Who made it, "" when not said.
-        savepointed_at: When, in milliseconds since 1970.
-        comments: Why, "" when not said.
-        partition_metadata: Partition path to the files that it keeps.
+        savepointed_by: The user who made it; "" if unknown.
+        savepointed_at: The time, in milliseconds since 1970.
+        comments: The user's comment; "" if there is none.
+        partition_metadata: Partition path -> the files that the savepoint keeps.
         version: 1.
     """
 
@@ -235,7 +235,7 @@ class HoodieSavepointMetadata:
 
 @attrs.frozen
 class HoodieCompactionOperation:
-    """The slice of one file group that is compacted."""
+    """The slice of one file group in a compaction."""
 
     partition_path: str = attrs.field(metadata=avro_field("partitionPath", lambda value: value or ""))
     file_id: str = attrs.field(metadata=avro_field("fileId"))
