@@ -1,7 +1,7 @@
-"""Encode bare Avro records fast: one function for each type of a schema, put together once.
+"""Encode bare Avro records fast: one function for each type of a schema, combined once.
 
-The library's own writer checks every value against its schema on the way, which takes longer than all the rest of an
-archiving. Types are those that timeline records have: unions are of null and one other type.
+The writer of the package avro checks every value against its schema, which takes longer than all other work of an
+archiving. Only the types of timeline records are supported; their unions are of null and one other type.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["DatumEncoder", "datum_encoder"]
 
 DatumEncoder = Callable[[bytearray, Any], None]
-"""Appends a value; raises TypeError, ValueError, AttributeError or KeyError for one that does not fit."""
+"""Appends a value; raises TypeError, ValueError, AttributeError or KeyError for a value that does not fit."""
 
 _DOUBLE = struct.Struct("<d")
 
@@ -26,7 +26,7 @@ def datum_encoder(schema: Any) -> DatumEncoder:
             dicts that have all fields.
 
     Raises:
-        ValueError: It has a type that no timeline record has.
+        ValueError: The schema has a type that no timeline record has.
     """
     return _encoder(schema, {})
 

@@ -1,4 +1,4 @@
-"""Default values of the fields of an Avro record, as payload classes compare with them."""
+"""Default values of the fields of an Avro record, for payload classes that compare with them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _COMPARABLE = ("int", "long", "float", "double", "boolean")
 
 
 def default_values(avro_schema: str) -> dict[str, object]:
-    """The top-level fields of a record with another default than null.
+    """The top-level fields of a record with a default other than null.
 
-    Hudi compares a field's value with its default in Java: numbers and booleans, and strings that are not in a union,
-    can be equal; values of other types (and strings in a union, whose class is another one) never are.
+    Hudi compares a field's value with its default in Java. Numbers, booleans, and strings that are not in a union can
+    be equal. Values of other types never are, and strings in a union neither, because their class differs.
 
     Args:
-        avro_schema: JSON of a record.
+        avro_schema: The JSON of a record.
 
     Returns:
-        Name -> default value; None for a default that no value is equal to.
+        Name -> default value; None for a default that equals no value.
     """
     found: dict[str, object] = {}
     for field in json.loads(avro_schema)["fields"]:

@@ -18,20 +18,20 @@ timestamp(us)                       long with local-timestamp-...   the same
 struct, list, map (string keys)     record, array, map              the same
 ==================================  ==============================  ======================================
 
-Other types are refused here; `hoodie.common.data.normalise` turns what it can into these first. Read are, besides,
-what other writers make: unions in either order, timestamp-millis (as microseconds), decimals in bytes, enum and uuid
-(as string), time-millis and time-micros (which can be read, but not written).
+Other types are refused here; `hoodie.common.data.normalise` turns what it can into these first. Schemas of other
+writers may also have unions in either order, timestamp-millis (read as microseconds), decimals in bytes, enum and uuid
+(read as string), time-millis and time-micros (which can be read, but not written).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
+from hoodie.avro.schema_reader import NULLS, AvroReader, check_path, child, full_name, parse_record
 from hoodie.common.util.parquet_levels import check_levels
 from hoodie.exception import HoodieSchemaException
 
@@ -60,45 +60,22 @@ _VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_FIRST_CHARACTER = re.compile(r"^[^A-Za-z_]")
 _MASK = "__"
-_MAX_DEPTH = 100
-_MAX_JSON_DEPTH = 4 * _MAX_DEPTH
-"""A level of columns is at most so many levels of JSON."""
-_MAX_LEAVES = 100_000
-"""Columns without columns in them: a few named types that use each other twice make as many as there are atoms."""
-_MAX_DECIMAL_PRECISION = 38
 
-_SIMPLE_TO_AVRO: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
-    (pa.types.is_string, "string"),
-    (pa.types.is_int8, "int"),
-    (pa.types.is_int16, "int"),
-    (pa.types.is_int32, "int"),
-    (pa.types.is_int64, "long"),
-    (pa.types.is_float32, "float"),
-    (pa.types.is_float64, "double"),
-    (pa.types.is_boolean, "boolean"),
-    (pa.types.is_binary, "bytes"),
-    (pa.types.is_date32, {"type": "int", "logicalType": "date"}),
-)
-_PRIMITIVE_TO_ARROW: dict[tuple[str, str | None], pa.DataType] = {
-    ("boolean", None): pa.bool_(),
-    ("int", None): pa.int32(),
-    ("int", "date"): pa.date32(),
-    ("int", "time-millis"): pa.time32("ms"),
-    ("long", None): pa.int64(),
-    ("long", "time-micros"): pa.time64("us"),
-    ("long", "timestamp-millis"): pa.timestamp("us", tz="UTC"),
-    ("long", "timestamp-micros"): pa.timestamp("us", tz="UTC"),
-    ("long", "local-timestamp-millis"): pa.timestamp("us"),
-    ("long", "local-timestamp-micros"): pa.timestamp("us"),
-    ("float", None): pa.float32(),
-    ("double", None): pa.float64(),
-    ("bytes", None): pa.binary(),
-    ("string", None): pa.string(),
-    ("string", "uuid"): pa.string(),
+_SIMPLE_TO_AVRO: dict[pa.DataType, Any] = {
+    pa.string(): "string",
+    pa.int8(): "int",
+    pa.int16(): "int",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.timestamp("us"): {"type": "long", "logicalType": "local-timestamp-micros"},
+    pa.timestamp("us", tz="UTC"): {"type": "long", "logicalType": "timestamp-micros"},
 }
 _READ_ONLY_LOGICAL_TYPES = frozenset({"timestamp-millis", "local-timestamp-millis", "time-millis", "time-micros"})
-_PRIMITIVES = frozenset(name for name, _ in _PRIMITIVE_TO_ARROW) | {"null"}
-_WIDER = ({"int", "long"}, "long"), ({"float", "double"}, "double")
 
 
 def sanitize_name(name: str) -> str:
@@ -157,7 +134,7 @@ def to_arrow(avro_schema: str, with_meta_columns: bool = False) -> pa.Schema:
     """
     return pa.schema(
         field
-        for field in _AvroReader().read(_parse_record(avro_schema))
+        for field in AvroReader().read(parse_record(avro_schema))
         if with_meta_columns or field.name not in _META_COLUMN_SET
     )
 
@@ -168,7 +145,7 @@ def add_meta_columns(avro_schema: str) -> str:
     Raises:
         HoodieSchemaException: It is not the schema of a record.
     """
-    record = _parse_record(avro_schema)
+    record = parse_record(avro_schema)
     if any(field["name"] == _META_COLUMNS[0] for field in record["fields"]):
         return avro_schema
     return _dump(record | {"fields": _meta_fields() + record["fields"]})
@@ -180,27 +157,27 @@ def remove_meta_columns(avro_schema: str) -> str:
     Raises:
         HoodieSchemaException: It is not the schema of a record.
     """
-    record = _parse_record(avro_schema)
+    record = parse_record(avro_schema)
     fields = [field for field in record["fields"] if field["name"] not in _META_COLUMN_SET]
     return avro_schema if len(fields) == len(record["fields"]) else _dump(record | {"fields": fields})
 
 
 def check_writable(avro_schema: str) -> None:
-    """Refuse a table's schema whose types hoodie reads, but would store in another form than the schema promises.
+    """Refuse a schema with types that hoodie reads, but would store in another form than the schema promises.
 
     These are timestamps in milliseconds (hoodie writes microseconds), times, and decimals in more bytes than they need.
 
     Raises:
         HoodieSchemaException: There is such a field; the message names it.
     """
-    for field in _parse_record(avro_schema)["fields"]:
+    for field in parse_record(avro_schema)["fields"]:
         _check_writable(field.get("type"), field["name"])
 
 
 def without_enums(avro_schema: str) -> str:
     """The schema with strings for enums, which is how their columns are written: new symbols do not break it.
 
-    Hudi: AvroInternalSchemaConverter, through which its own writers' schemas go, does so, too.
+    Hudi: AvroInternalSchemaConverter does the same to the schemas of its own writers.
 
     Returns:
         JSON; the very text of ``avro_schema`` when it has no enum.
@@ -210,7 +187,7 @@ def without_enums(avro_schema: str) -> str:
     """
     if '"enum"' not in avro_schema:
         return avro_schema
-    record = _parse_record(avro_schema)
+    record = parse_record(avro_schema)
     return _dump(_without_enums(record, "", set()))
 
 
@@ -220,7 +197,7 @@ def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
     A column that the table has keeps its text (names, order of unions, docs) as long as its type is the same but for
     nullability; a column of another type gets the new type. Columns that the table lacks come last, in their order and
     nullable. Columns that only the table has stay. The same holds for the fields of structs, in lists and maps too.
-    Whether a change of type is allowed is not asked here.
+    `hoodie.common.data.schema_compatibility` decides whether a change of type is allowed.
 
         table    a ["int", "null"], b "string"
         new      c int64, a int32, b string
@@ -237,26 +214,23 @@ def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
         HoodieSchemaException: A new column cannot be stored, or the table's schema cannot be read.
     """
     check_levels(new_schema)
-    record = _parse_record(table_avro_schema)
+    record = parse_record(table_avro_schema)
     wanted = [field for field in new_schema if field.name not in _META_COLUMN_SET]
-    changed = _evolve_record(record, wanted, _AvroReader(), "", "")
+    changed = _evolve_record(record, wanted, AvroReader(), "", "")
     return table_avro_schema if changed == record else _dump(changed)
 
 
 def _record_to_avro(fields: list[pa.Field], name: str, namespace: str, path: str) -> dict[str, Any]:
     _check_names(fields, path)
     full_name = f"{namespace}.{name}" if namespace else name
-    avro: dict[str, Any] = {"type": "record", "name": name}
-    if namespace:
-        avro["namespace"] = namespace
-    avro["fields"] = [_field_to_avro(field, full_name, path) for field in fields]
-    return avro
+    avro = {"type": "record", "name": name} | ({"namespace": namespace} if namespace else {})
+    return avro | {"fields": [_field_to_avro(field, full_name, path) for field in fields]}
 
 
 def _check_names(fields: list[pa.Field], path: str) -> None:
     seen: set[str] = set()
     for field in fields:
-        where = _child(path, field.name)
+        where = child(path, field.name)
         if not _VALID_NAME.fullmatch(field.name):
             raise HoodieSchemaException(
                 f"Column {where!r} cannot be stored: the table's Avro schema allows letters A to Z and a to z, digits "
@@ -269,10 +243,8 @@ def _check_names(fields: list[pa.Field], path: str) -> None:
 
 
 def _field_to_avro(field: pa.Field, parent_name: str, path: str) -> dict[str, Any]:
-    avro_type = _type_to_avro(field.type, field.name, parent_name, _child(path, field.name))
-    if field.nullable:
-        return {"name": field.name, "type": ["null", avro_type], "default": None}
-    return {"name": field.name, "type": avro_type}
+    avro = {"name": field.name, "type": _item_to_avro(field, field.name, parent_name, child(path, field.name))}
+    return avro | {"default": None} if field.nullable else avro
 
 
 def _item_to_avro(field: pa.Field, name: str, namespace: str, path: str) -> Any:
@@ -281,11 +253,12 @@ def _item_to_avro(field: pa.Field, name: str, namespace: str, path: str) -> Any:
 
 
 def _type_to_avro(data_type: pa.DataType, name: str, namespace: str, path: str) -> Any:
-    for is_type, avro_type in _SIMPLE_TO_AVRO:
-        if is_type(data_type):
-            return avro_type
+    if data_type in _SIMPLE_TO_AVRO:
+        return _SIMPLE_TO_AVRO[data_type]
     if pa.types.is_timestamp(data_type):
-        return _timestamp_to_avro(data_type, path)
+        if data_type.unit != "us":
+            raise _cannot_store(path, data_type, "timestamps are stored in microseconds; cast it to 'us'")
+        raise _cannot_store(path, data_type, "timestamps with a time zone are stored in UTC; cast it")
     if pa.types.is_decimal128(data_type):
         return _decimal_to_avro(data_type, name, namespace, path)
     if pa.types.is_fixed_size_binary(data_type):
@@ -302,16 +275,6 @@ def _type_to_avro(data_type: pa.DataType, name: str, namespace: str, path: str) 
             raise _cannot_store(path, data_type, "the keys of a map must be strings")
         return {"type": "map", "values": _item_to_avro(data_type.item_field, name, namespace, f"{path}.value")}
     raise _cannot_store(path, data_type, "Avro has no type for it that Hudi reads; cast the column")
-
-
-def _timestamp_to_avro(data_type: pa.TimestampType, path: str) -> dict[str, str]:
-    if data_type.unit != "us":
-        raise _cannot_store(path, data_type, "timestamps are stored in microseconds; cast it to 'us'")
-    if data_type.tz is None:
-        return {"type": "long", "logicalType": "local-timestamp-micros"}
-    if data_type.tz != "UTC":
-        raise _cannot_store(path, data_type, "timestamps with a time zone are stored in UTC; cast it")
-    return {"type": "long", "logicalType": "timestamp-micros"}
 
 
 def _decimal_to_avro(data_type: pa.Decimal128Type, name: str, namespace: str, path: str) -> dict[str, Any]:
@@ -340,184 +303,8 @@ def _meta_fields() -> list[dict[str, Any]]:
     return [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in _META_COLUMNS]
 
 
-def _parse_record(avro_schema: str) -> dict[str, Any]:
-    try:
-        record = json.loads(avro_schema)
-    except (ValueError, RecursionError) as error:
-        raise HoodieSchemaException(
-            f"Cannot read an Avro schema: it is not JSON ({error}): {avro_schema[:80]!r}"
-        ) from error
-    if not isinstance(record, dict) or record.get("type") != "record":
-        raise HoodieSchemaException(f"Cannot read an Avro schema: it is not a record: {avro_schema[:80]!r}")
-    _check_depth(record)
-    _check_record(record, "")
-    return record
-
-
-def _check_depth(record: dict[str, Any]) -> None:
-    level: list[Any] = [record]
-    for _ in range(_MAX_JSON_DEPTH):
-        level = [
-            inner
-            for value in level
-            for inner in (value.values() if isinstance(value, dict) else value)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
-            return
-    raise HoodieSchemaException("Cannot read an Avro schema: it is nested too deeply")
-
-
-def _check_record(record: dict[str, Any], path: str) -> None:
-    fields = record.get("fields")
-    is_sound = isinstance(record.get("name"), str) and isinstance(fields, list)
-    if is_sound and fields is not None:
-        is_sound = all(isinstance(field, dict) and isinstance(field.get("name"), str) for field in fields)
-    if not is_sound or fields is None:
-        raise HoodieSchemaException(
-            f"Cannot read an Avro schema: the record {path or 'at the top'} lacks name or fields"
-        )
-    names = [field["name"] for field in fields]
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise HoodieSchemaException(f"Cannot read an Avro schema: field {_child(path, twice)!r} is there twice")
-
-
-class _AvroReader:
-    """Turns Avro into Arrow; remembers named types, which later fields may refer to."""
-
-    def __init__(self) -> None:
-        self._types: dict[str, pa.DataType | None] = {}
-        self._leaves_of: dict[str, int] = {}
-        self._leaves = 0
-
-    def read(self, record: dict[str, Any]) -> list[pa.Field]:
-        """The fields of the record at the top."""
-        name, namespace = _full_name(record, "")
-        self._types[name] = None
-        return [self.read_field(field, namespace, "") for field in record["fields"]]
-
-    def read_field(self, field: dict[str, Any], namespace: str, path: str) -> pa.Field:
-        """One field, with its nullability."""
-        if "type" not in field:
-            raise HoodieSchemaException(
-                f"Cannot read an Avro schema: field {_child(path, field['name'])!r} has no type"
-            )
-        return self._item(field["type"], field["name"], namespace, _child(path, field["name"]))
-
-    def _item(self, avro: Any, name: str, namespace: str, path: str) -> pa.Field:
-        branches = avro if isinstance(avro, list) else [avro]
-        others = [branch for branch in branches if branch != "null" and branch != {"type": "null"}]
-        if len(others) == 2:
-            others = [
-                wider for kinds, wider in _WIDER if all(isinstance(o, str) and o in kinds for o in others)
-            ] or others
-        if len(others) != 1:
-            raise _cannot_read(path, avro, "it must be one type, or a union of one type and null")
-        return pa.field(name, self._type(others[0], namespace, path), nullable="null" in branches)
-
-    def _type(self, avro: Any, namespace: str, path: str) -> pa.DataType:
-        if path.count(".") > _MAX_DEPTH:
-            raise HoodieSchemaException(f"Cannot read an Avro schema: {path.split('.')[0]!r} is nested too deeply")
-        if isinstance(avro, str):
-            return self._primitive(avro, None, path) if avro in _PRIMITIVES else self._named(avro, namespace, path)
-        if not isinstance(avro, dict):
-            raise _cannot_read(path, avro, "it is no Avro type")
-        kind, logical = avro.get("type"), avro.get("logicalType")
-        if isinstance(kind, dict):
-            return self._type(kind, namespace, path)
-        if kind in ("record", "fixed", "enum"):
-            return self._define(avro, namespace, path)
-        if kind == "array":
-            return pa.list_(self._item(avro.get("items"), "element", namespace, f"{path}.element"))
-        if kind == "map":
-            return pa.map_(pa.string(), self._item(avro.get("values"), "value", namespace, f"{path}.value"))
-        if kind == "bytes" and logical == "decimal":
-            return _decimal_to_arrow(avro, path)
-        if kind in _PRIMITIVES:
-            return self._primitive(str(kind), logical, path)
-        if isinstance(kind, str):
-            return self._named(kind, namespace, path)
-        raise _cannot_read(path, avro, "it is no Avro type")
-
-    def _primitive(self, kind: str, logical: Any, path: str) -> pa.DataType:
-        self._count_leaves(1, path)
-        known = (kind, logical) if logical is None or isinstance(logical, str) else None
-        if known not in _PRIMITIVE_TO_ARROW:
-            raise _cannot_read(path, kind if logical is None else f"{kind} ({logical})", "hoodie has no type for it")
-        return _PRIMITIVE_TO_ARROW[known]
-
-    def _define(self, avro: dict[str, Any], namespace: str, path: str) -> pa.DataType:
-        if not isinstance(avro.get("name"), str):
-            raise _cannot_read(path, avro, "it has no name")
-        name, namespace = _full_name(avro, namespace)
-        self._types[name] = None
-        before = self._leaves
-        self._count_leaves(1, path)
-        if avro["type"] == "record":
-            _check_record(avro, path)
-            data_type = pa.struct([self.read_field(field, namespace, path) for field in avro["fields"]])
-        elif avro["type"] == "enum":
-            data_type = pa.string()
-        elif avro.get("logicalType") == "decimal":
-            data_type = _decimal_to_arrow(avro, path)
-        else:
-            data_type = _fixed_to_arrow(avro, path)
-        self._types[name] = data_type
-        self._leaves_of[name] = self._leaves - before
-        return data_type
-
-    def _named(self, name: str, namespace: str, path: str) -> pa.DataType:
-        for candidate in (name if "." in name or not namespace else f"{namespace}.{name}", name):
-            if candidate in self._types:
-                data_type = self._types[candidate]
-                if data_type is None:
-                    raise _cannot_read(path, name, "a record that holds itself cannot be stored in columns")
-                self._count_leaves(self._leaves_of.get(candidate, 1), path)
-                return data_type
-        raise _cannot_read(path, name, "no type of that name was defined before")
-
-    def _count_leaves(self, count: int, path: str) -> None:
-        self._leaves += count
-        if self._leaves > _MAX_LEAVES:
-            raise HoodieSchemaException(
-                f"Cannot read an Avro schema: with {path.split('.')[0]!r} it has more than {_MAX_LEAVES} columns"
-            )
-
-
-def _full_name(avro: dict[str, Any], enclosing: str) -> tuple[str, str]:
-    """The full name of a named type, and the namespace that its fields are in."""
-    name = str(avro["name"])
-    if "." in name:
-        return name, name.rpartition(".")[0]
-    given = avro.get("namespace")
-    namespace = given if isinstance(given, str) else enclosing
-    return (f"{namespace}.{name}" if namespace else name), namespace
-
-
-def _decimal_to_arrow(avro: dict[str, Any], path: str) -> pa.DataType:
-    precision, scale = avro.get("precision"), avro.get("scale", 0)
-    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or precision < 1:
-        raise _cannot_read(path, avro, "a decimal needs a precision, and a scale between 0 and the precision")
-    if precision > _MAX_DECIMAL_PRECISION:
-        raise _cannot_read(path, avro, f"decimals have at most {_MAX_DECIMAL_PRECISION} digits")
-    return pa.decimal128(precision, scale)
-
-
-def _fixed_to_arrow(avro: dict[str, Any], path: str) -> pa.DataType:
-    size = avro.get("size")
-    if not isinstance(size, int) or not 0 < size < 2**31 or avro.get("logicalType") is not None:
-        raise _cannot_read(path, avro, "hoodie reads fixed types of a positive size, and decimals in them")
-    return pa.binary(size)
-
-
-def _cannot_read(path: str, avro: Any, reason: str) -> HoodieSchemaException:
-    return HoodieSchemaException(f"Field {path!r} of Avro type {str(avro)[:200]} cannot be read: {reason}.")
-
-
 def _check_writable(avro: Any, path: str) -> None:
-    if path.count(".") > _MAX_DEPTH:
-        raise HoodieSchemaException(f"Cannot read an Avro schema: {path.split('.')[0]!r} is nested too deeply")
+    check_path(path)
     if isinstance(avro, list):
         for branch in avro:
             _check_writable(branch, path)
@@ -531,7 +318,7 @@ def _check_writable(avro: Any, path: str) -> None:
             "write this table with another writer, or rewrite the column."
         )
     for field in avro.get("fields", ()):
-        _check_writable(field.get("type"), _child(path, field["name"]))
+        _check_writable(field.get("type"), child(path, field["name"]))
     _check_writable(avro.get("type"), path)
     _check_writable(avro.get("items"), f"{path}.element")
     _check_writable(avro.get("values"), f"{path}.value")
@@ -545,10 +332,10 @@ def _without_enums(avro: Any, namespace: str, enums: set[str]) -> Any:
     if not isinstance(avro, dict):
         return avro
     if avro.get("type") == "enum":
-        enums.add(_full_name(avro, namespace)[0])
+        enums.add(full_name(avro, namespace)[0])
         return "string"
     if avro.get("type") == "record":
-        inner = _full_name(avro, namespace)[1]
+        inner = full_name(avro, namespace)[1]
         fields = [field | {"type": _without_enums(field["type"], inner, enums)} for field in avro["fields"]]
         return avro | {"fields": fields}
     changed = {key: _without_enums(avro[key], namespace, enums) for key in ("type", "items", "values") if key in avro}
@@ -556,21 +343,19 @@ def _without_enums(avro: Any, namespace: str, enums: set[str]) -> Any:
 
 
 def _evolve_record(
-    record: dict[str, Any], wanted: list[pa.Field], reader: _AvroReader, namespace: str, path: str
+    record: dict[str, Any], wanted: list[pa.Field], reader: AvroReader, namespace: str, path: str
 ) -> dict[str, Any]:
-    name, namespace = _full_name(record, namespace)
+    name, namespace = full_name(record, namespace)
     by_name = {field.name: field for field in wanted}
     fields = []
     for field in record["fields"]:
         new = by_name.pop(field["name"], None)
-        where = _child(path, field["name"])
+        where = child(path, field["name"])
         old = reader.read_field(field, namespace, path)
-        if new is None or _same_type(old.type, new.type):
-            fields.append(field)
-        else:
-            fields.append(
-                field | {"type": _evolve_item(field["type"], new, field["name"], name, namespace, reader, where)}
-            )
+        if new is not None and not _same_type(old.type, new.type):
+            changed = _evolve_item(field["type"], new, field["name"], name, namespace, reader, where)
+            field = field | {"type": changed}
+        fields.append(field)
     added = [field.with_nullable(True) for field in wanted if field.name in by_name]
     _check_names(added, path)
     fields += [_field_to_avro(field, name, path) for field in added]
@@ -578,28 +363,24 @@ def _evolve_record(
 
 
 def _evolve_item(
-    avro: Any, new: pa.Field, name: str, parent_name: str, namespace: str, reader: _AvroReader, path: str
+    avro: Any, new: pa.Field, name: str, parent_name: str, namespace: str, reader: AvroReader, path: str
 ) -> Any:
     """The type of a field, element or value that changed; the order of its union stays."""
     if isinstance(avro, list):
         return [
-            branch
-            if branch == "null" or branch == {"type": "null"}
-            else _evolve_item(branch, new, name, parent_name, namespace, reader, path)
+            branch if branch in NULLS else _evolve_item(branch, new, name, parent_name, namespace, reader, path)
             for branch in avro
         ]
-    if isinstance(avro, dict):
-        if avro.get("type") == "record" and pa.types.is_struct(new.type):
-            return _evolve_record(avro, list(new.type), reader, namespace, path)
-        if avro.get("type") == "array" and pa.types.is_list(new.type):
-            element = new.type.value_field
-            where = f"{path}.element"
-            return avro | {"items": _evolve_item(avro["items"], element, name, parent_name, namespace, reader, where)}
-        if avro.get("type") == "map" and pa.types.is_map(new.type):
-            value = new.type.item_field
-            where = f"{path}.value"
-            return avro | {"values": _evolve_item(avro["values"], value, name, parent_name, namespace, reader, where)}
-    return _type_to_avro(new.type, name, parent_name, path)
+    kind = avro.get("type") if isinstance(avro, dict) else None
+    if kind == "record" and pa.types.is_struct(new.type):
+        return _evolve_record(avro, list(new.type), reader, namespace, path)
+    if kind == "array" and pa.types.is_list(new.type):
+        key, inner, where = "items", new.type.value_field, f"{path}.element"
+    elif kind == "map" and pa.types.is_map(new.type):
+        key, inner, where = "values", new.type.item_field, f"{path}.value"
+    else:
+        return _type_to_avro(new.type, name, parent_name, path)
+    return avro | {key: _evolve_item(avro[key], inner, name, parent_name, namespace, reader, where)}
 
 
 def _same_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
@@ -614,10 +395,6 @@ def _same_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_int8(wanted) or pa.types.is_int16(wanted):
         return bool(pa.types.is_int32(stored))
     return bool(stored == wanted)
-
-
-def _child(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _dump(avro: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Timeline files that are Avro: plans and metadata of rollbacks, cleans, savepoints, compactions and clusterings.
 
-Each is an Avro object container with one record and no compression; the record's full name must be Hudi's, because
-Java resolves by name. `encode` and `decode` work on attrs classes, for what hoodie writes; `encode_record` and
+Each is an Avro object container with one record and no compression. The record has Hudi's full name, because Java
+resolves by name. `encode` and `decode` work on attrs classes, for what hoodie writes; `encode_record` and
 `decode_record` on dicts with Hudi's field names, for every record of `RECORDS`.
 
 Schemas are those of Hudi 0.15. A newer writer's additional fields are skipped, an older one's missing fields get their
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 NAMESPACE = "org.apache.hudi.avro.model"
-"""Of every record here."""
+"""The namespace of all records here."""
 
 RECORDS: Mapping[str, str] = {
     "HoodieActionInstant": "timestamp string; action string; state string",
@@ -161,7 +161,7 @@ RECORDS: Mapping[str, str] = {
 """
 
 _METADATA_ENCODER = datum_encoder({"type": "map", "values": "string"})
-"""Of a container's header; its values are bytes, which are encoded as texts are."""
+"""Encodes the header of a container; its values are bytes, which have the same encoding as strings."""
 _LONG_ENCODER = datum_encoder("long")
 _STRING = {"type": "string", "avro.java.string": "String"}
 _PRIMITIVES = frozenset({"boolean", "int", "long", "double"})
@@ -170,33 +170,33 @@ _T = TypeVar("_T")
 
 
 def avro_field(name: str, convert: Callable[[Any], Any] | None = None) -> dict[str, Any]:
-    """Metadata of an attribute: the Avro field, and what turns its decoded value into the attribute's.
+    """Metadata of an attribute: its Avro field, and the conversion of decoded values.
 
     Args:
         name: The field in Hudi's schema.
-        convert: Takes what was decoded; None keeps it.
+        convert: Turns the decoded value into the attribute's value; None keeps it.
     """
     return {"name": name, "convert": convert}
 
 
 def record_of(cls: type) -> Callable[[Any], Any]:
-    """Turns a decoded record, or None, into one of a class; for `avro_field`."""
+    """A conversion of a decoded record, or None, to an object of a class; for `avro_field`."""
     return lambda value: None if value is None else _from_value(cls, value)
 
 
 def tuple_of(cls: type) -> Callable[[Any], Any]:
-    """Turns a decoded array of records into a tuple of a class; for `avro_field`."""
+    """A conversion of a decoded array of records to a tuple of objects of a class; for `avro_field`."""
     return lambda values: tuple(_from_value(cls, value) for value in values or ())
 
 
 def map_of(cls: type) -> Callable[[Any], Any]:
-    """Turns a decoded map of records into a dict of a class; for `avro_field`."""
+    """A conversion of a decoded map of records to a dict of objects of a class; for `avro_field`."""
     return lambda values: {key: _from_value(cls, value) for key, value in (values or {}).items()}
 
 
 @attrs.frozen
 class HoodieInstantInfo:
-    """An instant that is, or was, rolled back."""
+    """An instant that is being rolled back, or was."""
 
     commit_time: str = attrs.field(metadata=avro_field("commitTime"))
     action: str = attrs.field(metadata=avro_field("action"))
@@ -204,12 +204,12 @@ class HoodieInstantInfo:
 
 @attrs.frozen
 class HoodieRollbackRequest:
-    """What a rollback deletes in one partition.
+    """The files and log blocks that a rollback deletes in one partition.
 
     Attributes:
         partition_path: The partition.
-        file_id: The file group whose log blocks are undone; None where only files are deleted.
-        latest_base_instant: Base instant of that group's slice.
+        file_id: The file group whose log blocks are undone; None if only files are deleted.
+        latest_base_instant: The base instant of that group's slice.
         files_to_be_deleted: Full paths.
         log_blocks_to_be_deleted: Full path of a log file to its size in bytes.
     """
@@ -225,7 +225,7 @@ class HoodieRollbackRequest:
 
 @attrs.frozen
 class HoodieRollbackPlan:
-    """The content of a requested rollback: which instant, and what to delete."""
+    """The content of a requested rollback: the instant, and the files to delete."""
 
     instant_to_rollback: HoodieInstantInfo | None = attrs.field(
         metadata=avro_field("instantToRollback", record_of(HoodieInstantInfo))
@@ -238,7 +238,7 @@ class HoodieRollbackPlan:
 
 @attrs.frozen
 class HoodieRollbackPartitionMetadata:
-    """What a rollback deleted in one partition: full paths."""
+    """The files that a rollback deleted in one partition, as full paths."""
 
     partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
     success_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("successDeleteFiles", tuple))
@@ -255,10 +255,10 @@ class HoodieRollbackMetadata:
 
     Attributes:
         start_rollback_time: The rollback's own instant time.
-        time_taken_ms: How long it took.
-        total_files_deleted: Files that were deleted.
-        commits_rollback: Instant times that were rolled back.
-        partition_metadata: Partition path to what was deleted there.
+        time_taken_ms: The duration.
+        total_files_deleted: The number of deleted files.
+        commits_rollback: The instant times that were rolled back.
+        partition_metadata: Partition path -> the files deleted there.
         version: 1.
         instants_rollback: The instants that were rolled back, with their actions.
     """
@@ -283,7 +283,7 @@ class HoodieRequestedReplaceMetadata:
     Attributes:
         operation_type: CLUSTER for a clustering.
         clustering_plan: The plan of a clustering, as a record ``HoodieClusteringPlan``.
-        extra_metadata: Strings that travel along.
+        extra_metadata: Additional strings.
         version: 1 with a clustering plan.
     """
 
@@ -308,10 +308,10 @@ def decode(data: bytes, cls: type[_T], source: str = "") -> _T:
     Args:
         data: The file's content.
         cls: The class, which has the record's name.
-        source: Where it comes from (a path), for the error message.
+        source: The path of the file, for the error message.
 
     Raises:
-        HoodieCorruptedDataException: It is empty, cut short, damaged or another record.
+        HoodieCorruptedDataException: The file is empty, cut short or damaged, or holds another record.
     """
     decoded: _T = _from_value(cls, decode_record(data, cls.__name__, source))
     return decoded
@@ -343,10 +343,10 @@ def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
     Args:
         data: The file's content.
         name: One of `RECORDS`; the file must hold exactly one.
-        source: Where it comes from (a path), for the error message.
+        source: The path of the file, for the error message.
 
     Raises:
-        HoodieCorruptedDataException: It is empty, cut short, damaged or another record.
+        HoodieCorruptedDataException: The file is empty, cut short or damaged, or holds another record.
     """
     what = f"{source or 'a timeline file'} as a {name}"
     if not data:
@@ -390,21 +390,12 @@ def decode_datums(schema: str, datums: Sequence[bytes], source: str = "") -> lis
     Args:
         schema: The schema that they were written with, of a record.
         datums: One record each.
-        source: Where they come from, for the error message.
+        source: The path of the file, for the error message.
 
     Raises:
         HoodieCorruptedDataException: The schema or a record is damaged.
     """
-    try:
-        records: list[dict[str, Any]] = _reader().read_datums(schema, datums)
-    except Exception as error:  # As in decode_record.
-        raise HoodieCorruptedDataException(
-            f"Cannot read Avro records of {source or 'a log block'}: {_describe(error)}"
-        ) from error
-    for record in records:
-        if not isinstance(record, dict):
-            raise HoodieCorruptedDataException(f"Cannot read Avro records of {source or 'a log block'}: no records")
-    return records
+    return _decoded(lambda: _reader().read_datums(schema, datums), source)
 
 
 def decode_heads(
@@ -416,18 +407,21 @@ def decode_heads(
         schema: The schema that they were written with, of a record.
         datums: One record each.
         names: Fields of strings; those that the schema lacks are None.
-        source: Where they come from, for the error message.
+        source: The path of the file, for the error message.
 
     Raises:
         HoodieCorruptedDataException: The schema or a record is damaged.
     """
+    return _decoded(lambda: _reader().read_fields(schema, datums, names), source)
+
+
+def _decoded(read: Callable[[], list[_T]], source: str) -> list[_T]:
     try:
-        heads: list[dict[str, str | None]] = _reader().read_fields(schema, datums, names)
+        return read()
     except Exception as error:  # As in decode_record.
         raise HoodieCorruptedDataException(
             f"Cannot read Avro records of {source or 'a log block'}: {_describe(error)}"
         ) from error
-    return heads
 
 
 def schema_of(name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import ClassVar, Self
 
-from hoodie.avro.clean_metadata import HoodieCleanMetadata
+from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.client.call_arguments import check_text, check_time
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table

@@ -17,7 +17,7 @@ from hoodie.config.metrics_config import REPORTER_TYPES, HoodieMetricsConfig, pa
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieIOException
 from hoodie.metrics.metrics import StepDuration
-from hoodie.metrics.progress import ProgressEvent
+from hoodie.metrics.progress import ProgressListener
 from hoodie.metrics.reporters import (
     ConsoleReporter,
     JsonLinesReporter,
@@ -93,7 +93,7 @@ def step_gauges(steps: Iterable[StepDuration]) -> dict[str, float]:
     return found
 
 
-class MetricsPublisher:
+class MetricsPublisher(ProgressListener):
     """Listens to a client's calls, and reports their metrics when each call ends; never fails.
 
     Args:
@@ -132,15 +132,6 @@ class MetricsPublisher:
         self._prefix = self._prefix or table_name.replace(".", "_")
         self._action = str(action)
         self._commit = commit_gauges(self._action, metadata)
-
-    def begin(self, operation: str) -> None:
-        """Do nothing: metrics are sent at the end."""
-
-    def on_event(self, event: ProgressEvent) -> None:
-        """Do nothing: metrics are sent at the end."""
-
-    def tick(self) -> None:
-        """Do nothing: metrics are sent at the end."""
 
     def end(self, summary: str) -> None:
         """Report the metrics of the call."""

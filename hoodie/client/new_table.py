@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import record_name, record_namespace, to_avro
-from hoodie.common.data.schema_compatibility import check_schema
+from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.model.write_operation_type import WriteOperationType
@@ -191,7 +191,8 @@ def check_types_of_new_table(
         HoodieSchemaException: A column has a type that cannot be stored, or an invalid name.
     """
     key_fields = {*(config.table.record_key_fields or ()), *(config.table.partition_fields or ())}
-    stored = check_schema(declared, columns, True, key_fields=key_fields, widens_lossy=config.write.schema_widen_lossy)
+    merged = merge_schemas(declared, columns, True, key_fields=key_fields, widens_lossy=config.write.schema_widen_lossy)
+    stored = merged.columns
     to_avro(stored, record_name(table_name), record_namespace(table_name))
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from hoodie.avro.clean_metadata import HoodieCleanMetadata
+from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action

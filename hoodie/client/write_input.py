@@ -64,7 +64,7 @@ from hoodie.exception import (
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
-from hoodie.keygen.complex_key_generator import has_field_prefix
+from hoodie.keygen.built_in_key_generators import has_field_prefix
 from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
 from hoodie.storage.storage import HoodieStorage
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS

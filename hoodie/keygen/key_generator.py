@@ -6,23 +6,25 @@ Hudi: org.apache.hudi.keygen.KeyGenerator and org.apache.hudi.keygen.factory.Hoo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieNotSupportedException
 from hoodie.keygen.base_key_generator import BadRows, KeyGenerator
-from hoodie.keygen.complex_key_generator import ComplexKeyGenerator
-from hoodie.keygen.custom_key_generator import CustomKeyGenerator, PartitionKeyType
-from hoodie.keygen.nonpartitioned_key_generator import NonpartitionedKeyGenerator
-from hoodie.keygen.simple_key_generator import SimpleKeyGenerator
-from hoodie.keygen.timestamp_based_key_generator import TimestampBasedKeyGenerator
+from hoodie.keygen.built_in_key_generators import (
+    ComplexKeyGenerator,
+    CustomKeyGenerator,
+    NonpartitionedKeyGenerator,
+    PartitionKeyType,
+    SimpleKeyGenerator,
+    TimestampBasedKeyGenerator,
+)
 from hoodie.keygen.timestamp_paths import TimestampPaths
 from hoodie.keygen.user_key_generator import KeyGeneratorOfUser, load_user_key_generator
 
 __all__ = [
     "BadRows",
     "KeyGenerator",
-    "KeyTableConfig",
     "create_key_generator",
     "infer_key_generator_type",
     "key_form_depends_on_table",
@@ -46,40 +48,8 @@ _CLASS_KEYS = ("hoodie.datasource.write.keygenerator.class", _PROPERTY)
 _PARTITION_KEYS = ("hoodie.datasource.write.partitionpath.field", "hoodie.table.partition.fields")
 
 
-class KeyTableConfig(Protocol):
-    """The table properties that decide how keys are made."""
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """All properties, as they are stored."""
-
-    @property
-    def table_name(self) -> str:
-        """The table's name, for messages."""
-
-    @property
-    def record_key_fields(self) -> tuple[str, ...]:
-        """Fields of the record key, in their order."""
-
-    @property
-    def partition_fields(self) -> tuple[str, ...]:
-        """Fields of the partition path, in their order."""
-
-    @property
-    def key_generator_class(self) -> str | None:
-        """The class with its package, or the name of a type; None if the table stores none."""
-
-    @property
-    def hive_style_partitioning(self) -> bool:
-        """Whether a level is ``<field>=<value>``."""
-
-    @property
-    def url_encode_partitioning(self) -> bool:
-        """Whether values are escaped in paths."""
-
-
 def create_key_generator(
-    table_config: KeyTableConfig,
+    table_config: HoodieTableConfig,
     single_field_prefix: bool | None = None,
     write_properties: Mapping[str, str] | None = None,
 ) -> KeyGenerator:
@@ -169,15 +139,15 @@ def infer_key_generator_type(record_key_fields: tuple[str, ...], partition_field
     return "SIMPLE" if len(record_key_fields) == 1 and len(partition_fields) == 1 else "COMPLEX"
 
 
-def key_form_depends_on_table(table_config: KeyTableConfig) -> bool:
+def key_form_depends_on_table(table_config: HoodieTableConfig) -> bool:
     """Whether a stored key of the table must be read to know the form of its keys.
 
-    Releases of Hudi write keys of one field in two forms; see `hoodie.keygen.complex_key_generator.has_field_prefix`.
+    Releases of Hudi write keys of one field in two forms; see `hoodie.keygen.built_in_key_generators.has_field_prefix`.
     """
     return len(table_config.record_key_fields) == 1 and _key_generator_type(table_config) == "COMPLEX"
 
 
-def _key_generator_type(table_config: KeyTableConfig) -> str:
+def _key_generator_type(table_config: HoodieTableConfig) -> str:
     """The name of the key generator type: SIMPLE, COMPLEX and so on, or USER for a user's class."""
     name = table_config.key_generator_class
     if not name:
@@ -193,7 +163,7 @@ def _key_generator_type(table_config: KeyTableConfig) -> str:
 
 
 def _partition_types(
-    table_config: KeyTableConfig, fields: tuple[str, ...], written: Mapping[str, str]
+    table_config: HoodieTableConfig, fields: tuple[str, ...], written: Mapping[str, str]
 ) -> tuple[PartitionKeyType, ...]:
     """The type of each partition field of a table with CustomKeyGenerator: from the table, else from the writer.
 
@@ -219,7 +189,7 @@ def _partition_types(
 
 
 def _user_key_generator(
-    table_config: KeyTableConfig,
+    table_config: HoodieTableConfig,
     key_fields: tuple[str, ...],
     partition_fields: tuple[str, ...],
     written: Mapping[str, str],

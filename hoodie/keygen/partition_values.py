@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.keygen.partition_path_encoding import DEFAULT_PARTITION
 
-__all__ = ["PartitionedTable", "partition_expression"]
+__all__ = ["partition_expression"]
 
 _PACKAGE = "org.apache.hudi.keygen."
 INVERTIBLE_GENERATORS = frozenset(
@@ -20,27 +20,7 @@ INVERTIBLE_GENERATORS = frozenset(
 """Key generators whose levels are values. Levels of others may be times, or anything that a user's class makes."""
 
 
-class PartitionedTable(Protocol):
-    """The table properties that say how partition paths were made."""
-
-    @property
-    def key_generator_class(self) -> str | None:
-        """The class with its package."""
-
-    @property
-    def partition_fields(self) -> tuple[str, ...]:
-        """Fields of the partition path, in their order."""
-
-    @property
-    def hive_style_partitioning(self) -> bool:
-        """Whether a level is ``<field>=<value>``."""
-
-    @property
-    def url_encode_partitioning(self) -> bool:
-        """Whether values are escaped in paths."""
-
-
-def partition_expression(partition_path: str, table: PartitionedTable, schema: pa.Schema) -> pc.Expression:
+def partition_expression(partition_path: str, table: HoodieTableConfig, schema: pa.Schema) -> pc.Expression:
     """A condition that every row of a partition fulfils, as far as its path says; ``true`` if it says nothing.
 
     Args:

@@ -93,31 +93,11 @@ def over_distinct(values: pa.Array, function: Callable[[pa.Array], pa.Array]) ->
 def _formatter(data_type: pa.DataType) -> Callable[[pa.Array], pa.StringArray] | None:
     if pa.types.is_dictionary(data_type):
         return _formatter(data_type.value_type)
-    if pa.types.is_string(data_type):
-        return _same
-    if pa.types.is_signed_integer(data_type) or pa.types.is_boolean(data_type) or pa.types.is_decimal(data_type):
-        return _cast
-    if pa.types.is_timestamp(data_type):
-        return _timestamps
-    if pa.types.is_date32(data_type):
-        return _dates
-    if pa.types.is_float32(data_type) or pa.types.is_float64(data_type):
-        return _floats
-    if pa.types.is_binary(data_type):
-        return _binaries
-    return None
-
-
-def _same(values: pa.Array) -> pa.StringArray:
-    return values
+    return next((formatter for is_type, formatter in _FORMATTERS if is_type(data_type)), None)
 
 
 def _cast(values: pa.Array) -> pa.StringArray:
     return values.cast(pa.string())
-
-
-def _timestamps(values: pa.Array) -> pa.StringArray:
-    return values.view(pa.int64()).cast(pa.string())
 
 
 def _dates(values: pa.Array) -> pa.StringArray:
@@ -147,14 +127,6 @@ def _sql_timestamp(micros: int) -> str:
     return f"{year:04d}-{month:02d}-{day:02d} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{shown}"
 
 
-def _floats(values: pa.Array) -> pa.StringArray:
-    return _each_distinct(values, float_string if pa.types.is_float32(values.type) else double_string)
-
-
-def _binaries(values: pa.Array) -> pa.StringArray:
-    return _each_distinct(values, bytes.hex)
-
-
 def _each_distinct(values: pa.Array, function: Callable[..., str]) -> pa.StringArray:
     """The function of each value, called once for each distinct value."""
     if pa.types.is_floating(values.type):
@@ -167,3 +139,16 @@ def _each_distinct(values: pa.Array, function: Callable[..., str]) -> pa.StringA
         distinct = encoded.dictionary
     strings = pa.array([function(value) for value in distinct.to_pylist()], pa.string())
     return strings.take(encoded.indices)
+
+
+_FORMATTERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.StringArray]], ...] = (
+    (pa.types.is_string, lambda values: values),
+    (pa.types.is_signed_integer, _cast),
+    (pa.types.is_boolean, _cast),
+    (pa.types.is_decimal, _cast),
+    (pa.types.is_timestamp, lambda values: _cast(values.view(pa.int64()))),
+    (pa.types.is_date32, _dates),
+    (pa.types.is_float32, lambda values: _each_distinct(values, float_string)),
+    (pa.types.is_float64, lambda values: _each_distinct(values, double_string)),
+    (pa.types.is_binary, lambda values: _each_distinct(values, bytes.hex)),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import attrs
 import numpy as np
@@ -22,7 +23,9 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.merge.ordering_values import one_array, sortable
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, HoodieRecordMerger, merge_pairs
 
-__all__ = ["Places", "fold", "replace_column", "rows_since_last_delete", "winners"]
+__all__ = ["Places", "fold", "replace_column", "replace_columns", "rows_since_last_delete", "winners"]
+
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 
 @attrs.frozen
@@ -144,7 +147,7 @@ def _fold_step(
     outcome = merge_pairs(
         merger, _one_batch(old.select(names)), _one_batch(new.select(names)), one_array(new[RECORD_KEY])
     )
-    merged = with_operations(_replace_columns(new, outcome.rows))
+    merged = with_operations(replace_columns(new, outcome.rows))
     operations = merged[OPERATION].to_numpy()
     operations = np.where(outcome.codes == DELETE_STORED, RecordOperation.DELETE, operations).astype(np.int8)
     merged = replace_column(merged, OPERATION, pa.array(operations))
@@ -186,15 +189,16 @@ def replace_column(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
     return rows.set_column(index, rows.schema.field(index), column)
 
 
+def replace_columns(rows: _Rows, new: pa.RecordBatch | None) -> _Rows:
+    """The rows with the columns that a merger made; None for a merger that made none."""
+    if new is None:
+        return rows
+    columns = [new.column(name) if name in new.schema.names else rows.column(name) for name in rows.schema.names]
+    return type(rows).from_arrays(columns, schema=rows.schema)
+
+
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([one_array(column) for column in rows.columns], schema=rows.schema)
-
-
-def _replace_columns(rows: pa.Table, new: pa.RecordBatch | None) -> pa.Table:
-    columns = [
-        rows[name] if new is None or name not in new.schema.names else new.column(name) for name in rows.column_names
-    ]
-    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def _choose(first: pa.Table, second: pa.Table, takes_first: npt.NDArray[np.bool_]) -> pa.Table:

@@ -18,7 +18,7 @@ These are the rules of Hudi 0.15.0 for copy-on-write tables.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import attrs
@@ -40,7 +40,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieNotSupportedException, MissingSchemaFieldException
 from hoodie.merge import field_merge
-from hoodie.merge.combining import Places, fold, replace_column, rows_since_last_delete, winners
+from hoodie.merge.combining import Places, fold, replace_column, replace_columns, rows_since_last_delete, winners
 from hoodie.merge.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, MergeProperties
 from hoodie.merge.ordering_values import one_array, sortable
 from hoodie.merge.payload_rules import (
@@ -467,7 +467,7 @@ class MergeSpec:
     ) -> MergeOutcome:
         names = user_column_names(rows.schema)
         outcome = merge_pairs(merger, stored.select(names), rows.select(names), rows.column(RECORD_KEY))
-        merged = _replace_batch_columns(rows, outcome.rows)
+        merged = replace_columns(rows, outcome.rows)
         codes = outcome.codes.copy()
         codes[(codes == TAKE_INCOMING) & _is_true(merged, IS_DELETED_FIELD)] = DELETE_STORED
         return MergeOutcome(codes, merged, outcome.errors)
@@ -532,11 +532,3 @@ def _java_texts(column: pa.Array) -> pa.Array:
     raise HoodieNotSupportedException(
         f"{DELETE_FIELD_KEYS[0]} names a column of type {column.type}: use a string, boolean or integer column"
     )
-
-
-def _replace_batch_columns(rows: pa.RecordBatch, new: pa.RecordBatch | None) -> pa.RecordBatch:
-    names: Sequence[str] = new.schema.names if new is not None else ()
-    columns = [
-        new.column(name) if new is not None and name in names else rows.column(name) for name in rows.schema.names
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

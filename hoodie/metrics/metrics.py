@@ -1,4 +1,4 @@
-"""The steps of a write: named, counted, timed, and told to who wants to know.
+"""The steps of a write: named, counted, timed, and reported to listeners.
 
 Hudi: org.apache.hudi.metrics.HoodieMetrics.
 """
@@ -30,15 +30,15 @@ class StepDuration:
     """One step that has ended.
 
     Attributes:
-        name: What it did, such as ``tag location``; all names are in ``docs/progress-and-metrics.md``.
+        name: The name, such as ``tag location``; all names are in ``docs/progress-and-metrics.md``.
         seconds: How long it took, its parts included.
-        detail: What it was about in this write, such as ``SIMPLE``; may be empty.
+        detail: What it did in this write in particular, such as ``SIMPLE``; may be empty.
         depth: 0 for a step of the operation, 1 for a part of such a step, and so on.
-        records: Records that it read or wrote; None where that is not known or makes no sense.
-        files: Files that it found, wrote or deleted; None likewise.
-        bytes: Bytes of those files; None likewise.
-        tasks: Tasks of the engine that ran, as far as they were seen.
-        failed: Whether it ended by an error.
+        records: The number of records that it read or wrote; None if that is not known or makes no sense.
+        files: The number of files that it found, wrote or deleted; None likewise.
+        bytes: The size of those files; None likewise.
+        tasks: The number of the engine's tasks that ran, as far as the engine told.
+        failed: Whether it ended with an error.
     """
 
     name: str
@@ -58,7 +58,7 @@ class StepDuration:
 
 
 class Step:
-    """A step that is under way; the code inside says what it counted.
+    """A step that is running; its code sets the counts.
 
     Attributes:
         name: As `StepDuration`.
@@ -95,22 +95,22 @@ class Step:
         return self._task_counter() if self._task_counter is not None else NO_TASKS
 
     def count(self, records: int | None = None, files: int | None = None, bytes: int | None = None) -> None:
-        """Say what was counted; what is None stays as it was.
+        """Set counts; a count that is None stays as it was.
 
         Args:
-            records: Records that were read or written.
-            files: Files that were found, written or deleted.
-            bytes: Bytes of those files.
+            records: The number of records read or written.
+            files: The number of files found, written or deleted.
+            bytes: The size of those files.
         """
         self.records = self.records if records is None else records
         self.files = self.files if files is None else files
         self.bytes = self.bytes if bytes is None else bytes
 
     def follow(self, task_counter: TaskCounter | None) -> None:
-        """Take the tasks of the engine from here.
+        """Set the counter of the engine's tasks.
 
         Args:
-            task_counter: Of the engine; None for one that does not tell.
+            task_counter: The counter; None for an engine that does not count.
         """
         self._task_counter = task_counter
 
@@ -120,8 +120,8 @@ class Operation:
     """One call of a client.
 
     Attributes:
-        name: What the caller asked for, such as ``upsert``.
-        summary: What it came to, set before its end; shown where a progress bar was.
+        name: The caller's operation, such as ``upsert``.
+        summary: Its result in one line, set before its end; shown in place of a progress bar.
     """
 
     name: str
@@ -129,14 +129,14 @@ class Operation:
 
 
 class HoodieMetrics:
-    """Times the steps of one client's calls, and tells them to listeners.
+    """Times the steps of one client's calls, and reports them to listeners.
 
-    A client is for one thread, and so is this. Without listeners nothing runs beside the write.
+    A client is for one thread, and so is this object. Without listeners nothing runs beside the write.
 
     Args:
-        job: Names what the engine runs inside a step, such as `HoodieEngineContext.job`; gives what tells its tasks.
-        listeners: Told of every step.
-        check: Asked before each call; its error is the call's.
+        job: Names the engine's jobs inside a step and returns a counter of their tasks: `HoodieEngineContext.job`.
+        listeners: Receive the events of every step.
+        check: Called before each call; its error becomes the call's error.
 
     Hudi: org.apache.hudi.metrics.HoodieMetrics.
     """
@@ -170,30 +170,30 @@ class HoodieMetrics:
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the caller is in the thread of a client's call that is under way; others have no steps here."""
+        """Whether the current thread is the one of a running call of the client; other threads have no steps here."""
         return self._thread == threading.get_ident()
 
     def tell_again(self, step: Step, detail: str) -> None:
-        """Tell listeners what a step that is under way is about by now.
+        """Change the detail of a running step, and report it.
 
         Args:
             step: The step.
-            detail: Its detail from now on.
+            detail: Its new detail.
         """
         step.detail = detail
         self._tell(step, ProgressState.ADVANCED, step.tasks)
 
     def restart(self) -> None:
-        """Forget the steps so far: what follows is another piece of work."""
+        """Forget the steps so far, because another piece of work begins."""
         if not self._stack:
             self._entries.clear()
 
     @contextmanager
     def operation(self, name: str) -> Iterator[Operation]:
-        """One call of a client, from which listeners are served; a call inside a call is part of it.
+        """One call of a client, during which listeners receive events; a call inside a call is part of it.
 
         Args:
-            name: What the caller asked for, such as ``upsert``.
+            name: The caller's operation, such as ``upsert``.
         """
         if self._operation is not None:
             yield self._operation
@@ -218,7 +218,7 @@ class HoodieMetrics:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """What the calling thread does inside is beside the client's calls: its steps are nobody's."""
+        """The current thread works beside the client's calls: its steps inside are not counted."""
         self._others.add(threading.get_ident())
         try:
             yield
@@ -227,11 +227,11 @@ class HoodieMetrics:
 
     @contextmanager
     def step(self, name: str, detail: str = "") -> Iterator[Step]:
-        """Time what is done inside; a step that fails is timed as well. Steps inside are parts of it.
+        """Time the code inside; a step that fails is timed as well. Steps inside are parts of it.
 
         Args:
             name: The step's name.
-            detail: What it is about in this write.
+            detail: What it does in this write in particular.
         """
         step = Step(name, detail, len(self._stack))
         if threading.get_ident() in self._others:
@@ -272,7 +272,7 @@ class HoodieMetrics:
             self._tell(step, ProgressState.FINISHED if error is None else ProgressState.FAILED, tasks, error)
 
     def _tick(self) -> None:
-        """On the ticker's thread: tell how far the tasks are, when that changed."""
+        """On the ticker's thread: report the progress of the tasks if it changed."""
         with self._lock:
             step = self._stack[-1] if self._stack else None
             before = self._told

@@ -1,4 +1,4 @@
-"""What a write tells while it runs: events for programs, and the thread that follows its tasks.
+"""What a write reports while it runs: events for programs, and the thread that follows its tasks.
 
 ``docs/progress-and-metrics.md`` shows how to use it.
 """
@@ -9,7 +9,6 @@ import logging
 import threading
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Protocol
 
 import attrs
 
@@ -59,7 +58,7 @@ class TaskCount:
 NO_TASKS = TaskCount()
 
 TaskCounter = Callable[[], TaskCount]
-"""Tells the tasks of one step so far; may be called from another thread."""
+"""Counts the tasks of one step so far; may be called from another thread."""
 
 
 @attrs.frozen
@@ -95,11 +94,14 @@ class ProgressEvent:
 
 
 ProgressCallback = Callable[[ProgressEvent], object]
-"""What a program gives to be told of events."""
+"""A function of a program that receives events."""
 
 
-class ProgressListener(Protocol):
-    """Follows the calls of one client; called by the client's thread and by a `Ticker`, by one at a time."""
+class ProgressListener:
+    """Follows the calls of one client. The client's thread and a `Ticker` call it, never both at once.
+
+    Every method does nothing by default.
+    """
 
     def begin(self, operation: str) -> None:
         """A call of the client begins."""
@@ -114,15 +116,15 @@ class ProgressListener(Protocol):
         """The call is over.
 
         Args:
-            summary: What it came to; "" when it failed.
+            summary: Its result in one line; "" when it failed.
         """
 
 
 def check_callback(callback: object) -> None:
-    """Refuse what cannot be told of events.
+    """Refuse an ``on_progress`` that cannot receive events.
 
     Args:
-        callback: What a program gave as ``on_progress``; None for nothing.
+        callback: The value that a program gave as ``on_progress``; None for none.
 
     Raises:
         HoodieConfigException: It cannot be called.
@@ -130,11 +132,11 @@ def check_callback(callback: object) -> None:
     if callback is not None and not callable(callback):
         raise HoodieConfigException(
             f"on_progress is {callback!r}, a {type(callback).__name__}: give a function that takes a "
-            "hoodie.ProgressEvent, or None. A bar on the terminal is asked for by hoodie.write.progress.enable"
+            "hoodie.ProgressEvent, or None. The property hoodie.write.progress.enable shows a bar on the terminal"
         )
 
 
-class SafeCallback:
+class SafeCallback(ProgressListener):
     """A program's callback as a listener: its errors do not reach the write, and the first is logged.
 
     Args:
@@ -149,9 +151,6 @@ class SafeCallback:
         self._callback = callback
         self._has_failed = False
 
-    def begin(self, operation: str) -> None:
-        """Nothing to tell."""
-
     def on_event(self, event: ProgressEvent) -> None:
         """Hand the event on."""
         try:
@@ -164,18 +163,12 @@ class SafeCallback:
                 )  # fmt: skip
             self._has_failed = True
 
-    def tick(self) -> None:
-        """Nothing to tell."""
-
-    def end(self, summary: str) -> None:
-        """Nothing to tell."""
-
 
 class Ticker:
-    """Calls a function again and again on a daemon thread, until it is stopped.
+    """Calls a function repeatedly on a daemon thread, until it is stopped.
 
     Args:
-        function: What to call; an error ends the calls (and is logged at DEBUG): progress is no reason to fail.
+        function: The function. An error ends the calls and is logged at DEBUG, because progress must not fail a write.
     """
 
     def __init__(self, function: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""One line that shows how far a long write is: on a terminal, or in a notebook's cell."""
+"""One line that shows the progress of a long write: on a terminal, or in a notebook's cell."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
-from hoodie.metrics.progress import ProgressEvent, ProgressState
+from hoodie.metrics.progress import ProgressEvent, ProgressListener, ProgressState
 
 __all__ = ["Display", "NotebookDisplay", "ProgressBar", "TerminalDisplay", "bar_line", "progress_bar"]
 
 DELAY_SECONDS = 2.0
-"""Calls that are over before this show nothing."""
+"""Calls that end sooner show nothing."""
 BAR_CELLS = 20
 NOTEBOOK_COLUMNS = 100
 
 
 class Display(Protocol):
-    """A place for one line of text that is written again and again."""
+    """A place for one line of text that is replaced often."""
 
     @property
     def columns(self) -> int:
-        """Characters that the line may have."""
+        """The number of characters that fit in the line."""
 
     def show(self, line: str) -> None:
         """Put a line in place of the one before."""
@@ -49,7 +49,7 @@ class TerminalDisplay:
 
     @property
     def columns(self) -> int:
-        """One less than the terminal has: in the last one many terminals begin a new line."""
+        """One less than the terminal has, because many terminals begin a new line in the last column."""
         try:
             return max(1, os.get_terminal_size(self._stream.fileno()).columns or 80) - 1
         except (OSError, ValueError):
@@ -110,14 +110,14 @@ class NotebookDisplay:
         self._handle = None
 
 
-class ProgressBar:
+class ProgressBar(ProgressListener):
     """Shows the step of a client's call, its tasks and the time, once the call has taken a while.
 
-    At the end the line goes away; of a call that succeeded one line stays that says what it came to.
+    The line disappears at the end. After a successful call, one line with the result stays.
 
     Args:
         display: Where the line is shown.
-        delay_seconds: Calls that are over before this show nothing.
+        delay_seconds: Calls that end sooner show nothing.
     """
 
     def __init__(self, display: Display, delay_seconds: float = DELAY_SECONDS) -> None:
@@ -135,14 +135,14 @@ class ProgressBar:
         self._running, self._is_shown = [], False
 
     def on_event(self, event: ProgressEvent) -> None:
-        """Remember what is running."""
+        """Remember the running steps."""
         with self._lock:
             del self._running[event.depth :]
             if event.state in (ProgressState.STARTED, ProgressState.ADVANCED):
                 self._running.append(event)
 
     def tick(self) -> None:
-        """Draw, if it is time to."""
+        """Draw the line, once the call has taken a while."""
         with self._lock:
             event = self._running[-1] if self._running else None
         seconds = time.monotonic() - self._started
@@ -162,13 +162,13 @@ class ProgressBar:
 
 
 def bar_line(operation: str, event: ProgressEvent, seconds: float, columns: int) -> str:
-    """Write the line; what does not fit is left out, the step last.
+    """The text of the line, shortened to the room that there is; the step is the last part to go.
 
     Args:
         operation: The client's call.
-        event: The innermost step that is running.
-        seconds: Since the call began.
-        columns: Characters that there is room for.
+        event: The innermost running step.
+        seconds: The time since the call began.
+        columns: The number of characters that fit.
 
     Returns:
         For example ``hoodie upsert: write buckets (12) [=======>    ] 7/12 tasks, 0:42``.
@@ -194,7 +194,7 @@ def progress_bar(
     stream: TextIO | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> ProgressBar | None:
-    """Make a bar where a person would see it.
+    """Make a bar if a person would see it.
 
     Args:
         force: Draw in continuous integration, and beside the engine's own bar, as well.
@@ -203,8 +203,8 @@ def progress_bar(
         environment: Environment variables; those of the process when it is None.
 
     Returns:
-        None where nobody looks or there is no place: standard error is no terminal and there is no notebook, or it is
-        a terminal without cursor, of continuous integration, or with another bar.
+        None if nobody would see the bar or there is no place for it: standard error is no terminal and there is no
+        notebook, or the terminal has no cursor, belongs to continuous integration, or has another bar.
     """
     variables = os.environ if environment is None else environment
     target = sys.stderr if stream is None else stream
@@ -226,7 +226,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _notebook_display() -> Any:
-    """IPython's ``display`` where this process is the kernel of a notebook; None elsewhere. Nothing is imported."""
+    """IPython's ``display`` if this process is the kernel of a notebook, else None. Imports nothing."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     if shell is None or type(shell).__name__ != "ZMQInteractiveShell":

@@ -1,4 +1,4 @@
-"""Where figures go: to a console, a file, or Prometheus.
+"""Send figures to a console, a file, or Prometheus.
 
 Hudi: org.apache.hudi.metrics.MetricsReporter.
 """
@@ -9,10 +9,11 @@ import json
 import re
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from hoodie.exception import HoodieConfigException, HoodieIOException
 
@@ -28,12 +29,13 @@ PUSH_SECONDS = 10
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_:]")
 
 
-class MetricsReporter(Protocol):
-    """Sends figures somewhere; may raise whatever goes wrong.
+class MetricsReporter(ABC):
+    """Sends figures somewhere; may raise any error.
 
     Hudi: org.apache.hudi.metrics.MetricsReporter.
     """
 
+    @abstractmethod
     def report(self, gauges: Mapping[str, float]) -> None:
         """Send the figures of one call.
 
@@ -41,11 +43,11 @@ class MetricsReporter(Protocol):
             gauges: Name -> value, such as ``trips.commit.totalBytesWritten``.
         """
 
-    def close(self) -> None:
-        """The client is closed."""
+    def close(self) -> None:  # noqa: B027
+        """The client is closed; by default there is nothing to do."""
 
 
-class ConsoleReporter:
+class ConsoleReporter(MetricsReporter):
     """Prints figures, a line for each.
 
     Hudi: org.apache.hudi.metrics.ConsoleMetricsReporter.
@@ -57,11 +59,8 @@ class ConsoleReporter:
             "\n".join(f"{name} = {value:g}" if value % 1 else f"{name} = {value:.0f}" for name, value in gauges.items())
         )
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-
-class JsonLinesReporter:
+class JsonLinesReporter(MetricsReporter):
     """Appends a line of JSON for each call: ``{"time": "2026-01-01T00:00:00.000+00:00", "metrics": {...}}``.
 
     Args:
@@ -77,9 +76,6 @@ class JsonLinesReporter:
         line = json.dumps({"time": now, "metrics": dict(gauges)}) + "\n"
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(line)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 class _Gauges:
@@ -104,8 +100,10 @@ _servers: dict[int, _Gauges] = {}
 _servers_lock = threading.Lock()
 
 
-class PrometheusReporter:
-    """Serves figures to Prometheus over HTTP, until the process ends; all clients of a process share a port.
+class PrometheusReporter(MetricsReporter):
+    """Serves figures to Prometheus over HTTP; all clients of a process share a port.
+
+    The server runs until the process ends, so that Prometheus fetches the last figures of a closed client too.
 
     Args:
         port: The port, of all addresses of the machine.
@@ -129,11 +127,8 @@ class PrometheusReporter:
         """Serve these figures from now on."""
         self._gauges.set(gauges)
 
-    def close(self) -> None:
-        """The server stays, so that the last figures are fetched."""
 
-
-class PushGatewayReporter:
+class PushGatewayReporter(MetricsReporter):
     """Pushes figures to a push gateway of Prometheus after each call.
 
     Args:
@@ -157,28 +152,28 @@ class PushGatewayReporter:
         self._delete_on_close = delete_on_close
 
     def report(self, gauges: Mapping[str, float]) -> None:
-        """Push them."""
+        """Push the figures."""
         self._gauges.set(gauges)
-        with self._told():
+        with self._naming_the_gateway():
             _prometheus().pushadd_to_gateway(
                 self._address, self._job, self._gauges.registry, self._labels, timeout=PUSH_SECONDS
             )
 
     def close(self) -> None:
-        """Delete the figures, when asked to."""
+        """Delete the figures, if that was asked for."""
         if self._delete_on_close:
-            with self._told():
+            with self._naming_the_gateway():
                 _prometheus().delete_from_gateway(self._address, self._job, self._labels, timeout=PUSH_SECONDS)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say which gateway it was: errors of a connection do not."""
+    def _naming_the_gateway(self) -> Iterator[None]:
+        """Name the gateway in errors, because errors of a connection do not."""
         try:
             yield
         except OSError as error:
             raise HoodieIOException(
-                f"the push gateway {self._address} (hoodie.metrics.pushgateway.host and .port) does not take them: "
-                f"{error}"
+                f"the push gateway {self._address} (hoodie.metrics.pushgateway.host and .port) does not take the "
+                f"figures: {error}"
             ) from error
 
 

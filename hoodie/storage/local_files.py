@@ -1,12 +1,12 @@
 """The atomic steps and the listing of a POSIX file system.
 
-A new file is written under a temporary name in its own directory, flushed to the disk, and only then given its final
-name: by a hard link, which fails when the name is taken, or by a rename, which replaces. A reader therefore never sees
-a part of a file under its final name. Opening the final name exclusively would not do: the file would be visible
-empty.
+A new file is written under a temporary name in its own directory and flushed to the disk. Only then it gets its final
+name: by a hard link, which fails if the name is taken, or by a rename, which replaces. A reader therefore never sees a
+part of a file under its final name. To open the final name exclusively is not enough, because the file would be visible
+while it is empty.
 
-Temporary names are ``.hoodie_tmp_<32 hex digits>``. One stays behind when the process is killed in between; listings
-leave it out, Hudi ignores names that start with a dot, and `delete_temporary_files` removes it later.
+Temporary names are ``.hoodie_tmp_<32 hex digits>``. If the process is killed in between, the temporary file stays:
+listings leave it out, Hudi ignores names that start with a dot, and `delete_temporary_files` removes it later.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import errno
 import logging
 import os
 import re
+import stat
 import sys
 import uuid
 from collections.abc import Iterator
@@ -35,9 +36,12 @@ __all__ = [
     "create_exclusively",
     "delete_temporary_files",
     "exclusively",
+    "file_status",
+    "find_files",
     "is_hidden_from_listings",
     "make_directories",
     "present_ms",
+    "remove_empty",
     "replace_atomically",
     "scan",
     "walk",
@@ -153,9 +157,9 @@ def replace_atomically(path: str, data: bytes) -> None:
 def scan(directory: str, root: str) -> list[FileStatus]:
     """Direct children of a directory, sorted by name.
 
-    Symbolic links: one that points to a file inside ``root`` is listed as that file, a dangling one is left out. One
-    that points to a directory, or out of ``root``, is refused: followed, it would list files twice or let a table reach
-    beyond its folder; left out, rows would silently be missing.
+    A symbolic link to a file inside ``root`` is listed as that file, and a dangling link is left out. A link to a
+    directory, or out of ``root``, is refused. If it were followed, files would be listed twice, or the table would
+    reach beyond its folder. If it were left out, rows would silently be missing.
 
     Args:
         directory: An absolute path.
@@ -181,18 +185,16 @@ def scan(directory: str, root: str) -> list[FileStatus]:
             with suppress(FileNotFoundError):
                 if entry.is_symlink():
                     _check_link(entry, root)
-                status = entry.stat()
-                is_directory = entry.is_dir()
-                children.append(
-                    FileStatus(
-                        path=f"{directory.rstrip('/')}/{entry.name}",
-                        size_bytes=0 if is_directory else status.st_size,
-                        modification_time_ms=status.st_mtime_ns // 1_000_000,
-                        is_directory=is_directory,
-                    )
-                )
+                children.append(file_status(f"{directory.rstrip('/')}/{entry.name}", entry.stat()))
     children.sort(key=lambda child: child.name)
     return children
+
+
+def file_status(path: str, status: os.stat_result) -> FileStatus:
+    """What the file system says of a file or directory, as an entry of a listing."""
+    is_directory = stat.S_ISDIR(status.st_mode)
+    size_bytes = 0 if is_directory else status.st_size
+    return FileStatus(path, size_bytes, status.st_mtime_ns // 1_000_000, is_directory)
 
 
 def walk(directory: str, root: str) -> Iterator[FileStatus]:
@@ -205,7 +207,7 @@ def walk(directory: str, root: str) -> Iterator[FileStatus]:
 
 
 def find_files(directory: str) -> Iterator[str]:
-    """Paths of the files below a directory at any depth, read as they are asked for; links are not followed.
+    """Paths of the files below a directory at any depth, listed lazily; links are not followed.
 
     Raises:
         OSError: The file system failed.
@@ -224,7 +226,7 @@ def find_files(directory: str) -> Iterator[str]:
 
 
 def remove_empty(directory: str) -> bool:
-    """Delete a directory durably; False when it is not there, or something is in it.
+    """Delete an empty directory durably; False if it is not there, or is not empty.
 
     Raises:
         OSError: The file system failed.
@@ -268,7 +270,7 @@ def delete_temporary_files(directory: str, min_age_ms: int) -> int:
 
 
 def present_ms(directory: str) -> int:
-    """The present as the file system of a directory sees it, in milliseconds; over a network its clock is another one.
+    """The current time by the clock of a directory's file system, in milliseconds; over a network it is another clock.
 
     Raises:
         OSError: The file system failed.
@@ -285,10 +287,10 @@ def present_ms(directory: str) -> int:
 
 @contextmanager
 def exclusively(path: str) -> Iterator[None]:
-    """Keep other processes and threads of this machine (over NFS 4: of others) out of a block.
+    """Keep other processes and threads of this machine (over NFS 4: of other machines) out of a block.
 
     Args:
-        path: A file, made if it is missing, that the block is named by; it stays.
+        path: The file to lock, made if it is missing; it stays.
 
     Raises:
         HoodieNotSupportedException: The operating system has no such locks.
@@ -339,7 +341,7 @@ def _write_temporary(path: str, data: bytes) -> str:
 
 
 def _deleted_by_others(temporary: str, error: FileNotFoundError) -> FileNotFoundError:
-    """What to say of a file that was gone before it got its name."""
+    """The error for a temporary file that was gone before it got its final name."""
     if os.path.lexists(temporary):
         return error
     return FileNotFoundError(

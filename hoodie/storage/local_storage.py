@@ -1,4 +1,4 @@
-"""Local files as home of tables: the atomic steps of `hoodie.storage.local_files`, and the rule for lost answers."""
+"""Tables in local files: the atomic steps of `hoodie.storage.local_files`, and the rule for lost answers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from hoodie.storage.storage_options import StorageOptions
 __all__ = ["LocalStorage", "missing_is_an_answer", "named_errors", "version_of"]
 
 _MAX_REFILLED = 10
-"""Times that others may write into a folder that is being deleted."""
+"""How often others may write into a folder while it is being deleted."""
 
 
 @contextmanager
 def named_errors(action: str, path: str) -> Iterator[None]:
-    """Turn a failure of the store into a HoodieIOException that says what was done to which path.
+    """Turn a failure of the store into a HoodieIOException that names the action and the path.
 
     Args:
-        action: What is being done.
+        action: The action, such as "Reading".
         path: Full path of the file or directory.
 
     Raises:
@@ -45,10 +45,10 @@ def named_errors(action: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def missing_is_an_answer(action: str, path: str) -> Iterator[None]:
-    """As `named_errors`, but a missing file stays a FileNotFoundError, with the path as its message.
+    """Like `named_errors`, but a missing file stays a FileNotFoundError, whose message names the path.
 
     Args:
-        action: What is being done.
+        action: The action, such as "Reading".
         path: Full path of the file.
 
     Raises:
@@ -65,7 +65,7 @@ def missing_is_an_answer(action: str, path: str) -> Iterator[None]:
 
 
 def version_of(content: bytes) -> str:
-    """The version of a file that is made of its content.
+    """The version of a file, computed from its content.
 
     Args:
         content: The whole content.
@@ -77,16 +77,16 @@ def version_of(content: bytes) -> str:
 class LocalStorage(HoodieStorage):
     """Local files.
 
-    Data files are read and written by Arrow itself (`pyarrow.OSFile`), without Python in between and without mapping
-    them into memory: a mapped file that another process truncates kills the reader with SIGBUS.
+    Arrow itself reads and writes data files (`pyarrow.OSFile`), without Python in between and without mapping them into
+    memory: a mapped file that another process truncates kills the reader with SIGBUS.
 
-    Symbolic links inside of the table are listed as `hoodie.storage.local_files.scan` says. Nothing is made, changed or
-    deleted through a linked folder that leads out of the base path: whatever a plan or a marker names, files of others
-    stay. The base path itself may be, or lie behind, a link.
+    Symbolic links inside the table are listed as `hoodie.storage.local_files.scan` says. Nothing is created, changed or
+    deleted through a linked folder that leads out of the base path, even if a plan or a marker names a path there. The
+    base path itself may be, or lie behind, a link.
 
     Attributes:
         base_path: The normalised base path of the table that this storage was opened for.
-        storage_options: Local files have no options: any are taken and not looked at. Never printed.
+        storage_options: Ignored, because local files have no options. Never printed.
 
     Hudi: org.apache.hudi.storage.hadoop.HoodieHadoopStorage. Differs: no caches, and the atomic steps are explicit.
     """
@@ -97,9 +97,9 @@ class LocalStorage(HoodieStorage):
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Create a whole file unless the name is taken; see `HoodieStorage.create_if_absent`.
 
-        When the store fails, the file is read back: other content means that the name was taken (False), the same
-        content that the put was applied before its answer was lost (True), no file that it was not (an error).
-        Two empty files cannot be told apart, so that case is an error as well.
+        If the store fails, the call reads the file back. Other content means that the name was taken (False). The same
+        content means that the put was applied before its answer was lost (True). No file means that it was not applied
+        (an error). Two empty files look the same, so that case is an error as well.
         """
         try:
             return self._put_if_absent(path, data)
@@ -130,7 +130,7 @@ class LocalStorage(HoodieStorage):
     def _put_if_absent(self, path: str, data: bytes) -> bool:
         """Put a whole file atomically unless the name is taken; True when this call did it.
 
-        An OSError means that the outcome is unknown: `create_if_absent` finds it out.
+        An OSError means that the outcome is unknown; `create_if_absent` then reads the file.
         """
         self._check_folder("Creating", path)
         return local_files.create_exclusively(path, data)
@@ -149,16 +149,9 @@ class LocalStorage(HoodieStorage):
         """The status of a file or directory; see `HoodieStorage.file_status`."""
         with named_errors("Looking up", path):
             try:
-                status = os.stat(path)
+                return local_files.file_status(path, os.stat(path))
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            is_directory = os.path.isdir(path)
-        return FileStatus(
-            path=path,
-            size_bytes=0 if is_directory else status.st_size,
-            modification_time_ms=status.st_mtime_ns // 1_000_000,
-            is_directory=is_directory,
-        )
 
     def list_directory(self, path: str) -> list[FileStatus]:
         """Direct children; see `HoodieStorage.list_directory`."""
@@ -209,20 +202,20 @@ class LocalStorage(HoodieStorage):
         return found
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete a directory that nothing is in; see `HoodieStorage.delete_empty_directory`."""
+        """Delete an empty directory; see `HoodieStorage.delete_empty_directory`."""
         with named_errors("Deleting the directory", path):
             self._check_folder("Deleting the directory", path)
             return local_files.remove_empty(path)
 
     def read_versioned(self, path: str) -> tuple[bytes, str]:
-        """A file and its version, which is made of its content; see `HoodieStorage.read_versioned`."""
+        """A file and its version, computed from its content; see `HoodieStorage.read_versioned`."""
         content = self.read(path)
         return content, version_of(content)
 
     def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
         """Replace a version of a file; see `HoodieStorage.replace_version`.
 
-        Processes keep apart by a lock of the operating system on a file beside it, which ends with its process.
+        A lock of the operating system on a file beside it keeps other processes out; it ends with its process.
         """
         with named_errors("Replacing a version of", path), local_files.exclusively(f"{path}.guard"):
             try:
@@ -235,7 +228,7 @@ class LocalStorage(HoodieStorage):
             return version_of(data)
 
     def touch(self, path: str) -> bool:
-        """Make a file young; see `HoodieStorage.touch`."""
+        """Set a file's modification time to now; see `HoodieStorage.touch`."""
         with named_errors("Touching", path):
             self._check_folder("Touching", path)
             try:
@@ -245,7 +238,7 @@ class LocalStorage(HoodieStorage):
         return True
 
     def now_ms(self, folder: str) -> int:
-        """The present by the clock of the file system; see `HoodieStorage.now_ms`."""
+        """The current time by the clock of the file system; see `HoodieStorage.now_ms`."""
         with named_errors("Asking for the time in", folder):
             return local_files.present_ms(folder)
 
@@ -269,7 +262,7 @@ class LocalStorage(HoodieStorage):
                 return pa.OSFile(path, mode="w")
 
     def _check_folder(self, action: str, path: str) -> None:
-        """Refuse a path whose folder is, by symbolic links, another one than a folder of the table."""
+        """Refuse a path whose folder leads out of the table by symbolic links."""
         local_files.check_folder(action, path, self.base_path)
 
 

@@ -1,4 +1,4 @@
-"""Tables in the memory of a process, for tests and examples, in the file system that fsspec has for that."""
+"""Tables in the memory of a process, for tests and examples; uses the memory file system of fsspec."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _LOCK = threading.RLock()
 class MemoryStorage(HoodieStorage):
     """Files in the memory of this process, shared by all of its threads; for tests and examples.
 
-    A lock makes the atomic steps atomic. A file that is opened for reading keeps the content of that moment.
+    A lock makes the atomic steps atomic. A file that was opened for reading keeps the content of that moment.
 
     Attributes:
         base_path: The normalised base path of the table that this storage was opened for.
-        storage_options: Memory has no options: any are taken and not looked at. Never printed.
+        storage_options: Ignored, because memory has no options. Never printed.
     """
 
     base_path: str
@@ -107,7 +107,7 @@ class MemoryStorage(HoodieStorage):
             return True
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete a directory that nothing is in; see `HoodieStorage.delete_empty_directory`."""
+        """Delete an empty directory; see `HoodieStorage.delete_empty_directory`."""
         with _LOCK, named_errors("Deleting the directory", path):
             if not self._files.isdir(path) or self._files.ls(path):
                 return False
@@ -115,7 +115,7 @@ class MemoryStorage(HoodieStorage):
             return True
 
     def read_versioned(self, path: str) -> tuple[bytes, str]:
-        """A file and its version, which is made of its content; see `HoodieStorage.read_versioned`."""
+        """A file and its version, computed from its content; see `HoodieStorage.read_versioned`."""
         content = self.read(path)
         return content, version_of(content)
 
@@ -129,7 +129,7 @@ class MemoryStorage(HoodieStorage):
             return version_of(data)
 
     def touch(self, path: str) -> bool:
-        """Make a file young; see `HoodieStorage.touch`."""
+        """Set a file's modification time to now; see `HoodieStorage.touch`."""
         with _LOCK, named_errors("Touching", path):
             if not self._files.isfile(path):
                 return False
@@ -137,7 +137,7 @@ class MemoryStorage(HoodieStorage):
         return True
 
     def now_ms(self, folder: str) -> int:
-        """The present of this process, which gives the files their times; see `HoodieStorage.now_ms`."""
+        """The current time of this process, which sets the files' times; see `HoodieStorage.now_ms`."""
         return time.time_ns() // 1_000_000
 
     def open_input_file(self, path: str) -> pa.NativeFile:

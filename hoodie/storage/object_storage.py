@@ -4,12 +4,12 @@ How the timeline is safe there:
 
 * A file is created by a conditional put (``If-None-Match: *``; Google: generation 0): of many writers the store lets
   one win. Each put carries a token of its own in the object's metadata. When the answer is lost, or says that the name
-  is taken, the object is looked at: with our token the put was ours, and was applied. S3 also refuses a put that meets
-  another one on its way (409); with nothing there it is put again, which the condition makes safe.
+  is taken, hoodie looks at the object: with our token the put was ours, and was applied. S3 also refuses a put that
+  meets another one on its way (409). Where there is no object then, hoodie puts it again, safe by the same condition.
 * A put is atomic: readers see the old object or the new one. Listings are those of the store, never a cache's.
 * Data files are uploaded in parts and appear when they are complete.
 
-Calls that fail for a passing reason are made again, see `hoodie.storage.object_store_calls`.
+Calls that fail for a passing reason are repeated, see `hoodie.storage.object_store_calls`.
 
 There are no directories: one exists as long as something is below it. A directory marker (an empty object whose key
 ends in ``/``, as Hadoop's connectors make them) is left out of listings.
@@ -21,8 +21,9 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -31,10 +32,9 @@ import pyarrow as pa
 from hoodie.exception import HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.local_files import checksum_sibling, is_hidden_from_listings
-from hoodie.storage.object_store_calls import CallError, ObjectStoreCalls, StoreFailure, store_error, times
+from hoodie.storage.object_store_calls import ObjectStoreCalls, StoreFailure, store_error, times
 from hoodie.storage.object_store_settings import ObjectStores, split_bucket
-from hoodie.storage.object_streams import ObjectReader, ObjectUpload
-from hoodie.storage.output_stream import AbortableOutputStream
+from hoodie.storage.object_streams import AbortableOutputStream, ObjectReader, ObjectUpload
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
@@ -63,7 +63,7 @@ class ObjectStorage(HoodieStorage):
     Attributes:
         base_path: The normalised base path of the table that this storage was opened for.
         storage_options: See `hoodie.storage.storage_options`; never printed.
-        retry: How often a call is made again.
+        retry: How often a call is repeated.
 
     Hudi: org.apache.hudi.storage.hadoop.HoodieHadoopStorage. Differs: files are created by
     conditional puts.
@@ -88,7 +88,7 @@ class ObjectStorage(HoodieStorage):
             if not isinstance(failure, StoreFailure):
                 return True
             if not failure.is_taken and not failure.is_transient:
-                raise store_error("Creating", path, CallError(failure, attempt)) from None
+                raise store_error("Creating", path, failure, attempt) from None
             found = self._found_token(path, failure)
             if found is not None:
                 return found == token
@@ -116,8 +116,7 @@ class ObjectStorage(HoodieStorage):
             version = _version_of(found.meta)
             return found.bytes().to_bytes(), version
 
-        answer: tuple[bytes, str] = self._calls.call("Reading", path, get)
-        return answer
+        return self._calls.call("Reading", path, get)
 
     def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
         """Replace a version of a file by a conditional put; see `HoodieStorage.replace_version`."""
@@ -132,7 +131,7 @@ class ObjectStorage(HoodieStorage):
             if not isinstance(answer, StoreFailure):
                 return _version_of(answer)
             if not answer.is_taken and not answer.is_transient and not answer.is_missing:
-                raise store_error("Replacing a version of", path, CallError(answer, attempt)) from None
+                raise store_error("Replacing a version of", path, answer, attempt) from None
             # The answer of a put that was applied may have been lost.
             try:
                 content, found = self.read_versioned(path)
@@ -143,7 +142,7 @@ class ObjectStorage(HoodieStorage):
             if (found or None) != version:
                 return None
             if attempt > self.retry.max_retries:
-                raise store_error("Replacing a version of", path, CallError(answer, attempt)) from None
+                raise store_error("Replacing a version of", path, answer, attempt) from None
             time.sleep(self.retry.pause_seconds(attempt))
 
     def read(self, path: str) -> bytes:
@@ -191,8 +190,7 @@ class ObjectStorage(HoodieStorage):
             pages = obstore.list(stores.plain, key or None, chunk_size=limit)
             return list(next(iter(pages), []))
 
-        entries: list[Mapping[str, Any]] = self._calls.call("Listing", path, first_page)
-        files = [self._status(entry) for entry in entries]
+        files = [self._status(entry) for entry in self._calls.call("Listing", path, first_page)]
         # Other programs make empty objects that stand for directories.
         return [file.path for file in files if file.size_bytes][:limit]
 
@@ -244,18 +242,15 @@ class ObjectStorage(HoodieStorage):
     def open_output_stream(self, path: str) -> pa.NativeFile:
         """Open a data file for writing; see `HoodieStorage.open_output_stream`.
 
-        The file appears when the stream is closed; `hoodie.storage.output_stream.abort_stream` drops it.
+        The file appears when the stream is closed; `hoodie.storage.storage.abort_stream` drops it.
         """
-        self._check_credentials(path)
+        # Make the clients, so that wrong options fail before the first byte.
+        self._calls.call("Opening for writing", path, lambda stores, key: stores)
         return AbortableOutputStream(ObjectUpload(self._calls, path), mode="w")
 
     @property
     def _calls(self) -> ObjectStoreCalls:
         return ObjectStoreCalls(self.base_path, self.storage_options, self.retry)
-
-    def _check_credentials(self, path: str) -> None:
-        """Make the clients, so that wrong options are said before the first byte."""
-        self._calls.call("Opening for writing", path, lambda stores, key: stores)
 
     def _found_token(self, path: str, put_failure: StoreFailure) -> str | None:
         """The token of the object that has a name ("" when it has none); None when there is no object."""
@@ -285,21 +280,18 @@ class ObjectStorage(HoodieStorage):
         def first(stores: ObjectStores, key: str) -> bool:
             return any(entry["path"] != key for page in obstore.list(stores.plain, key or None) for entry in page)
 
-        found: bool = self._calls.call("Looking up", path, first)
-        return found
+        return self._calls.call("Looking up", path, first)
 
     def _entries(self, path: str) -> list[Mapping[str, Any]]:
-        found: list[Mapping[str, Any]] = self._calls.call(
-            "Listing", path, lambda stores, key: obstore.list(stores.plain, key or None).collect()
-        )
-        return found
+        return self._calls.call("Listing", path, lambda stores, key: obstore.list(stores.plain, key or None).collect())
 
     def _delete_keys(self, keys: list[str], path: str) -> None:
         # S3 takes a thousand keys in one request; elsewhere a missing one would stop the others.
         groups: list[list[str] | str] = [keys] if self.base_path.startswith("s3://") else list(keys)
 
         def delete(group: list[str] | str) -> None:
-            self._calls.call("Deleting", path, _deleting(group), missing_is_done=True)
+            with suppress(FileNotFoundError):
+                self._calls.call("Deleting", path, lambda stores, key: obstore.delete(stores.plain, group))
 
         if len(groups) <= 2:
             for group in groups if keys else []:
@@ -339,7 +331,3 @@ def _visible(entries: Iterable[FileStatus]) -> Iterable[FileStatus]:
 def _version_of(found: Mapping[str, Any]) -> str:
     """What a conditional put is given: the object's tag, and its generation where the store has those."""
     return json.dumps({name: found[name] for name in ("e_tag", "version") if found.get(name) is not None})
-
-
-def _deleting(keys: list[str] | str) -> Callable[[ObjectStores, str], None]:
-    return lambda stores, key: obstore.delete(stores.plain, keys)

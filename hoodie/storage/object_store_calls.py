@@ -1,7 +1,7 @@
-"""Calls of an object store: made again where they failed for a passing reason, with errors that hold no secrets.
+"""Calls of an object store, with repetitions and with errors that contain no secrets.
 
-Calls that fail for a passing reason (no connection, a time-out, 408, 429, 5xx) are made again as `RetryPolicy` says;
-definite answers (403, 404, 412) are not.
+Calls that fail for a passing reason (no connection, a time-out, 408, 429, 5xx) are repeated as `RetryPolicy` says.
+Definite answers (403, 404, 412) are not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hoodie.storage.object_store_settings import ObjectStores, open_stores, spli
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage_options import StorageOptions, check_options, redact
 
-__all__ = ["CallError", "ObjectStoreCalls", "StoreFailure", "store_error", "times"]
+__all__ = ["ObjectStoreCalls", "StoreFailure", "store_error", "times"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _Answer = TypeVar("_Answer")
 _LONGEST_MESSAGE = 600
 _STORES_KEPT = 16
 
-# The library's errors have no attribute for the answer's status: their text is all that tells it.
+# The library's errors have no attribute for the status of the answer: only their text contains it.
 _STATUS = re.compile(r"status code: (\d{3})")
 _FORBIDDEN = re.compile(r"status code: 40[13]")
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
@@ -44,7 +44,7 @@ _stores_lock = threading.Lock()
 
 @attrs.frozen
 class StoreFailure:
-    """What is known of a call that failed, without secrets.
+    """A failed call, without secrets.
 
     Attributes:
         message: One line.
@@ -67,15 +67,6 @@ class StoreFailure:
         return self.kind in ("AlreadyExistsError", "PreconditionError")
 
 
-class CallError(Exception):
-    """A call failed for good, after so many attempts."""
-
-    def __init__(self, failure: StoreFailure, attempts: int) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-        self.attempts = attempts
-
-
 @attrs.frozen
 class ObjectStoreCalls:
     """Makes the calls of one bucket; picklable.
@@ -83,7 +74,7 @@ class ObjectStoreCalls:
     Attributes:
         base_path: The normalised base path of a table in it.
         storage_options: See `hoodie.storage.storage_options`; never printed.
-        retry: How often a call is made again.
+        retry: How often a call is repeated.
     """
 
     base_path: str
@@ -95,7 +86,7 @@ class ObjectStoreCalls:
         return _shared_stores(self.base_path, self.storage_options, self.retry)
 
     def attempt(self, call: Callable[[], _Answer]) -> _Answer | StoreFailure:
-        """What a call answers, or how it failed; it is made once.
+        """Make a call once; the result is its answer or its failure.
 
         Args:
             call: The call.
@@ -107,25 +98,17 @@ class ObjectStoreCalls:
         except Exception as error:
             return _failure(error, self.open().secrets)
 
-    def call(
-        self,
-        action: str,
-        path: str,
-        call: Callable[[ObjectStores, str], Any],
-        *,
-        missing_is_done: bool = False,
-    ) -> Any:
+    def call(self, action: str, path: str, call: Callable[[ObjectStores, str], _Answer]) -> _Answer:
         """Make a call that can be repeated.
 
         Args:
-            action: What is being done, for messages.
+            action: What the call does, for messages.
             path: Full path of the object.
             call: Given the clients and the object's key.
-            missing_is_done: Whether None is the answer where there is no such object.
 
         Raises:
             FileNotFoundError: There is no such object.
-            HoodieIOException: Another definite answer, or too many that pass.
+            HoodieIOException: The store gave another definite answer, or passing failures did not end.
         """
         if split_bucket(path)[0] != split_bucket(self.base_path)[0]:
             raise HoodieIOException(f"{action} {path} failed: it is outside of the bucket of {self.base_path}")
@@ -137,17 +120,15 @@ class ObjectStoreCalls:
             if not isinstance(answer, StoreFailure):
                 return answer
             if answer.is_missing:
-                if missing_is_done:
-                    return None
                 raise FileNotFoundError(f"{action} {path}: there is no such file")
             if not answer.is_transient or attempts > self.retry.max_retries:
-                raise store_error(action, path, CallError(answer, attempts)) from None
+                raise store_error(action, path, answer, attempts) from None
             logger.debug("%s %s failed, attempt %d: %s", action, path, attempts, answer.message)
             time.sleep(self.retry.pause_seconds(attempts))
 
 
 def _failure(error: Exception, secrets: frozenset[str]) -> StoreFailure:
-    """What a failure of the library says; the error itself is dropped, it may hold secrets."""
+    """The failure behind an error of the library. The error itself is dropped, because it may contain secrets."""
     text = str(error).partition("\n\nDebug source:")[0]
     kind = type(error).__name__
     status = _STATUS.search(text)
@@ -166,15 +147,15 @@ def _failure(error: Exception, secrets: frozenset[str]) -> StoreFailure:
     return StoreFailure(line[:_LONGEST_MESSAGE], kind, transient)
 
 
-def store_error(action: str, path: str, error: CallError) -> HoodieException:
+def store_error(action: str, path: str, failure: StoreFailure, attempts: int) -> HoodieException:
     """The error that a user sees, with the way out.
 
     Args:
         action: What was being done.
         path: Full path of the object.
-        error: The call that failed.
+        failure: How the call failed for good.
+        attempts: How often the call was made.
     """
-    failure, attempts = error.failure, error.attempts
     message = f"{action} {path} failed after {times(attempts)}: {failure.message}"
     if failure.kind in ("NotSupportedError", "NotImplementedError") or "501 Not Implemented" in failure.message:
         return HoodieNotSupportedException(

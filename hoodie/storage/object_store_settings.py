@@ -1,8 +1,8 @@
-"""From the storage options that a user gives to a client of the library obstore: S3, Google Cloud Storage, Azure.
+"""Make clients of the library obstore from a user's storage options: S3, Google Cloud Storage, Azure.
 
 Options have the names that obstore, delta-rs, polars and hudi-rs give them, with or without their prefix (``aws_``,
-``google_``, ``azure_``); the usual ones of s3fs, gcsfs and adlfs mean the same. What is not given comes from the
-environment (``AWS_ACCESS_KEY_ID``, ...) or the machine's own identity, as obstore finds it.
+``google_``, ``azure_``); the usual names of s3fs, gcsfs and adlfs mean the same. obstore takes missing options from the
+environment (``AWS_ACCESS_KEY_ID``, ...) or from the machine's own identity.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class _Kind:
     """One kind of store.
 
     Attributes:
-        name: As people call it.
+        name: The name for people.
         store_class: The class in `obstore.store`.
-        extra: The extra of the package hoodie that brings what it needs.
-        bucket_argument: What its class calls the bucket.
-        prefixes: Prefixes of option names that are left out.
+        extra: The extra of the package hoodie that installs its library.
+        bucket_argument: The name of the bucket's argument in its class.
+        prefixes: Prefixes of option names, which hoodie removes.
         aliases: Names of other libraries -> obstore's.
         expiring: Names of credentials that a provider renews -> their name in obstore's credential.
     """
@@ -112,13 +112,13 @@ OBJECT_STORE_SCHEMES: Mapping[str, _Kind] = {"s3": _S3, "gs": _GCS, "abfss": _AZ
 
 @attrs.frozen(eq=False)
 class ObjectStores:
-    """Clients of one bucket, and what must not be shown of them.
+    """Clients of one bucket, and their secrets.
 
     Attributes:
-        plain: For single calls, which it never repeats by itself.
-        streaming: For uploads in parts, whose calls it repeats a limited number of times.
+        plain: For single calls; it never repeats a call by itself.
+        streaming: For uploads in parts; it repeats their calls a limited number of times.
         secrets: See `redact`.
-        valid_until: When the credentials must be asked for again; None when they do not expire, or renew themselves.
+        valid_until: When hoodie must ask for credentials again; None if they do not expire, or renew themselves.
     """
 
     plain: Any
@@ -249,7 +249,7 @@ def _moment(value: Any) -> datetime:
 
 
 class _Renewing:
-    """obstore's credential provider: asks the user's function; the first answer was given already."""
+    """obstore's credential provider: calls the user's function, whose first answer is known already."""
 
     def __init__(
         self,

@@ -1,12 +1,15 @@
-"""Objects of an object store as binary files: one that is read, and one that is written."""
+"""Objects of an object store as binary files: one that is read, and one that is written and can be given up."""
 
 from __future__ import annotations
 
 import logging
+from types import TracebackType
 from typing import Any
 
+import pyarrow as pa
+
 from hoodie.exception import HoodieIOException
-from hoodie.storage.object_store_calls import CallError, ObjectStoreCalls, StoreFailure, store_error
+from hoodie.storage.object_store_calls import ObjectStoreCalls, StoreFailure, store_error
 from hoodie.storage.object_store_settings import split_bucket
 
 try:
@@ -14,7 +17,7 @@ try:
 except ImportError:  # said by open_stores
     obstore = None
 
-__all__ = ["ObjectReader", "ObjectUpload"]
+__all__ = ["AbortableOutputStream", "ObjectReader", "ObjectUpload"]
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +98,7 @@ class ObjectReader:
 
 
 class ObjectUpload:
-    """An object being written: in one put when it is small, else in parts; see `OutputSink`."""
+    """An object being written: in one put when it is small, else in parts."""
 
     def __init__(self, calls: ObjectStoreCalls, path: str) -> None:
         self._calls = calls
@@ -111,7 +114,7 @@ class ObjectUpload:
         return self._file is None
 
     def write(self, data: object) -> int:
-        """Take bytes."""
+        """Take bytes; the number of them."""
         if self._file is None:
             raise HoodieIOException(f"Writing {self._path} failed: the stream is closed")
         content = bytes(memoryview(data))  # type: ignore[arg-type]
@@ -124,20 +127,20 @@ class ObjectUpload:
         return self._written
 
     def flush(self) -> None:
-        """Nothing: parts have a least size."""
+        """Nothing: parts have a least size, and nothing is promised before `close`."""
 
     def writable(self) -> bool:
         """True until it is closed."""
         return self._file is not None
 
     def close(self) -> None:
-        """Finish the object."""
+        """Finish the object: it is visible when this returns. Nothing when it is closed."""
         file, self._file = self._file, None
         if file is not None:
             self._check(self._calls.attempt(file.close))
 
     def abort(self) -> None:
-        """Give the upload up; its parts are deleted."""
+        """Give the upload up: its parts are deleted, and it does not become visible. Nothing when it is closed."""
         file, self._file = self._file, None
         if file is None:
             return
@@ -157,4 +160,29 @@ class ObjectUpload:
     def _check(self, answer: Any) -> None:
         if isinstance(answer, StoreFailure):
             attempts = self._calls.retry.max_retries + 1 if answer.is_transient else 1
-            raise store_error("Writing", self._path, CallError(answer, attempts)) from None
+            raise store_error("Writing", self._path, answer, attempts) from None
+
+
+class AbortableOutputStream(pa.PythonFile):  # type: ignore[misc]
+    """An Arrow stream into a store that shows a file only when it is closed; leaving it by an error drops the file.
+
+    Args:
+        sink: Where the bytes go.
+        mode: ``"w"``; `pyarrow.PythonFile` wants it said.
+    """
+
+    def __init__(self, sink: ObjectUpload, mode: str) -> None:
+        # Arrow's part is made from the same arguments, before this is called.
+        self._sink = sink
+
+    def abort(self) -> None:
+        """Drop the file and close the stream; nothing when it is closed."""
+        self._sink.abort()
+        self.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._sink.abort()
+        self.close()

@@ -1,10 +1,10 @@
 """Locks of the operating system on files, each held by a process as a whole.
 
-The kernel gives a lock back when its process ends, however it ends. All threads share the one that their process holds;
-it is counted. It belongs to the descriptor that it was taken by, so that reading or copying the file does no harm; a
-forked child closes that descriptor, which leaves the lock with its parent.
+The kernel releases a lock when its process ends, however it ends. All threads share the lock of their process, which
+counts the shares. The lock belongs to the descriptor that took it, so reading or copying the file does no harm. A
+forked child closes that descriptor, and the lock stays with its parent.
 
-The file stays when the lock is given back: a process that deleted it would lock another file than those that wait.
+The file stays when the lock is released. If a process deleted it, it would lock another file than waiting processes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_NOTE_BYTES = 4096
 
 
 class LocksNotSupportedError(OSError):
-    """The file system, the operating system or the rights of this user do not allow a lock."""
+    """The file system, the operating system or the rights of this user allow no lock."""
 
 
 class _Entry:
@@ -42,7 +42,7 @@ class _Entry:
         self.count = 0
 
     def is_of_path(self) -> bool:
-        """Whether the file that is locked still has its name: the folder may have been replaced."""
+        """Whether the locked file still has its name, because the folder may have been replaced."""
         descriptor = self.descriptor
         if descriptor is None:
             return False
@@ -52,14 +52,14 @@ class _Entry:
             return False
 
     def close(self) -> None:
-        """Give the lock back; a number of a descriptor that is closed may be that of another file at once."""
+        """Release the lock, and forget the descriptor: its number may soon belong to another file."""
         descriptor, self.descriptor = self.descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 class ProcessLock:
-    """A share in the lock that this process holds, until it is given back or forgotten. Made by `try_process_lock`."""
+    """A share in the lock of this process, until it is given back or collected. Made by `try_process_lock`."""
 
     _is_given_back = True
 
@@ -70,12 +70,12 @@ class ProcessLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process has it still, and the file its name; False in a forked child."""
+        """Whether this process still holds the lock and the file has its name; False in a forked child."""
         entry = self._entry
         return not self._is_given_back and _entries.get(entry.path) is entry and entry.is_of_path()
 
     def give_back(self) -> None:
-        """End this share; the last one gives the lock back. Nothing happens the second time, or in a forked child."""
+        """End this share; the end of the last share releases the lock. Does nothing twice, or in a forked child."""
         with _mutex:
             if self._is_given_back:
                 return
@@ -88,28 +88,28 @@ class ProcessLock:
                 entry.close()
 
     def __del__(self) -> None:
-        # Python may be at its end, where less and less is left.
+        # At the end of Python, modules may be gone already.
         with suppress(Exception):
             self.give_back()
 
 
 _mutex = threading.RLock()
 _entries: dict[str, _Entry] = {}
-"""Real path -> what this process holds there."""
+"""Real path -> the entry of the lock that this process holds there."""
 
 
 def try_process_lock(path: str, note: bytes = b"") -> ProcessLock | None:
-    """Look once whether this process has the lock of a file or can have it.
+    """Take a share in the lock of a file if this process holds it or can get it; does not wait.
 
     Args:
         path: The file; it is made when it is missing, and so is its folder, but not the folder's parent.
-        note: What others may read while the lock is held; see `read_note`.
+        note: A text for other processes; see `read_note`.
 
     Returns:
         A share in the lock; None while another process holds it.
 
     Raises:
-        LocksNotSupportedError: There are no locks there.
+        LocksNotSupportedError: The file cannot be locked there.
     """
     if fcntl is None:
         raise LocksNotSupportedError(errno.ENOSYS, "this operating system has no locks of files", path)
@@ -130,7 +130,7 @@ def try_process_lock(path: str, note: bytes = b"") -> ProcessLock | None:
 
 
 def read_note(path: str) -> bytes:
-    """What the process that holds a lock wrote for others; empty where nothing can be read."""
+    """The note of the process that holds a lock; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(_MAX_NOTE_BYTES)
@@ -161,13 +161,13 @@ def _lock(path: str, note: bytes) -> _Entry | None:
                 return _same_file(descriptor)
             raise LocksNotSupportedError(error.errno, error.strerror, path) from error
         finally:
-            # After Ctrl-C too: nobody would give back what has no share.
+            # After Ctrl-C too: without a share nobody would release the lock.
             if not is_kept:
                 entry.close()
 
 
 def _same_file(descriptor: int) -> _Entry | None:
-    """What this process has locked under another name: letters of either case, or a folder that is mounted twice."""
+    """The entry of the same file under another name: letters of either case, or a folder that is mounted twice."""
     status = os.fstat(descriptor)
     for entry in list(_entries.values()):
         held = entry.descriptor
@@ -199,5 +199,5 @@ def _forget_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # No thread is between locking and noting it while a child is made.
+    # The mutex keeps every thread from taking a lock while a child is made.
     os.register_at_fork(before=_mutex.acquire, after_in_parent=_mutex.release, after_in_child=_forget_in_child)

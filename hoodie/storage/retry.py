@@ -1,4 +1,4 @@
-"""Calls of a remote store, repeated a limited number of times while it is out of order for a moment."""
+"""How often calls of a remote store are repeated after a passing failure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["RetryPolicy"]
 
 @attrs.frozen
 class RetryPolicy:
-    """How often, and after which pause, a call is made again that failed for a passing reason.
+    """How often, and after which pause, a call is repeated that failed for a passing reason.
 
-    The pause doubles from ``initial_interval_ms`` to ``max_interval_ms``; each is shortened by a random part of up to
-    one half, so that many tasks do not come back at one moment.
+    The pause doubles from ``initial_interval_ms`` to ``max_interval_ms``. Each pause is shortened by a random part of
+    up to one half, so that many tasks do not repeat their calls at the same moment.
 
     Attributes:
-        max_retries: Calls after the first; 0 for none.
-        initial_interval_ms: Longest pause before the first repetition.
-        max_interval_ms: Longest pause before any repetition.
+        max_retries: The number of calls after the first; 0 for none.
+        initial_interval_ms: The longest pause before the first repetition.
+        max_interval_ms: The longest pause before any repetition.
     """
 
     max_retries: int = 10

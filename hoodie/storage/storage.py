@@ -1,4 +1,4 @@
-"""What hoodie needs of a file store, and what each call promises.
+"""The interface of file stores, with a contract for each call.
 
 Paths are strings: absolute local paths (``/data/trips/...``) or full URLs (``s3://bucket/trips/...``,
 ``memory://trips/...``), always with ``/``, never with a trailing slash. `hoodie.storage.storage_path` joins and
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieNotSupportedException
 
-__all__ = ["FileStatus", "HoodieStorage"]
+__all__ = ["FileStatus", "HoodieStorage", "abort_stream"]
 
 
 @attrs.frozen
@@ -27,7 +27,7 @@ class FileStatus:
     Attributes:
         path: Full path, in the form described in the module.
         size_bytes: Length of the file; 0 for a directory.
-        modification_time_ms: Milliseconds since the epoch, UTC; 0 where the store does not tell.
+        modification_time_ms: Milliseconds since the epoch, UTC; 0 if the store does not know it.
         is_directory: True for a directory (on object stores: a common prefix).
     """
 
@@ -45,8 +45,8 @@ class FileStatus:
 class HoodieStorage(ABC):
     """A file store with the two atomic steps that a timeline needs.
 
-    Implementations are picklable (they cross to tasks) and hold no open handles. Every failure that is not described
-    below is raised as `hoodie.exception.HoodieIOException` naming the path.
+    Implementations are picklable (they are sent to tasks) and hold no open handles. For every failure that is not
+    described below they raise `hoodie.exception.HoodieIOException`, which names the path.
 
     Hudi: org.apache.hudi.storage.HoodieStorage.
     """
@@ -56,11 +56,11 @@ class HoodieStorage(ABC):
         """Create a whole file under its final name, only if nothing has that name. Atomic.
 
         Missing parent directories are made. The file is never visible with other content than ``data``, and it is
-        durable when the call returns. When the answer of the store is lost, the file is read back and the truth
-        returned.
+        durable when the call returns. If the answer of the store is lost, the call reads the file back and returns what
+        happened.
 
         Returns:
-            True when this call created the file; False when the name was taken (nothing is changed then).
+            True if this call created the file; False if the name was taken, and nothing was changed.
         """
 
     @abstractmethod
@@ -80,7 +80,7 @@ class HoodieStorage(ABC):
 
     @abstractmethod
     def file_status(self, path: str) -> FileStatus | None:
-        """The status of a file or directory, None when there is neither. Never answered from a cache."""
+        """The status of a file or directory; None if there is neither. Never answered from a cache."""
 
     @abstractmethod
     def list_directory(self, path: str) -> list[FileStatus]:
@@ -97,8 +97,8 @@ class HoodieStorage(ABC):
     def sample_files(self, path: str, limit: int) -> list[str]:
         """Full paths of some files below a directory at any depth, at most so many; [] when there are none.
 
-        Which ones is left to the storage: what matters is that the answer takes one short listing, however many files
-        there are. Symbolic links count as files, and are not followed.
+        The storage chooses which ones, so that the answer takes one short listing however many files there are.
+        Symbolic links count as files, and are not followed.
         """
         return [file.path for file in self.list_files(path)[:limit]]
 
@@ -111,13 +111,13 @@ class HoodieStorage(ABC):
         """Delete a file and its ``.<name>.crc`` sibling. False when it was not there (not an error)."""
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        """Delete many files, in as few calls as the storage allows; those that are not there are no error.
+        """Delete many files, in as few calls as the storage allows; a missing file is not an error.
 
         Args:
-            paths: Of files; whether one is a directory need not be found out.
+            paths: Full paths of files; the storage need not check whether one is a directory.
 
         Raises:
-            HoodieIOException: Storage failed; others of them may be deleted.
+            HoodieIOException: Storage failed; some of the files may be deleted.
         """
         for path in paths:
             self.delete_file(path)
@@ -127,9 +127,9 @@ class HoodieStorage(ABC):
         """Delete a directory with all below it. False when it was not there (not an error)."""
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete a directory that nothing is in; False when it was not there, or something is in it.
+        """Delete an empty directory; False if it was not there, or is not empty.
 
-        Stores without directories have none to delete.
+        Always False on stores without directories.
         """
         return False
 
@@ -145,12 +145,12 @@ class HoodieStorage(ABC):
     def open_output_stream(self, path: str) -> pa.NativeFile:
         """Open a data file for writing from its start, parents made; it may be visible before it is closed.
 
-        For data files only: their names are unique and nothing refers to them before the commit. Metadata goes
-        through `create_if_absent` and `replace`.
+        For data files only: their names are unique, and nothing refers to them before the commit. Metadata is written
+        by `create_if_absent` and `replace`.
         """
 
     def read_versioned(self, path: str) -> tuple[bytes, str]:
-        """The whole content of a file, and which version of it that is, for `replace_version`.
+        """The whole content of a file, and its version for `replace_version`.
 
         Raises:
             FileNotFoundError: There is no such file.
@@ -159,18 +159,18 @@ class HoodieStorage(ABC):
         raise HoodieNotSupportedException(f"Reading the version of {path}: {type(self).__name__} cannot do that")
 
     def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
-        """Put a whole file under its name, only if what is there is that version. Atomic.
+        """Put a whole file under its name, only if the stored file has that version. Atomic.
 
-        ``data`` must differ from all that was ever there: when an answer is lost, finding it means that the put was
-        applied.
+        ``data`` must differ from every earlier content of the file: if an answer is lost, the call reads the file, and
+        takes this content as proof that the put was applied.
 
         Args:
             path: The file.
             data: The new content.
-            version: Of `read_versioned`, or of an earlier call; None: there must be no file.
+            version: The version from `read_versioned` or from an earlier call; None: there must be no file.
 
         Returns:
-            The new version; None when something else is there, and nothing was changed.
+            The new version; None if the file has another version or is missing, and nothing was changed.
 
         Raises:
             HoodieNotSupportedException: The store cannot.
@@ -178,7 +178,7 @@ class HoodieStorage(ABC):
         raise HoodieNotSupportedException(f"Replacing a version of {path}: {type(self).__name__} cannot do that")
 
     def touch(self, path: str) -> bool:
-        """Make a file as young as if it were written now; its content stays. False when it is not there.
+        """Set a file's modification time to now, without a change of its content. False if it is not there.
 
         Raises:
             HoodieNotSupportedException: The store cannot.
@@ -186,9 +186,9 @@ class HoodieStorage(ABC):
         raise HoodieNotSupportedException(f"Touching {path}: {type(self).__name__} cannot do that")
 
     def now_ms(self, folder: str) -> int:
-        """The present by the clock that gives the files of a folder their modification times.
+        """The current time by the clock that gives the files of a folder their modification times.
 
-        Found out by a file that is written there and deleted again.
+        By default the call writes a file there, and deletes it again.
 
         Args:
             folder: An existing folder of the table.
@@ -205,17 +205,25 @@ class HoodieStorage(ABC):
         return status.modification_time_ms if status is not None else time.time_ns() // 1_000_000
 
     def delete_leftovers(self, path: str, min_age_ms: int) -> int:
-        """Delete temporary files that killed processes left directly in a directory; what fails is left.
+        """Delete temporary files that killed processes left directly in a directory; those that fail stay.
 
         Args:
             path: The directory; it may be missing.
             min_age_ms: Younger ones stay: their writer may be alive.
 
         Returns:
-            How many were deleted; stores that need no temporary files have none.
+            The number of deleted files; 0 on stores without temporary files.
         """
         return 0
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory has that name."""
         return self.file_status(path) is not None
+
+
+def abort_stream(stream: pa.NativeFile) -> None:
+    """Close a stream of `HoodieStorage.open_output_stream` without finishing its file, where the store can do that.
+
+    On file systems the bytes that were written stay, under a name that nothing refers to.
+    """
+    getattr(stream, "abort", stream.close)()

@@ -1,6 +1,6 @@
-"""How old a file is, by the clock that gives files their times: that of this machine may be another one.
+"""The age of a file, by the clock of the storage, which may differ from the clock of this machine.
 
-A writer whose clock is ahead would take what others have just written for old, and delete it.
+Otherwise a writer whose clock is ahead would take new files of others for old ones, and delete them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ __all__ = ["age_ms", "is_older"]
 logger = logging.getLogger(__name__)
 
 _SKEW_MS = 60_000
-"""Clocks that are further apart are told of."""
+"""A warning names clocks that differ by more."""
 _warned: set[str] = set()
 
 
 def age_ms(storage: HoodieStorage, status: FileStatus) -> float:
-    """How long ago a file was written, in milliseconds; two or three calls of the storage.
+    """The time since a file was written, in milliseconds; takes two or three calls of the storage.
 
     Args:
-        storage: Where it is.
-        status: The file, as it was listed just now.
+        storage: The storage of the file.
+        status: The file, from a new listing.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -44,12 +44,12 @@ def age_ms(storage: HoodieStorage, status: FileStatus) -> float:
 
 
 def is_older(storage: HoodieStorage, status: FileStatus, limit_ms: float) -> bool:
-    """Whether a file is older than that; costs nothing where it is not, even by the clock of this machine.
+    """Whether a file is older than a limit; calls the storage only if the file may be older.
 
     Args:
-        storage: Where it is.
-        status: The file, as it was listed just now.
-        limit_ms: The age.
+        storage: The storage of the file.
+        status: The file, from a new listing.
+        limit_ms: The age in milliseconds.
 
     Raises:
         HoodieIOException: Storage failed.

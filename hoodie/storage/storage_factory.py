@@ -28,7 +28,7 @@ def open_storage(
     Args:
         base_path: Where the table is, as users write it (see `hoodie.storage.storage_path.normalise_path`).
         storage_options: Options and credentials of an object store, or a function that returns them.
-        retry: How often calls of an object store are made again.
+        retry: How often calls of an object store are repeated.
 
     Returns:
         A picklable storage; its ``base_path`` is the normalised path.
@@ -54,7 +54,7 @@ def open_storage(
     return _STORAGES[scheme](path, options or {})
 
 
-# What a local table does not need is imported for those that do: it would double the time that a start takes.
+# Imported only for tables that need them: for a local table they would double the time of a start.
 
 
 def _object_storage(path: str, options: StorageOptions | None, retry: RetryPolicy | None) -> HoodieStorage:

@@ -10,7 +10,7 @@ credentials need not travel; it may add ``expires_at``, and is called again shor
 
     hoodie.read_table("s3://lake/trips", storage_options=credentials)
 
-What is in them is never printed: no ``repr`` shows them, and `redact` takes them out of messages.
+hoodie never prints the values: no ``repr`` shows them, and `redact` removes them from messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _QUERY = re.compile(r"(https?://[^\s?,)]+)\?[^\s,)]*")
 
 
 def check_options(options: StorageOptions | None) -> None:
-    """Refuse what cannot be storage options, without showing it.
+    """Refuse a value that cannot be storage options, without showing it.
 
     Raises:
         HoodieConfigException: They are neither a dict with text keys nor callable.
@@ -50,7 +50,7 @@ def resolve_options(options: StorageOptions | None) -> dict[str, Any]:
     """The options as a dict of their own; a function is called.
 
     Raises:
-        HoodieConfigException: A function failed, or what it gave is not a dict with text keys.
+        HoodieConfigException: The function failed, or did not return a dict with text keys.
     """
     if not callable(options):
         check_options(options)
@@ -77,7 +77,7 @@ def secrets_of(options: Mapping[str, Any]) -> frozenset[str]:
 
 
 def redact(text: str, secrets: frozenset[str]) -> str:
-    """A message without the secrets, without queries of URLs (they hold signatures) and without user names in URLs."""
+    """The message without secrets, queries of URLs (they contain signatures) and user names in URLs."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return _QUERY.sub(r"\1?***", _USER_INFORMATION.sub("***@", text))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.avro.clean_metadata import HoodieCleanerPlan
+from hoodie.avro.service_metadata import HoodieCleanerPlan
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice

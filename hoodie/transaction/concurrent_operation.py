@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from hoodie.avro.compaction_plan import HoodieCompactionPlan
+from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import clustered_file_groups, is_clustering

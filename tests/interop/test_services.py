@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.avro.clean_metadata import HoodieCleanMetadata
+from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import decode
 from hoodie.common.table.timeline.instant import Action, State
 from tests.interop.hudi_process import HudiProcess

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.avro.clean_metadata import HoodieCleanerPlan
+from hoodie.avro.service_metadata import HoodieCleanerPlan
 from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
 from hoodie.common.table.timeline.archived_timeline import read_archive_file
 from hoodie.engine.local_engine_context import LocalEngineContext

@@ -252,13 +252,8 @@ def _comparison(function: str, arguments: tuple[Node, ...], schema: pa.Schema) -
     bound = _as_type(value, data_type)
     if bound is None:
         return _NOTHING
-    return _Pushed(
-        _COMPARISONS[function](pc.field(name), bound), value.type == data_type or _are_integers(value, bound)
-    )
-
-
-def _are_integers(value: pa.Scalar, bound: pa.Scalar) -> bool:
-    return bool(pa.types.is_integer(value.type) and pa.types.is_integer(bound.type))
+    is_exact = value.type == data_type or bool(pa.types.is_integer(value.type) and pa.types.is_integer(data_type))
+    return _Pushed(_COMPARISONS[function](pc.field(name), bound), is_exact)
 
 
 def _as_type(value: pa.Scalar, data_type: pa.DataType) -> pa.Scalar | None:
@@ -307,13 +302,12 @@ def _float_range(name: str, data_type: pa.DataType, function: str, value: pa.Sca
     bounds = [pa.scalar(bound, data_type) for bound in (low, high)]
     match function:
         case "equal":
-            return _Pushed((field >= bounds[0]) & (field <= bounds[1]), is_exact)
+            expression = (field >= bounds[0]) & (field <= bounds[1])
         case "less" | "less_equal":
-            expression = field <= bounds[1] if not is_exact else _COMPARISONS[function](field, bounds[1])
-            return _Pushed(expression, is_exact)
+            expression = _COMPARISONS[function if is_exact else "less_equal"](field, bounds[1])
         case _:
-            expression = field >= bounds[0] if not is_exact else _COMPARISONS[function](field, bounds[0])
-            return _Pushed(expression, is_exact)
+            expression = _COMPARISONS[function if is_exact else "greater_equal"](field, bounds[0])
+    return _Pushed(expression, is_exact)
 
 
 def _number(value: pa.Scalar, data_type: pa.DataType) -> float | None:
@@ -352,16 +346,12 @@ def _is_in(node: Call, schema: pa.Schema) -> _Pushed:
     if not len(values) or values.null_count:
         return _NOTHING
     if pa.types.is_floating(data_type):
-        bounds = [_float_range(name, data_type, "equal", value) for value in _ends(values)]
-        if any(bound.expression is None for bound in bounds):
-            return _NOTHING
         low, high = _ends(values)
-        return _Pushed(
-            _both(
-                _float_range(name, data_type, "greater_equal", low),
-                _float_range(name, data_type, "less_equal", high),
-            ).expression
+        bounds = (
+            _float_range(name, data_type, "greater_equal", low),
+            _float_range(name, data_type, "less_equal", high),
         )
+        return _NOTHING if _NOTHING in bounds else attrs.evolve(_both(*bounds), is_exact=False)
     if _as_type(values[0], data_type) is None:
         return _NOTHING
     try:

@@ -19,7 +19,7 @@ from hoodie.common.data.stored_types import (
 from hoodie.common.model.record_columns import META_COLUMN_SET, RESERVED_COLUMNS
 from hoodie.exception import MissingSchemaFieldException, SchemaCompatibilityException
 
-__all__ = ["ColumnChange", "MergedSchema", "check_schema", "merge_schemas"]
+__all__ = ["ColumnChange", "MergedSchema", "merge_schemas"]
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ class MergedSchema:
     """The schema in which an input is written.
 
     Attributes:
-        columns: See `check_schema`.
+        columns: See `merge_schemas`.
         changes: New columns, and columns whose types differ; empty for a table without columns.
     """
 
@@ -72,21 +72,21 @@ class MergedSchema:
     changes: tuple[ColumnChange, ...] = ()
 
 
-def check_schema(
+def merge_schemas(
     table_schema: pa.Schema | None,
     input_schema: pa.Schema,
     set_null_for_missing: bool = False,
     key_fields: Collection[str] = (),
     widens_lossy: bool = False,
-) -> pa.Schema:
-    """Compute the schema in which an input is written to a table.
+) -> MergedSchema:
+    """Compute the schema in which an input is written to a table, and the changes of columns.
 
-    It has the table's columns, then the columns that only the input has, as nullable columns. Columns match by name, as
-    in Spark: upper and lower case are the same, and the table's spelling stays. A column of the input may be narrower
-    than the table's; its values are widened. It may also be wider if the table's column can become as wide without
-    losing anything: int32 -> int64 or double, float -> double. Other numbers keep the table's type, and their values
-    are checked when they are converted (`normalise_batch`): floats for an integer column must be whole. The table's
-    nullability stays. The same rules apply to the fields of structs, also in lists and maps.
+    The schema has the table's columns, then the columns that only the input has, as nullable columns. Columns match by
+    name, as in Spark: upper and lower case are the same, and the table's spelling stays. A column of the input may be
+    narrower than the table's; its values are widened. It may also be wider if the table's column can become as wide
+    without losing anything: int32 -> int64 or double, float -> double. Other numbers keep the table's type, and their
+    values are checked when they are converted (`normalise_batch`): floats for an integer column must be whole. The
+    table's nullability stays. The same rules apply to the fields of structs, also in lists and maps.
 
         table    id string, n int32,  m int64,  fare double
         input    n int64,   m double, fare float, id string, tip date
@@ -106,28 +106,6 @@ def check_schema(
         SchemaCompatibilityException: Columns have types that do not fit; the message names all of them, with both
             types.
         HoodieSchemaException: See `normalise_schema`.
-    """
-    return merge_schemas(table_schema, input_schema, set_null_for_missing, key_fields, widens_lossy).columns
-
-
-def merge_schemas(
-    table_schema: pa.Schema | None,
-    input_schema: pa.Schema,
-    set_null_for_missing: bool = False,
-    key_fields: Collection[str] = (),
-    widens_lossy: bool = False,
-) -> MergedSchema:
-    """Like `check_schema`, but also returns the changes of columns whose types differ.
-
-    Args:
-        table_schema: See `check_schema`.
-        input_schema: See `check_schema`.
-        set_null_for_missing: See `check_schema`.
-        key_fields: See `check_schema`.
-        widens_lossy: See `check_schema`.
-
-    Raises:
-        HoodieSchemaException: See `check_schema`.
     """
     normal = normalise_schema(input_schema, table_schema)
     incoming = [field for field in normal if field.name not in RESERVED_COLUMNS]
@@ -160,7 +138,10 @@ class _SchemaMerger:
             twin = find_field(incoming, field.name)
             if twin is None:
                 merged.append(field)
-                self._missing_field(field, path)
+                if not field.nullable:
+                    self._required.append(path)
+                elif not self._set_null:
+                    self._missing.append(path)
             else:
                 found.add(twin.name)
                 merged.append(field.with_type(self._merged_type(field.type, twin.type, path)))
@@ -172,7 +153,7 @@ class _SchemaMerger:
         """Raise an error for the problems, types first.
 
         Raises:
-            MissingSchemaFieldException, SchemaCompatibilityException: See `check_schema`.
+            MissingSchemaFieldException, SchemaCompatibilityException: See `merge_schemas`.
         """
         if self._conflicts:
             raise SchemaCompatibilityException(
@@ -189,12 +170,6 @@ class _SchemaMerger:
                 "hoodie.write.set.null.for.missing.columns=true to write nulls there, or (for an upsert) "
                 "hoodie.write.partial.update=true to keep the stored values"
             )
-
-    def _missing_field(self, field: pa.Field, path: str) -> None:
-        if not field.nullable:
-            self._required.append(path)
-        elif not self._set_null:
-            self._missing.append(path)
 
     def _merged_type(self, stored: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
         """The table's type, widened, with the fields that the input adds to structs."""

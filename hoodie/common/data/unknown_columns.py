@@ -36,7 +36,7 @@ def unknown_columns(
 ) -> list[UnknownColumn]:
     """The columns of an input, and the fields of its structs, that a table does not have.
 
-    Names match in any case, as in `check_schema`. Types are only compared where both are nested.
+    Names match in any case, as in `merge_schemas`. Types are only compared where both are nested.
 
     Args:
         table_schema: The table's columns.

@@ -131,8 +131,3 @@ class HoodieFileGroup:
 
     file_group_id: HoodieFileGroupId
     slices: tuple[FileSlice, ...]
-
-    @property
-    def latest_slice(self) -> FileSlice | None:
-        """The newest slice; None for a group without a committed slice."""
-        return self.slices[0] if self.slices else None

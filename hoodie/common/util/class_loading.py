@@ -18,12 +18,12 @@ def load_class(name: str, property_key: str, base_class: type[_Base]) -> type[_B
 
     Args:
         name: ``package.module.Class``.
-        property_key: Where the name was given, for messages.
-        base_class: What it must be derived from.
+        property_key: The property with the name, for messages.
+        base_class: The required base class.
 
     Raises:
-        HoodieConfigException: There is no such module or class, importing it fails, it is of another kind, or it leaves
-            methods undefined.
+        HoodieConfigException: There is no such module or class, importing it fails, it has another base class, or it
+            does not define all methods.
     """
     given = f"{property_key} = {name}"
     base_name = _public_name(base_class)
@@ -47,16 +47,16 @@ def load_class(name: str, property_key: str, base_class: type[_Base]) -> type[_B
 
 
 def create_object(name: str, property_key: str, base_class: type[_Base], *arguments: Any) -> _Base:
-    """An object of the class of a dotted name.
+    """Create an object of the class of a dotted name.
 
     Args:
         name: As for `load_class`.
         property_key: As for `load_class`.
         base_class: As for `load_class`.
-        arguments: What its constructor is called with.
+        arguments: The arguments of its constructor.
 
     Raises:
-        HoodieConfigException: As `load_class`, or the constructor raises another error than one of hoodie's.
+        HoodieConfigException: See `load_class`; or the constructor raises an error that is not one of hoodie's.
     """
     found = load_class(name, property_key, base_class)
     try:
@@ -72,6 +72,6 @@ def create_object(name: str, property_key: str, base_class: type[_Base], *argume
 
 
 def _public_name(base_class: type) -> str:
-    """The shortest name that a user imports the class by."""
+    """The shortest name by which a user imports the class."""
     public = getattr(sys.modules.get("hoodie"), base_class.__name__, None)
     return f"{'hoodie' if public is base_class else base_class.__module__}.{base_class.__qualname__}"

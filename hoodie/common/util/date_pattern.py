@@ -1,6 +1,6 @@
-"""Patterns of dates as Joda-Time reads them, ``yyyy-MM-dd'T'HH:mm:ssZ``: to write times, and to read texts.
+"""Joda-Time's patterns of dates, such as ``yyyy-MM-dd'T'HH:mm:ssZ``, to write times and to read texts.
 
-Hudi's timestamp key generators make folders by such patterns, so the letters mean here what they mean there:
+Hudi's timestamp key generators name folders by such patterns, so the letters have the same meaning here:
 
 ==========  ==============================  ===========================
 letter      meaning                         example
@@ -53,7 +53,7 @@ _YEAR_WITHOUT_ONE = 2000
 
 @attrs.frozen
 class _Token:
-    """A run of one letter, or text that stands for itself.
+    """A run of one letter, or literal text.
 
     Attributes:
         letter: The letter; "" for text.
@@ -74,11 +74,11 @@ class _Token:
 
 @attrs.frozen
 class ParsedTime:
-    """What a text said.
+    """The time in a text.
 
     Attributes:
         local_ms: The time that clocks show, as if it were UTC, in milliseconds since 1970.
-        offset_ms: What the text said about its zone; None when it said nothing.
+        offset_ms: The offset in the text; None if it has none.
     """
 
     local_ms: int
@@ -87,11 +87,11 @@ class ParsedTime:
 
 @attrs.frozen
 class DatePattern:
-    """A pattern, taken apart.
+    """A parsed pattern.
 
     Attributes:
-        text: As it was given.
-        tokens: Its parts.
+        text: The pattern itself.
+        tokens: The parts of the pattern.
     """
 
     text: str
@@ -99,7 +99,7 @@ class DatePattern:
 
     @classmethod
     def of(cls, text: str) -> DatePattern:
-        """Take a pattern apart.
+        """Parse a pattern.
 
         Raises:
             ValueError: It has a letter that Joda does not know, or one that is not supported here.
@@ -120,10 +120,10 @@ class DatePattern:
         return cls(text, tokens)
 
     def check_readable(self) -> None:
-        """Refuse a pattern by which texts cannot be read.
+        """Refuse a pattern that cannot read texts.
 
         Raises:
-            ValueError: Names the letter.
+            ValueError: The pattern has a letter that can only be written; the message names it.
         """
         for token in self.tokens:
             if token.letter in _WRITTEN_ONLY:
@@ -134,7 +134,7 @@ class DatePattern:
 
     @property
     def step_ms(self) -> int:
-        """Times of one step (they begin at multiples of it, on the clock) are written alike."""
+        """All times of one step have the same text; steps begin at multiples of this number on the clock."""
         return min((_STEP_MS.get(token.letter, _DAY_MS) for token in self.tokens), default=_DAY_MS)
 
     @property
@@ -146,8 +146,8 @@ class DatePattern:
         """A time as text.
 
         Args:
-            local_ms: What clocks show, as if it were UTC, in milliseconds since 1970.
-            offset_ms: What the zone adds to UTC then.
+            local_ms: The time that clocks show, as if it were UTC, in milliseconds since 1970.
+            offset_ms: The offset of the zone from UTC at that time.
         """
         days, ms = divmod(local_ms, _DAY_MS)
         date = civil_from_days(days)
@@ -156,10 +156,10 @@ class DatePattern:
         )
 
     def read(self, text: str) -> ParsedTime | None:
-        """The time that a text says; None when the text is of another form, or says more than the pattern.
+        """The time in a text; None if the text has another form, or is longer than the pattern.
 
         Raises:
-            ValueError: It is of this form, and there is no such time (month 13, 30 February).
+            ValueError: The text has this form, but there is no such time (month 13, 30 February).
         """
         position = 0
         found: dict[str, int] = {}
@@ -265,7 +265,7 @@ def _written_offset(offset_ms: int, separator: str) -> str:
 
 
 def _read_token(token: _Token, following: _Token | None, text: str, position: int, found: dict[str, int]) -> int | None:
-    """Read one part of a text; the position after it, or None when it is not there."""
+    """Read one part of a text; the position after it, or None if it is not there."""
     letter, count = token.letter, token.count
     if not letter:
         end = position + count
@@ -314,7 +314,7 @@ def _read_year(token: _Token, next_is_number: bool, text: str, position: int, fo
 
 
 def _year_of_two_digits(digits: int) -> int:
-    """The year within the century that ends 19 years from now, as Joda takes it."""
+    """The year within the century that ends 19 years from now, as in Joda."""
     first = datetime.now().year - 80
     return first + (digits - first) % 100
 
@@ -327,7 +327,7 @@ def _end_of_digits(text: str, position: int, maximum: int) -> int:
 
 
 def _read_name(names: Sequence[str], text: str, position: int, key: str, found: dict[str, int]) -> int | None:
-    """A name, long or of three letters, written as is, in small or in capital letters; the longest that fits."""
+    """Read a name, long or of three letters, as it is or in small or capital letters; the longest match counts."""
     for long in (True, False):
         for number, name in enumerate(names):
             wanted = name if long else name[:3]
@@ -367,7 +367,7 @@ def _time_of(found: dict[str, int]) -> ParsedTime:
 
 
 def _days_of(found: dict[str, int]) -> int:
-    """The day that the parts of a date say; 2000 is the year where months or days come without one."""
+    """The day of the parts of a date; the year is 2000 if there is a month or day but no year."""
     if "x" in found or "w" in found:
         year = found.get("x", 1970)
         first = days_from_civil(year, 1, 4)
@@ -375,7 +375,7 @@ def _days_of(found: dict[str, int]) -> int:
         days = monday + 7 * (found.get("w", 1) - 1)
         if iso_week(days)[0] != year:
             raise ValueError(f"the year {year} has no week {found['w']}")
-        # Where no day is said, the week begins on the day of the week of 1970-01-01, a Thursday.
+        # Without a day of the week, the day is that of 1970-01-01, a Thursday.
         return days + found.get("e", 4) - 1
     if "y" not in found and "Y" not in found:
         year = _YEAR_WITHOUT_ONE if found.keys() & {"M", "d", "D", "e"} else 1970

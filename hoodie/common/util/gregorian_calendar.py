@@ -1,4 +1,4 @@
-"""Days and dates of the Gregorian calendar, extended both ways without limit, as Java and Joda have it.
+"""Days and dates of the Gregorian calendar, extended both ways without limit, as in Java and Joda.
 
 Python's `datetime` ends at the years 1 and 9999. Days are counted from 1970-01-01; the year before 1 is 0.
 """
@@ -28,7 +28,7 @@ def julian_civil_from_days(days: int) -> tuple[int, int, int]:
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
-    """The day of a date; a month or day beyond its range counts on."""
+    """The day of a date; a month or day beyond its range moves into later years or months."""
     year += (month - 1) // 12
     month = (month - 1) % 12 + 1
     if month <= 2:
@@ -38,17 +38,17 @@ def days_from_civil(year: int, month: int, day: int) -> int:
 
 
 def days_in_month(year: int, month: int) -> int:
-    """28 to 31."""
+    """The number of days in a month, 28 to 31."""
     return days_from_civil(year, month + 1, 1) - days_from_civil(year, month, 1)
 
 
 def weekday(days: int) -> int:
-    """1 for Monday to 7 for Sunday."""
+    """The day of the week, 1 for Monday to 7 for Sunday."""
     return (days + 3) % 7 + 1
 
 
 def iso_week(days: int) -> tuple[int, int]:
-    """(year, week) of ISO 8601: week 1 is the one that has the year's first Thursday."""
+    """(year, week) of ISO 8601: week 1 contains the year's first Thursday."""
     thursday = days - weekday(days) + 4
     year = civil_from_days(thursday)[0]
     return year, (thursday - days_from_civil(year, 1, 1)) // 7 + 1

@@ -1,6 +1,6 @@
 """Java's ``String.hashCode`` of many strings at once.
 
-Hudi relies on it where a key decides about a place: bucket numbers are made of it.
+Hudi computes bucket numbers from it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["Utf8Chunk", "hash_strings", "utf8_chunks"]
 _MULTIPLIER = 31
 _INVERSE = pow(_MULTIPLIER, -1, 1 << 32)
 _CHUNK_BYTES = 1 << 18
-"""Bytes of strings that are hashed at a time: what is computed of them stays in the cache of a core."""
+"""The number of bytes that are hashed at a time, so that intermediate arrays stay in the cache of a core."""
 
 
 def hash_strings(strings: pa.Array) -> np.ndarray:
     """The hash of each string over its UTF-16 units, modulo 2**32; 0 of null.
 
     Args:
-        strings: Of type string.
+        strings: An array of type string.
 
     Returns:
         uint32: the bits of Java's signed number.
@@ -42,9 +42,9 @@ class Utf8Chunk:
     """Some strings of an array, one after the other.
 
     Attributes:
-        first: The number of the first of them in the array.
-        data: Their UTF-8 bytes.
-        bounds: Where each begins in them, and the end of the last.
+        first: The position of the first string in the array.
+        data: The UTF-8 bytes of the strings.
+        bounds: The start of each string in the bytes, and the end of the last one.
     """
 
     first: int
@@ -54,14 +54,14 @@ class Utf8Chunk:
     _units_before: np.ndarray | None = None
 
     def hash_slices(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Hashes of pieces of the bytes, which must be whole characters.
+        """Hashes of pieces of the bytes; each piece must consist of whole characters.
 
         A string from s to e has the hash ``sum(u[i] * 31**(e-1-i))``, which is ``31**(e-1) * sum(u[i] * 31**-i)``, a
         difference of two partial sums: 31 has an inverse modulo 2**32.
 
         Args:
-            starts: Where each piece begins.
-            ends: Where it ends.
+            starts: The start of each piece.
+            ends: The end of each piece.
         """
         if self._sums is None:
             self._sums = self._partial_sums()
@@ -106,7 +106,7 @@ def utf8_chunks(strings: pa.Array) -> Iterator[Utf8Chunk]:
 
 
 def _powers_up_to(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """31**i and 31**-i modulo 2**32 for i below a number, or for more."""
+    """31**i and 31**-i modulo 2**32 for all i below the count, and perhaps for more."""
     usual = _CHUNK_BYTES + 1
     return _usual_powers(usual) if count <= usual else _powers(count)
 

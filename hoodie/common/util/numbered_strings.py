@@ -17,12 +17,12 @@ _BLOCK = 10**_DIGITS
 def numbered_strings(prefix: str, first: int, count: int) -> pa.StringArray:
     """``prefix + str(number)`` for each of ``count`` numbers.
 
-    The bytes of all strings are laid out at once, in blocks whose numbers differ in the last four digits only.
+    The bytes of all strings are written at once, in blocks of numbers that differ only in the last four digits.
 
     Args:
-        prefix: Before each number.
+        prefix: The text before each number.
         first: The first number, at least 0.
-        count: How many.
+        count: The number of strings.
     """
     parts = []
     low, end = first, first + count
@@ -52,6 +52,6 @@ def _of_equal_length(prefix: str, first: int, end: int, digits: int) -> pa.Strin
 
 @lru_cache(maxsize=1)
 def _digit_table() -> npt.NDArray[np.uint8]:
-    """Row n has the decimal digits of n, with leading zeros."""
+    """A table whose row n contains the decimal digits of n, with leading zeros."""
     powers = 10 ** np.arange(_DIGITS - 1, -1, -1)
     return (ord("0") + np.arange(_BLOCK)[:, None] // powers % 10).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""How deep the columns of a table may be nested.
+"""The limit for the nesting of a table's columns.
 
 Parquet's schema is a tree of groups. A struct is one group; a list and a map are two, one of them for their elements::
 
@@ -31,9 +31,9 @@ _Type = TypeVar("_Type")
 
 
 def check_levels(schema: pa.Schema) -> None:
-    """Refuse columns that could be written, and then not be read.
+    """Refuse columns that could be written but not read again.
 
-    Does not recurse: other code may, once this was called.
+    This function does not recurse. Other code may recurse after this check.
 
     Args:
         schema: Columns of any types.
@@ -48,12 +48,12 @@ def check_levels(schema: pa.Schema) -> None:
 def deep_columns(
     columns: Iterable[tuple[str, _Type]], children: Callable[[_Type], Iterable[tuple[_Type, int]]], most: int
 ) -> Iterator[tuple[str, int]]:
-    """The columns of any engine's types that have more levels than allowed, and how many.
+    """The columns with more levels than allowed, and their levels; works with the types of any engine.
 
     Args:
         columns: Names and types.
-        children: Gives the types that a type is made of, and how many levels lie between.
-        most: Levels that are allowed.
+        children: Returns the types inside a type, each with the number of levels between them.
+        most: The number of allowed levels.
     """
     for name, data_type in columns:
         deepest, open_types = 0, [(data_type, 0)]
@@ -66,9 +66,9 @@ def deep_columns(
 
 
 def check_value_levels(name: str, values: Iterable[Any]) -> None:
-    """The same for values of Python whose type is not known yet: working on them recurses, too.
+    """Refuse Python values that are nested too deeply, before their type is known: other code recurses into them too.
 
-    What this lets pass may still be too deep for `check_levels`: whether a list of pairs is a map is not known here.
+    Values that pass may still be too deep for `check_levels`, because a list of pairs may be a map.
 
     Args:
         name: The column.
@@ -88,7 +88,7 @@ def check_value_levels(name: str, values: Iterable[Any]) -> None:
 
 
 def _containers(values: list[Any]) -> list[Any]:
-    """The dicts and lists among values; looks at the values one by one only where a type of theirs is one."""
+    """The dicts and lists among values; the values are examined one by one only if a dict or list is among them."""
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, (*_SEQUENCES, Mapping))}
     if not kinds:
         return []

@@ -1,4 +1,4 @@
-"""Which process this is, and whether another one that said so is gone."""
+"""Descriptions of processes, and whether a described process has ended."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["describe_process", "is_gone", "name_process"]
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PID_NAMESPACE = "/proc/self/ns/pid"
 _TIME_NAMESPACE = "/proc/self/ns/time"
-"""Of two of them one may count the starts of processes from another moment than the other."""
+"""Two time namespaces may count the starts of processes from different moments."""
 _START_FIELD = 22
-"""Of ``/proc/<pid>/stat``, counted from 1: when the process began, in ticks since the machine did."""
+"""The field of ``/proc/<pid>/stat``, counted from 1: the start of the process in ticks since that of the machine."""
 
 
 def describe_process() -> dict[str, str]:
-    """This process, in words that another one can compare; see `is_gone`.
+    """A description of this process that another process can compare; see `is_gone`.
 
     Returns:
-        ``process`` (its number) and ``host``; where the system tells (Linux), also ``bootId``, ``pidNamespace``,
+        ``process`` (its number) and ``host``; on Linux also ``bootId``, ``pidNamespace``,
         ``timeNamespace`` (empty in an old kernel) and ``processStart``.
     """
     told = {"host": socket.gethostname(), "process": str(os.getpid())}
@@ -33,15 +33,15 @@ def describe_process() -> dict[str, str]:
 
 
 def is_gone(told: Mapping[str, Any]) -> bool:
-    """Whether a process that described itself has certainly ended.
+    """Whether a described process has certainly ended.
 
     Args:
-        told: What `describe_process` gave it.
+        told: The result of `describe_process` in that process.
 
     Returns:
-        True only where it ran since the last start of this very machine, in the PID and the time namespace of this
-        process, and no process of its number and start lives. Of another machine, another container or another program
-        nothing is known: False.
+        True only if the process ran since the last start of this machine, in the PID and the time namespace of this
+        process, and no process with its number and start is alive. False for processes of another machine, another
+        container or another program, because nothing is known about them.
     """
     boot_id, namespace, start = told.get("bootId"), told.get("pidNamespace"), told.get("processStart")
     if not boot_id or not namespace or not start or (boot_id, namespace) != (_boot_id(), _namespace(_PID_NAMESPACE)):
@@ -57,13 +57,13 @@ def is_gone(told: Mapping[str, Any]) -> bool:
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
-        """It lives, and is another user's; what follows tells whether it is the same one."""
+        """It is alive and belongs to another user; the check below tells whether it is the same process."""
     found = _start_and_state(int(number))
     return found is not None and (found[0] != start or (found[1] in "ZX" and _thread_count(int(number)) <= 1))
 
 
 def name_process(told: Mapping[str, Any]) -> str:
-    """A process that described itself, for a message: ``process 4711 on host a``."""
+    """A described process, for a message: ``process 4711 on host a``."""
     text = f"process {told.get('process', '?')} on {told.get('host', 'an unknown host')}"
     return f"{text}, which is not running any more" if is_gone(told) else text
 
@@ -77,7 +77,7 @@ def _boot_id() -> str | None:
 
 
 def _namespace(path: str) -> str:
-    """Empty where the system has none."""
+    """The name of a namespace; empty if the system has none."""
     try:
         return os.readlink(path)
     except OSError:
@@ -85,19 +85,19 @@ def _namespace(path: str) -> str:
 
 
 def _start_and_state(pid: int) -> tuple[str, str] | None:
-    """Field 22 and field 3; None where there is no such process, or the system does not tell."""
+    """Field 22 and field 3; None if there is no such process, or the system does not show it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             content = file.read()
     except OSError:
         return None
-    # The second field is the program's name in parentheses, which may hold blanks and parentheses.
+    # The second field is the program's name in parentheses, which may contain blanks and parentheses.
     fields = content.rpartition(")")[2].split()
     return (fields[_START_FIELD - 3], fields[0]) if len(fields) > _START_FIELD - 3 else None
 
 
 def _thread_count(pid: int) -> int:
-    """Threads of a process; its first one may have ended before the others."""
+    """The number of threads of a process; its first thread may have ended before the others."""
     try:
         return len(os.listdir(f"/proc/{pid}/task"))
     except OSError:

@@ -1,4 +1,4 @@
-"""Tables for people: as aligned text, and as HTML for notebooks. Long ones are cut, and say by how much."""
+"""Tables for people: aligned text, and HTML for notebooks. A long table is cut, and its last line says by how much."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import attrs
 __all__ = ["MAX_CELL_WIDTH", "MAX_ROWS", "ShownTable", "format_bytes", "plural"]
 
 MAX_ROWS = 20
-"""Rows that are shown of a longer table."""
+"""The number of rows that are shown of a longer table."""
 MAX_CELL_WIDTH = 48
-"""Columns of a terminal that one cell takes at most."""
+"""The maximum width of a cell, in columns of a terminal."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -26,12 +26,12 @@ class ShownTable:
         header: Names of the columns.
         rows: Text; integers, which are shown with separators and stand on the right; or None, shown as a hyphen. The
             rows that matter most come first.
-        count: Rows that there are; ``rows`` may hold those only that are shown.
+        count: The number of all rows; ``rows`` may hold only the shown ones.
         title: Lines above the table.
-        rest: Stands in the line below a cut table, such as the sums of what is not shown.
-        notes: Lines below.
-        max_rows: Rows that are shown.
-        max_cell_width: Columns of a terminal that one cell takes at most.
+        rest: Text for the line below a cut table, such as the sums of the rows that are not shown.
+        notes: Lines below the table.
+        max_rows: The number of rows to show.
+        max_cell_width: The maximum width of a cell, in columns of a terminal.
     """
 
     header: tuple[str, ...]
@@ -118,21 +118,21 @@ def plural(count: int, noun: str) -> str:
     """A count and what was counted: ``1 file``, ``2,000 files``.
 
     Args:
-        count: How many.
-        noun: Of one; an ``s`` makes it many.
+        count: The number.
+        noun: The noun for one; its plural is formed with an ``s``.
     """
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _visible(text: str) -> str:
-    """The text with characters that would move the cursor or change the direction of writing spelled out."""
+    """The text with escapes for characters that would move the cursor or change the direction of writing."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _shortened(text: str, width: int) -> str:
-    """The text, its middle left out where it is too wide."""
+    """The text, without its middle if it is too wide."""
     if _width(text) <= width:
         return text
     half = (width - 1) // 2
@@ -149,7 +149,7 @@ def _shortened(text: str, width: int) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal that the text takes."""
+    """The width of the text, in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

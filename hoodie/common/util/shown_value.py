@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind, as messages name them."""
+"""Texts for arguments of a wrong kind, for messages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _PLAIN_TYPES = (bool, int, float, complex, str, bytes)
 
 
 def shown_value(value: object) -> str:
-    """What a caller gave instead of what was expected: ``None``, ``5 of type int``, ``of type pandas.DataFrame``.
+    """A wrong argument as text: ``None``, ``5 of type int``, ``of type pandas.DataFrame``.
 
-    It completes "... is". The contents of anything but a number or a text are left out: they may be long, or secret.
+    The text completes "... is". It shows the content of numbers and texts only: others may be long, or secret.
 
     Args:
         value: The argument.

@@ -1,7 +1,7 @@
 """Time zones by the names that Java knows, and their offsets, for times of any year.
 
-Hudi looks names up with java.util.TimeZone and hands them to Joda. A name that Java does not know is taken for GMT
-there, without a word; here it is refused.
+Hudi looks names up with java.util.TimeZone and passes them to Joda. Java silently takes an unknown name for GMT; hoodie
+refuses it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _SHORT_IDS = {
     "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",
     "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
 }  # fmt: skip
-"""Java's three-letter names, as Joda takes them."""
+"""Java's three-letter names, with Joda's meaning."""
 
 
 def time_zone(name: str) -> tzinfo:
     """The zone of a name: ``UTC``, ``Europe/Berlin``, ``GMT+8:00``, or one of Java's three-letter names.
 
     Raises:
-        ValueError: There is no such zone; the message says what there is.
+        ValueError: There is no such zone; the message says which names exist.
     """
     if name in ("UTC", "GMT", "Z", "UT", "UCT", "Zulu", "Etc/UTC", "Etc/GMT"):
         return UTC
@@ -61,7 +61,7 @@ def time_zone(name: str) -> tzinfo:
 
 
 def offsets_at(zone: tzinfo, utc_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """What a zone adds to UTC at moments, all in milliseconds; beyond the year 9999 its rules go on."""
+    """The offsets of a zone from UTC at moments, all in milliseconds; its rules also apply after the year 9999."""
     if isinstance(zone, timezone):
         return np.full(len(utc_ms), _offset(zone, 0), np.int64)
     moments = _in_range(utc_ms)
@@ -77,11 +77,11 @@ def offsets_at(zone: tzinfo, utc_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.in
 
 
 def offset_from_local(zone: tzinfo, local_ms: int) -> int | None:
-    """What a zone adds to UTC when its clocks show a time; the earlier of two moments; None for a time left out.
+    """The offset of a zone from UTC when its clocks show a time; of two moments the earlier; None for a skipped time.
 
     Args:
         zone: The zone.
-        local_ms: What the clocks show, as if it were UTC, in milliseconds.
+        local_ms: The time that the clocks show, as if it were UTC, in milliseconds.
     """
     local = int(_in_range(np.array([local_ms], np.int64))[0])
     shown = datetime(1970, 1, 1) + timedelta(milliseconds=local)
@@ -100,7 +100,7 @@ def _milliseconds(offset: timedelta) -> int:
 
 
 def _in_range(moments: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The moments, those beyond Python's years moved by whole cycles, or to the first year."""
+    """The moments; those beyond Python's years are moved by whole cycles, or to the first year."""
     late = moments > _LAST_MS
     if late.any():
         moments = np.where(late, _LAST_MS - _CYCLE_MS + (moments - _LAST_MS) % _CYCLE_MS, moments)

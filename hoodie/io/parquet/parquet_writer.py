@@ -24,7 +24,7 @@ from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
 from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, leaves
 from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
-from hoodie.storage.output_stream import abort_stream
+from hoodie.storage.storage import abort_stream
 
 __all__ = ["HoodieParquetWriter", "file_without_rows"]
 

@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.avro.datum_reader import read_datums, read_fields
-from hoodie.avro.timeline_metadata import decode_datums, decode_heads, schema_of
+from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode, decode_datums, decode_heads, encode, schema_of
 from hoodie.exception import HoodieCorruptedDataException
 
 EMPTY = {"type": "record", "name": "E", "fields": []}
 NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+PAIR = {"type": "record", "name": "Pair", "fields": [{"name": "some", "type": ["null", "boolean"]}]}
+COLOURS = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
+ENTRIES = {"type": "array", "items": ["null", COLOURS]}
 TYPES: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ("null", st.none()),
     ("boolean", st.booleans()),
@@ -45,7 +48,7 @@ def record_of(types: list[Any]) -> dict[str, Any]:
     return {"type": "record", "name": "Entry", "fields": [first, *fields, last, behind]}
 
 
-def encode(schema: dict[str, Any], value: dict[str, Any]) -> bytes:
+def encode_with_avro(schema: dict[str, Any], value: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     DatumWriter(parse(json.dumps(schema))).write(value, BinaryEncoder(out))
     return out.getvalue()
@@ -58,7 +61,7 @@ def test_fields_are_those_that_the_library_reads(
     schema = record_of([TYPES[number][0] for number in chosen])
     value = {"first": first, "last": last, "behind": 7}
     value |= {f"f{place}": data.draw(TYPES[number][1]) for place, number in enumerate(chosen)}
-    datum = encode(schema, value)
+    datum = encode_with_avro(schema, value)
     read = DatumReader(parse(json.dumps(schema))).read(BinaryDecoder(io.BytesIO(datum)))
     assert isinstance(read, dict)
     text = json.dumps(schema)
@@ -88,7 +91,7 @@ def test_what_is_no_record_is_an_error_or_texts(data: bytes) -> None:
 @pytest.mark.parametrize("cut", [2, 3, 10, 15])
 def test_a_record_that_is_cut_short_is_named(cut: int) -> None:
     schema = record_of(["bytes"])
-    datum = encode(schema, {"first": "a", "f0": b"12345678", "last": "b", "behind": 1})
+    datum = encode_with_avro(schema, {"first": "a", "f0": b"12345678", "last": "b", "behind": 1})
     with pytest.raises(HoodieCorruptedDataException, match="Cannot read Avro records of the file"):
         decode_heads(json.dumps(schema), [datum[:-cut]], ["last"], "the file")
 
@@ -99,7 +102,11 @@ def test_a_record_that_is_cut_short_is_named(cut: int) -> None:
     [
         (record_of([{"type": "array", "items": "null"}]), b"\x00\xfe\xff\xff\xff\xff\xff\xff\xff\x7f", "no bytes"),
         (record_of(["string"]), b"\x00" + b"\x01", "EOFError"),
-        (record_of([["null", "long"]]), b"\x00" + b"\x06", "index"),
+        (record_of([["null", "long"]]), b"\x00" + b"\x06", "index 3"),
+        (record_of([["null", "long"]]), b"\x00" + b"\x01\x02" + b"\x02z" + b"\x02", "index -"),
+        (record_of([ENTRIES, "Colour"]), b"\x00" + b"\x02\x03" + b"\x00" + b"\x00" + b"\x02z" + b"\x02", "index -"),
+        (record_of([PAIR, ["null", "Pair"]]), b"\x00" + b"\x00" + b"\x02\x03" + b"\x02z" + b"\x02", "index -"),
+        ([record_of([])], b"\x01" + b"\x00" + b"\x02z" + b"\x02", "no record"),
         (record_of([]), b"\x00" + b"\xff" * 20, "Cannot read"),
         (record_of([{"type": "array", "items": {"type": "fixed", "name": "F", "size": -1}}]), b"", "size"),
         (record_of([{"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}]), b"", "no bytes"),
@@ -114,6 +121,42 @@ def test_hostile_bytes_and_schemas_are_refused(
 ) -> None:
     with pytest.raises(HoodieCorruptedDataException, match=message):
         decode(json.dumps(schema), [datum])
+
+
+@pytest.mark.parametrize("kind", ["boolean", "float", "double", {"type": "fixed", "name": "F", "size": 9}])
+def test_a_count_of_elements_without_a_length_is_not_stepped_over(kind: Any) -> None:
+    schema = json.dumps(record_of([{"type": "array", "items": kind}]))
+    with pytest.raises(HoodieCorruptedDataException, match="no bytes"):
+        decode_heads(schema, [b"\x00\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"], ["last"])
+    with pytest.raises(HoodieCorruptedDataException, match="EOFError|IndexError"):
+        decode_datums(schema, [b"\x00\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"])
+
+
+def test_a_negative_symbol_number_is_refused() -> None:
+    with pytest.raises(HoodieCorruptedDataException, match="index -"):
+        decode_datums(json.dumps(record_of([COLOURS])), [b"\x00" + b"\x01" + b"\x02z" + b"\x02"])
+
+
+def test_a_negative_branch_number_in_a_timeline_file_is_refused() -> None:
+    plan = HoodieRollbackPlan(instant_to_rollback=None, version=None)
+    data = encode(plan)
+    null_branches = b"\x00\x02\x00\x02"
+    assert data.count(null_branches) == 1
+    with pytest.raises(HoodieCorruptedDataException, match="index -"):
+        decode(data.replace(null_branches, b"\x03\x02\x00\x02"), HoodieRollbackPlan)
+    assert decode(data, HoodieRollbackPlan) == plan
+
+
+def test_a_timeline_file_of_several_blocks_holds_several_records() -> None:
+    data = encode(HoodieRollbackPlan(instant_to_rollback=None))
+    header, sync = data.index(data[-16:]) + 16, data[-16:]
+    with pytest.raises(HoodieCorruptedDataException, match="holds 2 records"):
+        decode(data + data[header:], HoodieRollbackPlan)
+    with pytest.raises(HoodieCorruptedDataException, match="holds no records"):
+        decode(data[:header] + b"\x00\x00" + sync, HoodieRollbackPlan)
+    with pytest.raises(HoodieCorruptedDataException, match="holds no records"):
+        decode(data[:header], HoodieRollbackPlan)
+    assert decode(data[:header] + b"\x00\x00" + sync + data[header:], HoodieRollbackPlan).version == 1
 
 
 @pytest.mark.parametrize(
@@ -139,7 +182,9 @@ def test_a_schema_that_is_nested_too_deep_is_refused(wraps: int) -> None:
 def test_two_types_of_one_name_are_not_mixed_up() -> None:
     twice = [{"type": "fixed", "name": f"{place}.F", "size": size} for place, size in (("a", 1), ("b", 2))]
     schema = record_of([*twice, "a.F", "b.F"])
-    datum = encode(schema, {"first": "x", "f0": b"1", "f1": b"22", "f2": b"3", "f3": b"44", "last": "z", "behind": 1})
+    datum = encode_with_avro(
+        schema, {"first": "x", "f0": b"1", "f1": b"22", "f2": b"3", "f3": b"44", "last": "z", "behind": 1}
+    )
     assert read_fields(json.dumps(schema), [datum], ["last"]) == [{"last": "z"}]
     assert read_datums(json.dumps(schema), [datum])[0]["f3"] == b"44"
 
@@ -148,4 +193,4 @@ def test_records_within_records_do_not_hold_themselves() -> None:
     inner = {"type": "record", "name": "Inner", "fields": [{"name": "a", "type": "long"}]}
     schema = record_of([inner, "Inner", ["null", "Inner"], {"type": "array", "items": "Inner"}])
     value = {"first": "x", "f0": {"a": 1}, "f1": {"a": 2}, "f2": {"a": 3}, "f3": [{"a": 4}], "last": "z", "behind": 1}
-    assert read_datums(json.dumps(schema), [encode(schema, value)]) == [value]
+    assert read_datums(json.dumps(schema), [encode_with_avro(schema, value)]) == [value]

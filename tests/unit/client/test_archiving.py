@@ -12,7 +12,7 @@ import pytest
 from hudi import HudiTableBuilder
 
 from hoodie import HoodieTableMetaClient
-from hoodie.avro.clean_metadata import HoodieMergeArchiveFilePlan
+from hoodie.avro.service_metadata import HoodieMergeArchiveFilePlan
 from hoodie.avro.timeline_metadata import encode
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline, read_archive_file

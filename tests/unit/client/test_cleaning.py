@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from hoodie import HoodieTableMetaClient
-from hoodie.avro.clean_metadata import (
+from hoodie.avro.service_metadata import (
     HoodieActionInstant,
     HoodieCleanerPlan,
     HoodieCleanFileInfo,

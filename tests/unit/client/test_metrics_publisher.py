@@ -153,7 +153,7 @@ def test_a_push_gateway_that_does_not_answer_is_named_in_one_line(
         options = {"pushgateway_host": "127.0.0.1", "pushgateway_port": port}
         with client(base_path, "PROMETHEUS_PUSHGATEWAY", **options) as writer:
             writer.upsert(ROWS)
-    told = f"the push gateway 127.0.0.1:{port} (hoodie.metrics.pushgateway.host and .port) does not take them: "
+    told = f"the push gateway 127.0.0.1:{port} (hoodie.metrics.pushgateway.host and .port) does not take the figures: "
     pushed, closed = (record for record in caplog.records if record.name == "hoodie.client.metrics_publisher")
     assert f"the table is not affected: {told}" in pushed.getMessage()
     assert f"could not be closed: {told}" in closed.getMessage()

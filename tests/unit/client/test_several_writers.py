@@ -16,7 +16,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.avro.savepoint_metadata import HoodieRestorePlan
+from hoodie.avro.service_metadata import HoodieRestorePlan
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State

@@ -17,11 +17,14 @@ import pytest
 
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieNotSupportedException
 from hoodie.keygen.base_key_generator import field_column
-from hoodie.keygen.complex_key_generator import ComplexKeyGenerator, has_field_prefix
+from hoodie.keygen.built_in_key_generators import (
+    ComplexKeyGenerator,
+    NonpartitionedKeyGenerator,
+    SimpleKeyGenerator,
+    has_field_prefix,
+)
 from hoodie.keygen.key_generator import KeyGenerator, create_key_generator, key_form_depends_on_table
-from hoodie.keygen.nonpartitioned_key_generator import NonpartitionedKeyGenerator
 from hoodie.keygen.partition_path_encoding import usable_paths
-from hoodie.keygen.simple_key_generator import SimpleKeyGenerator
 
 META = [
     "_hoodie_commit_time",

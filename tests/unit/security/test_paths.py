@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 import hoodie
-from hoodie.avro.clean_metadata import (
+from hoodie.avro.service_metadata import (
     HoodieCleanerPlan,
     HoodieCleanFileInfo,
     HoodieCleanMetadata,

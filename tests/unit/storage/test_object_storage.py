@@ -16,8 +16,8 @@ import pytest
 
 from hoodie.exception import HoodieConfigException, HoodieIOException, HoodieNotSupportedException
 from hoodie.storage.object_storage import ObjectStorage
-from hoodie.storage.output_stream import abort_stream
 from hoodie.storage.retry import RetryPolicy
+from hoodie.storage.storage import abort_stream
 from hoodie.storage.storage_factory import open_storage
 from tests.support.object_store_servers import SECRET_KEY, Bucket, FaultyProxy, Request
 

@@ -1,4 +1,4 @@
-"""One producer that runs ahead of its consumer, by a bounded number of bytes.
+"""Producers that run ahead of their consumer, by a bounded number of bytes.
 
 Reading and decoding (the producer) overlap with merging, encoding and writing (the consumer).
 
@@ -27,9 +27,9 @@ class BoundedInMemoryQueue(Generic[T]):
     """A first-in first-out queue that holds at most ``limit_bytes``, but always at least one item.
 
     Args:
-        limit_bytes: How many bytes the producers may be ahead.
-        size_of: Bytes of an item.
-        producer_count: The queue ends when as many producers have said `finish`.
+        limit_bytes: The number of bytes that the producers may be ahead.
+        size_of: Returns the size of an item in bytes.
+        producer_count: The queue ends after this number of producers called `finish`.
     """
 
     def __init__(self, limit_bytes: int, size_of: Callable[[T], int], producer_count: int = 1) -> None:
@@ -55,14 +55,14 @@ class BoundedInMemoryQueue(Generic[T]):
             self._condition.notify_all()
 
     def finish(self, error: BaseException | None = None) -> None:
-        """One producer is done; an error is raised to the consumer at its next step, before items still queued."""
+        """End one producer; the consumer raises its error at the next step, before it takes queued items."""
         with self._condition:
             self._producing -= 1
             self._error = self._error or error
             self._condition.notify_all()
 
     def close(self) -> None:
-        """The consumer is gone: producers stop at their next `put`."""
+        """End the consumer: producers stop at their next `put`."""
         with self._condition:
             self._closed = True
             self._items.clear()
@@ -91,8 +91,8 @@ class BoundedInMemoryExecutor(Generic[T, R]):
     Args:
         producers: Each is iterated by one thread.
         consumer: Given an iterator of all items; its result is the executor's.
-        limit_bytes: How far the producers may be ahead.
-        size_of: Bytes of an item.
+        limit_bytes: The number of bytes that the producers may be ahead.
+        size_of: Returns the size of an item in bytes.
     """
 
     def __init__(
@@ -111,10 +111,10 @@ class BoundedInMemoryExecutor(Generic[T, R]):
         """Run to the end.
 
         Returns:
-            What the consumer returned. No thread is left when this call ends, however it ends.
+            The result of the consumer. No thread is left when this call ends, however it ends.
 
         Raises:
-            BaseException: What the consumer or a producer raised, as it was; the other side was stopped.
+            BaseException: The error of the consumer or of a producer, unchanged; the other side was stopped.
         """
         threads = [
             threading.Thread(target=self._produce, args=(producer,), name="hoodie-producer", daemon=True)

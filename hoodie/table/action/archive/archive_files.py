@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
-from hoodie.avro.clean_metadata import HoodieMergeArchiveFilePlan
+from hoodie.avro.service_metadata import HoodieMergeArchiveFilePlan
 from hoodie.common.table.timeline.archived_entry import entry_schema
 from hoodie.common.table.timeline.archived_timeline import archive_files, read_archive_file
 from hoodie.common.table.timeline.instant import HoodieInstant

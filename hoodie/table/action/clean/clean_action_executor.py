@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
-from hoodie.avro.clean_metadata import (
+from hoodie.avro.service_metadata import (
     HoodieCleanerPlan,
     HoodieCleanMetadata,
     HoodieCleanPartitionMetadata,

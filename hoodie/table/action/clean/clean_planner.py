@@ -13,14 +13,14 @@ from typing import Any
 
 import attrs
 
-from hoodie.avro.clean_metadata import (
+from hoodie.avro.service_metadata import (
     HoodieActionInstant,
     HoodieCleanerPlan,
     HoodieCleanFileInfo,
     HoodieCleanMetadata,
+    HoodieCompactionPlan,
+    HoodieSavepointMetadata,
 )
-from hoodie.avro.compaction_plan import HoodieCompactionPlan
-from hoodie.avro.savepoint_metadata import HoodieSavepointMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT

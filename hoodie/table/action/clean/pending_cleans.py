@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from hoodie.avro.clean_metadata import HoodieCleanerPlan
+from hoodie.avro.service_metadata import HoodieCleanerPlan
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.storage.storage_path import file_name

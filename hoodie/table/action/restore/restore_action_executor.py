@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from hoodie.avro.savepoint_metadata import HoodieRestoreMetadata, HoodieRestorePlan
+from hoodie.avro.service_metadata import HoodieRestoreMetadata, HoodieRestorePlan
 from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.table.clustering_plans import is_clustering

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from hoodie.avro.savepoint_metadata import HoodieSavepointMetadata, HoodieSavepointPartitionMetadata
+from hoodie.avro.service_metadata import HoodieSavepointMetadata, HoodieSavepointPartitionMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State

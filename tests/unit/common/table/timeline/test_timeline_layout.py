@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hoodie.avro.savepoint_metadata import HoodieRestoreMetadata, HoodieRestorePlan
+from hoodie.avro.service_metadata import HoodieRestoreMetadata, HoodieRestorePlan
 from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata, HoodieRollbackPlan
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.table.timeline import timeline_layout as timeline_layout_module

@@ -72,7 +72,7 @@ def test_committed_base_files_of_a_group_are_slices_newest_first() -> None:
         "f": [(T3, True, 0), (T2, True, 0), (T1, True, 0)],
         "g": [(T1, True, 0)],
     }
-    latest = groups[0].latest_slice
+    latest = groups[0].slices[0]
     assert latest is not None and latest.base_file is not None
     assert (latest.base_file.path, latest.base_file.size_bytes) == (files[2].path, 10)
     assert groups[0].file_group_id == HoodieFileGroupId(PARTITION, "f")
