@@ -16,7 +16,7 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.global_tagging import STORED_PREFIX
 from hoodie.index.index import IndexedTable, KeyLocations, keys_by_partition_path, with_location_columns
 from hoodie.index.index_report import Decision, FileGroupLook
-from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle, KeyMatches
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.base_key_generator import field_column
 from hoodie.storage.storage import HoodieStorage
@@ -34,6 +34,7 @@ __all__ = [
     "keys_among",
     "keys_by_partition",
     "located_keys",
+    "look_up_keys",
 ]
 
 SHARED_KEY_BYTES = 64 << 20
@@ -102,15 +103,33 @@ class _LookUpKeys:
     def __call__(self, task: TaskIdentity, item: tuple[str, FileSlice]) -> tuple[FoundKeys, FileGroupLook]:
         group, file_slice = item
         keys = self.keys.value.get(group)
-        look = FileGroupLook(file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, found=0)
         if keys is None:
-            return NOTHING_FOUND, look
-        matches = HoodieKeyLookupHandle(self.storage, file_slice.sole_base_file.path).lookup(keys)
-        count = len(matches.key_indices)
-        look = attrs.evolve(
-            look, keys=len(keys), found=count, row_groups=matches.row_groups, row_groups_read=matches.row_groups_read
-        )
+            return NOTHING_FOUND, FileGroupLook(
+                file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, found=0
+            )
+        matches, look = look_up_keys(self.storage, file_slice, keys)
         return (keys.take(pa.array(matches.key_indices)), matches.row_positions), look
+
+
+def look_up_keys(storage: HoodieStorage, file_slice: FileSlice, keys: pa.Array) -> tuple[KeyMatches, FileGroupLook]:
+    """Find keys in the key column of a slice.
+
+    Args:
+        storage: Where the files are.
+        file_slice: The slice.
+        keys: Distinct record keys (string).
+    """
+    matches = HoodieKeyLookupHandle(storage, file_slice.sole_base_file.path).lookup(keys)
+    look = FileGroupLook(
+        file_slice.partition_path,
+        file_slice.file_id,
+        Decision.KEY_CHECK,
+        keys=len(keys),
+        found=len(matches.key_indices),
+        row_groups=matches.row_groups,
+        row_groups_read=matches.row_groups_read,
+    )
+    return matches, look
 
 
 def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) -> KeyLocations:

@@ -16,7 +16,8 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
-from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.global_tagging import (
     CURRENT_PARTITION_PATH,
     DecideGroups,
@@ -25,19 +26,23 @@ from hoodie.index.global_tagging import (
     one_batch,
 )
 from hoodie.index.index import BaseFileIndex, IndexedTable, Locations, tag_with_locations, with_location_columns
-from hoodie.index.index_report import Decision
+from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.index.stored_keys import (
     SHARED_KEY_BYTES,
     FoundKeys,
     ReadStored,
     StoredColumns,
     StoredKeys,
-    find_in_key_columns,
+    look_up_keys,
 )
+from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieGlobalSimpleIndex"]
+__all__ = ["HoodieGlobalSimpleIndex", "StoredValues"]
 
 _DECIDED = "__hoodie_decided"
+
+StoredValues = dict[int, list[pa.ChunkedArray]]
+"""Number of a slice to the stored columns of the keys that were found in it."""
 
 
 class HoodieGlobalSimpleIndex(BaseFileIndex):
@@ -74,24 +79,40 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         parts = [schema.empty_table()]
         if slices and keys.num_rows:
             distinct = _distinct(keys)
-            found = self._find(distinct[RECORD_KEY].combine_chunks(), context, table)
-            values = _read_stored(distinct, found, stored, context, table)
+            found, values = self._find(distinct, stored, context, table)
+            if stored.names:
+                values = values | _read_others(distinct, found, values, stored, context, table)
             for number, (held, positions) in enumerate(found):
                 if len(held):
                     file = pa.array(np.full(len(held), number, dtype=np.int32))
-                    columns = values.get(number) or [pa.nulls(len(held), field.type) for field in stored.fields]
+                    columns = (
+                        values[number] if number in values else [pa.nulls(len(held), f.type) for f in stored.fields]
+                    )
                     parts.append(pa.Table.from_arrays([held, file, pa.array(positions), *columns], schema=schema))
         return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), slices, moves)
 
-    def _find(self, keys: pa.Array, context: HoodieEngineContext, table: IndexedTable) -> list[FoundKeys]:
-        """For each slice the keys that it holds.
+    def _find(
+        self, keys: pa.Table, stored: StoredColumns, context: HoodieEngineContext, table: IndexedTable
+    ) -> tuple[list[FoundKeys], StoredValues]:
+        """For each slice the keys that it holds, and the stored columns of slices that were read on this way.
 
         Args:
-            keys: Distinct record keys.
+            keys: Distinct record keys, and the partition path that they come with; null where they come with several.
+            stored: The stored columns.
             context: The engine.
             table: The table's slices; judgements are noted there.
         """
-        return find_in_key_columns({"": keys}, [""] * len(table.slices), context, table)
+        shared = context.share(keys)
+        try:
+            looked_up = context.run_tasks(table.slices, _LookUpAndRead(table.storage, shared, stored))
+        finally:
+            shared.release()
+        values: StoredValues = {}
+        for number, (_, columns, look) in enumerate(looked_up):
+            table.work.note(look)
+            if columns is not None:
+                values[number] = columns
+        return [found for found, _, _ in looked_up], values
 
     def _slices_to_join(
         self, records: HoodieData, keys: pa.Array | None, context: HoodieEngineContext, table: IndexedTable
@@ -142,6 +163,29 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         return PartitionMoves.of(moves, table.merge_spec, table.schema)
 
 
+@attrs.frozen
+class _LookUpAndRead:
+    """Task: the incoming keys that a slice holds, and their stored columns where one of the keys moves."""
+
+    storage: HoodieStorage
+    keys: Shared
+    stored: StoredColumns
+
+    def __call__(
+        self, task: TaskIdentity, file_slice: FileSlice
+    ) -> tuple[FoundKeys, list[pa.ChunkedArray] | None, FileGroupLook]:
+        incoming: pa.Table = self.keys.value
+        keys = incoming[RECORD_KEY].combine_chunks()
+        matches, look = look_up_keys(self.storage, file_slice, keys)
+        indices, positions, columns = pa.array(matches.key_indices), matches.row_positions, None
+        if self.stored.names:
+            homes = incoming[PARTITION_PATH].combine_chunks().take(indices)
+            stays = pc.fill_null(pc.equal(homes, file_slice.partition_path), False)
+            if not pc.all(stays, min_count=0).as_py():
+                columns = ReadStored(self.storage, self.stored)(task, (file_slice, positions)).columns
+        return (keys.take(indices), positions), columns, look
+
+
 def _flag(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.append_column(pa.field(_DECIDED, pa.bool_()), pa.repeat(False, batch.num_rows))
 
@@ -181,22 +225,26 @@ class _DecideOthers:
         return one_batch(pa.Table.from_batches([part.cast(self.target) for part in parts], self.target), self.target)
 
 
-def _read_stored(
-    keys: pa.Table, found: Sequence[FoundKeys], stored: StoredColumns, context: HoodieEngineContext, table: IndexedTable
-) -> dict[int, list[pa.ChunkedArray]]:
-    """Number of the slice to the stored columns of the keys that it holds, where these decide.
+def _read_others(
+    keys: pa.Table,
+    found: Sequence[FoundKeys],
+    known: StoredValues,
+    stored: StoredColumns,
+    context: HoodieEngineContext,
+    table: IndexedTable,
+) -> StoredValues:
+    """The stored columns of slices that hold a moving key, of those slices that nobody has read yet.
 
-    They do where a key is to move, and where it was found in several partitions: the newest copy is to be told.
+    A copy in the partition that the key comes with is among them: the newest copy decides.
 
     Args:
         keys: Distinct record keys, and the partition path that they come with; null where they come with several.
         found: For each slice the keys that it holds.
+        known: What has been read.
         stored: The stored columns.
         context: The engine.
         table: The table's slices.
     """
-    if not stored.names:
-        return {}
     slices = table.slices
     owners = np.repeat(np.arange(len(found)), [len(held) for held, _ in found])
     places = pc.index_in(
@@ -209,7 +257,7 @@ def _read_stored(
     # Of the copies of a key in several partitions at most one is at home.
     is_moving = np.zeros(keys.num_rows, dtype=bool)
     is_moving[places.to_numpy()[~stays]] = True
-    numbers = np.unique(owners[is_moving[places.to_numpy()]]).tolist()
+    numbers = [n for n in np.unique(owners[is_moving[places.to_numpy()]]).tolist() if n not in known]
     items = [(slices[number], found[number][1]) for number in numbers]
     tables = context.run_tasks(items, ReadStored(table.storage, stored))
     return {number: values.columns for number, values in zip(numbers, tables, strict=True)}
