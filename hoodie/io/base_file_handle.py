@@ -13,7 +13,6 @@ from hoodie.common.model.write_status import WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException
 from hoodie.io.parquet.parquet_footer import KeyRange
-from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import HoodieWriteHandle, RowCounter
@@ -70,7 +69,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         self._writer = HoodieParquetWriter(
             self.context.storage.open_output_stream(self.path),
             self.context.schema_with_meta,
-            ParquetSettings.from_config(self.context.config.storage),
+            self.context.config.storage,
             bloom_filter=bloom_filter,
             avro_schema=self.context.avro_schema,
             stored_keys=stored_keys,

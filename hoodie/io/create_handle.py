@@ -8,7 +8,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hoodie.io.base_file_handle import HoodieBaseFileHandle
-from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 
 __all__ = ["HoodieCreateHandle"]
@@ -43,8 +42,7 @@ class HoodieCreateHandle(HoodieBaseFileHandle):
             rows: As of `write`.
         """
         stream = pa.BufferOutputStream()
-        settings = ParquetSettings.from_config(self.context.config.storage)
-        schema = self.context.schema_with_meta
+        schema, settings = self.context.schema_with_meta, self.context.config.storage
         with HoodieParquetWriter(stream, schema, settings, bloom_filter=None, avro_schema=None) as writer:
             writer.write(pa.RecordBatch.from_arrays(self._new_rows(rows), names=schema.names))
             writer.flush()

@@ -116,10 +116,10 @@ class PartitionPathRepartitionPartitioner(BulkInsertPartitioner):
     """
 
     def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
-        return _by_partition_path(records, output_partitions)
+        return records.repartition_by([PARTITION_PATH], output_partitions or records.num_partitions)
 
 
-class PartitionPathRepartitionAndSortPartitioner(BulkInsertPartitioner):
+class PartitionPathRepartitionAndSortPartitioner(PartitionPathRepartitionPartitioner):
     """Brings all rows of a partition path to one task, which writes one partition path after the other.
 
     Hudi: org.apache.hudi.execution.bulkinsert.PartitionPathRepartitionAndSortPartitioner.
@@ -128,7 +128,7 @@ class PartitionPathRepartitionAndSortPartitioner(BulkInsertPartitioner):
     is_sorted = True
 
     def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
-        return _by_partition_path(records, output_partitions).sort_within([PARTITION_PATH])
+        return super().repartition_records(records, output_partitions).sort_within([PARTITION_PATH])
 
 
 class CustomColumnsSortPartitioner(BulkInsertPartitioner):
@@ -210,7 +210,3 @@ def check_partitioner(partitioner: Any) -> BulkInsertPartitioner:
             "hoodie.execution.bulkinsert.bulk_insert_partitioner.BulkInsertPartitioner"
         )
     return partitioner
-
-
-def _by_partition_path(records: HoodieData, output_partitions: int) -> HoodieData:
-    return records.repartition_by([PARTITION_PATH], output_partitions or records.num_partitions)

@@ -26,7 +26,7 @@ from hoodie.index.bloom.key_exchange import (
     deal_files,
     exchange_keys,
 )
-from hoodie.index.bloom.key_ranges import BloomIndexFileInfo, KeyRangeCache, ReadFileInfos
+from hoodie.index.bloom.key_ranges import CACHE_BYTES, BloomIndexFileInfo, KeyRangeCache, ReadFileInfos
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index import IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook
@@ -77,7 +77,7 @@ class BloomIndexHelper:
 
     def __init__(self, config: HoodieIndexConfig) -> None:
         self._config = config
-        self._cache = KeyRangeCache() if config.bloom_use_caching else None
+        self._cache = KeyRangeCache(CACHE_BYTES if config.bloom_use_caching else 0)
         self._logged: set[str] = set()
 
     def file_infos(
@@ -96,7 +96,7 @@ class BloomIndexHelper:
             whole: Whether row groups are asked for, and not only ranges of keys.
         """
         paths = [file_slice.sole_base_file.path for file_slice in slices]
-        infos = {path: self._cache.get(path) if self._cache is not None else None for path in paths}
+        infos = {path: self._cache.get(path) for path in paths}
         missing = [path for path, info in infos.items() if info is None or (whole and info.row_groups is None)]
         if missing:
             per_task = max(1, min(FOOTERS_PER_TASK, len(missing) // (TASKS_PER_CORE * context.default_parallelism)))
@@ -107,9 +107,8 @@ class BloomIndexHelper:
             read = dict(zip(missing, (info for part in parts for info in part), strict=True))
             table.work.note_reads(footers=len(missing))
             infos.update(read)
-            if self._cache is not None:
-                for path, info in read.items():
-                    self._cache.put(path, info)
+            for path, info in read.items():
+                self._cache.put(path, info)
         return [known for path in paths if (known := infos[path]) is not None]
 
     def find(

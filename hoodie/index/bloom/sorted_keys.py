@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.bloom.key_blocks import utf8_bytes
+
 __all__ = ["SortedKeys"]
 
 _LAST_BASIC = range(0xEE, 0xF0)
@@ -104,11 +106,7 @@ class SortedKeys:
     @cached_property
     def _bytes(self) -> np.ndarray:
         """The UTF-8 bytes of all keys, one behind the other."""
-        _, offsets, data = self.keys.buffers()
-        if data is None or not len(self.keys):
-            return np.zeros(0, dtype=np.uint8)
-        ends = np.frombuffer(offsets, dtype=np.int32)[[self.keys.offset, self.keys.offset + len(self.keys)]]
-        return np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[1]]
+        return utf8_bytes(self.keys)[0] if len(self.keys) else np.zeros(0, dtype=np.uint8)
 
     @cached_property
     def _objects(self) -> np.ndarray:

@@ -16,17 +16,17 @@ import pyarrow.parquet as pq
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
 from hoodie.common.bloom.key_blocks import Keys
+from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, RECORD_KEY_META
 from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
 from hoodie.io.parquet.column_adaptation import with_encoding
 from hoodie.io.parquet.footer_keys import FooterKeys
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
-from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, leaves
 from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
 from hoodie.storage.output_stream import abort_stream
 
-__all__ = ["HoodieParquetWriter", "file_without_rows"]
+__all__ = ["HoodieParquetWriter", "file_without_rows", "writer_options"]
 
 _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
@@ -62,7 +62,7 @@ class HoodieParquetWriter:
     Args:
         stream: Where to write; closed by `close` and `abort`.
         schema: Columns of the file, Hudi's five meta columns first.
-        settings: The encoding.
+        settings: The encoding: codec, sizes of row groups and pages, and whether there are dictionaries.
         bloom_filter: Filter that gets the record keys; None for tables without meta fields, whose footers have
             neither filter nor range.
         avro_schema: Avro schema for the footer, meta columns included.
@@ -81,7 +81,7 @@ class HoodieParquetWriter:
         self,
         stream: pa.NativeFile,
         schema: pa.Schema,
-        settings: ParquetSettings,
+        settings: HoodieStorageConfig,
         *,
         bloom_filter: BloomFilter | None,
         avro_schema: str | None,
@@ -246,7 +246,7 @@ class HoodieParquetWriter:
         self._buffered_rows += batch.num_rows
         self._buffered_bytes += batch.nbytes
         self._rows_written += batch.num_rows
-        is_full = self._buffered_bytes >= self._settings.row_group_bytes or self._buffered_rows >= _ROW_GROUP_ROWS
+        is_full = self._buffered_bytes >= self._settings.parquet_block_size or self._buffered_rows >= _ROW_GROUP_ROWS
         if is_full and self._buffered_rows >= self._kept.rows:
             self._write_row_group()
 
@@ -348,7 +348,7 @@ class HoodieParquetWriter:
 
     @property
     def _options(self) -> dict[str, Any]:
-        return self._settings.writer_options(self._repeating or [])
+        return writer_options(self._settings, self._repeating or [])
 
     def _choose_dictionary_columns(self, batches: list[pa.RecordBatch]) -> None:
         """Paths of the leaf columns that repeat, judged once by the first rows."""
@@ -388,6 +388,27 @@ class HoodieParquetWriter:
         with _translated(self._path), pq.ParquetWriter(sink, self._schema, **self._options) as file:
             file.write_table(table, row_group_size=max(table.num_rows, 1))
         return pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+
+def writer_options(config: HoodieStorageConfig, dictionary_columns: Sequence[str]) -> dict[str, Any]:
+    """The options of pyarrow's writer for base files.
+
+    Args:
+        config: The encoding.
+        dictionary_columns: Paths of the leaf columns that are stored as dictionaries, where these are enabled.
+    """
+    return {
+        "version": "1.0",
+        "data_page_version": "1.0",
+        "compression": str(config.parquet_compression_codec),
+        "use_dictionary": list(dictionary_columns) if config.parquet_dictionary_enabled else False,
+        "data_page_size": config.parquet_page_size,
+        "dictionary_pagesize_limit": config.parquet_page_size,
+        "coerce_timestamps": "us",
+        "store_schema": False,
+        "store_decimal_as_integer": False,
+        "write_statistics": True,
+    }
 
 
 def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:
