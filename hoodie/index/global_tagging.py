@@ -40,8 +40,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.index.hashed_keys import HashedKeys
-from hoodie.index.index import append_numbered_locations, match_keys
+from hoodie.index.index import HashedKeys, append_numbered_locations, match_keys
 from hoodie.merge.merge_spec import TAKE_INCOMING, MergeSpec
 
 __all__ = [

@@ -16,7 +16,7 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.global_tagging import STORED_PREFIX
 from hoodie.index.index import IndexedTable, KeyLocations, keys_by_partition_path, with_location_columns
 from hoodie.index.index_report import Decision, FileGroupLook
-from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle, KeyMatches
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.base_key_generator import field_column
 from hoodie.storage.storage import HoodieStorage
@@ -29,12 +29,12 @@ __all__ = [
     "ReadStored",
     "StoredColumns",
     "StoredKeys",
+    "StoredValues",
     "find_in_key_columns",
     "gather_locations",
     "keys_among",
     "keys_by_partition",
     "located_keys",
-    "look_up_keys",
 ]
 
 SHARED_KEY_BYTES = 64 << 20
@@ -45,6 +45,8 @@ LOCATION_SCHEMA = with_location_columns(pa.schema([reserved_field(RECORD_KEY), r
 
 FoundKeys = tuple[pa.Array, np.ndarray]
 """The incoming keys that a slice holds (string), and their row positions (int64); one that stands twice comes twice."""
+StoredValues = dict[int, list[pa.ChunkedArray]]
+"""The stored columns of the keys that were found in a slice, by the number of the slice."""
 # Not by pa.array, which loads pandas.
 NOTHING_FOUND: FoundKeys = (pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64))
 
@@ -60,24 +62,38 @@ def keys_by_partition(keys: pa.Table) -> dict[str, pa.Array]:
 
 
 def find_in_key_columns(
-    keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
-) -> list[FoundKeys]:
-    """For each slice the keys that it holds, found in its key column; every slice is noted on ``table.work``.
+    keys: Mapping[str, pa.Array],
+    groups: Sequence[str],
+    context: HoodieEngineContext,
+    table: IndexedTable,
+    stored: StoredColumns | None = None,
+    homes: pa.Array | None = None,
+) -> tuple[list[FoundKeys], StoredValues]:
+    """Find the keys that each slice holds in its key column, and note every slice on ``table.work``.
+
+    The stored columns of a slice are read in the same task if one of its keys comes with another partition path.
 
     Args:
         keys: Distinct keys (string) by the name of their group.
         groups: For each slice of the table the group of keys that is looked for in it.
         context: The engine.
         table: The table.
+        stored: The stored columns; None for no columns.
+        homes: The partition path that each key of the only group comes with; needed for stored columns.
+
+    Returns:
+        The keys of each slice, and the stored columns that were read.
     """
-    shared = context.share(keys)
+    shared = context.share((keys, homes))
     try:
-        looked_up = context.run_tasks(list(zip(groups, table.slices, strict=True)), _LookUpKeys(table.storage, shared))
+        look_up = _LookUpKeys(table.storage, shared, stored or StoredColumns())
+        looked_up = context.run_tasks(list(zip(groups, table.slices, strict=True)), look_up)
     finally:
         shared.release()
-    for _, look in looked_up:
+    for _, _, look in looked_up:
         table.work.note(look)
-    return [found for found, _ in looked_up]
+    values = {number: columns for number, (_, columns, _) in enumerate(looked_up) if columns is not None}
+    return [found for found, _, _ in looked_up], values
 
 
 def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
@@ -91,45 +107,6 @@ def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
     found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
     return keys.take(found.drop_null()), positions
-
-
-@attrs.frozen
-class _LookUpKeys:
-    """Task: the incoming keys of a group that a slice holds."""
-
-    storage: HoodieStorage
-    keys: Shared
-
-    def __call__(self, task: TaskIdentity, item: tuple[str, FileSlice]) -> tuple[FoundKeys, FileGroupLook]:
-        group, file_slice = item
-        keys = self.keys.value.get(group)
-        if keys is None:
-            return NOTHING_FOUND, FileGroupLook(
-                file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, found=0
-            )
-        matches, look = look_up_keys(self.storage, file_slice, keys)
-        return (keys.take(pa.array(matches.key_indices)), matches.row_positions), look
-
-
-def look_up_keys(storage: HoodieStorage, file_slice: FileSlice, keys: pa.Array) -> tuple[KeyMatches, FileGroupLook]:
-    """Find keys in the key column of a slice.
-
-    Args:
-        storage: Where the files are.
-        file_slice: The slice.
-        keys: Distinct record keys (string).
-    """
-    matches = HoodieKeyLookupHandle(storage, file_slice.sole_base_file.path).lookup(keys)
-    look = FileGroupLook(
-        file_slice.partition_path,
-        file_slice.file_id,
-        Decision.KEY_CHECK,
-        keys=len(keys),
-        found=len(matches.key_indices),
-        row_groups=matches.row_groups,
-        row_groups_read=matches.row_groups_read,
-    )
-    return matches, look
 
 
 def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) -> KeyLocations:
@@ -194,6 +171,41 @@ class ReadStored:
         file_slice, positions = item
         with HoodieParquetReader(self.storage, file_slice.sole_base_file.path) as reader:
             return self.stored.read(reader).take(pa.array(positions))
+
+
+@attrs.frozen
+class _LookUpKeys:
+    """Task: find the incoming keys of a group in a slice, and read their stored columns if one of the keys moves.
+
+    Attributes:
+        storage: The storage of the files.
+        keys: A pair: keys by the name of their group, and the partition paths that they come with.
+        stored: The stored columns.
+    """
+
+    storage: HoodieStorage
+    keys: Shared
+    stored: StoredColumns
+
+    def __call__(
+        self, task: TaskIdentity, item: tuple[str, FileSlice]
+    ) -> tuple[FoundKeys, list[pa.ChunkedArray] | None, FileGroupLook]:
+        group, file_slice = item
+        by_group, homes = self.keys.value
+        keys = by_group.get(group)
+        look = FileGroupLook(file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, found=0)
+        if keys is None:
+            return NOTHING_FOUND, None, look
+        matches = HoodieKeyLookupHandle(self.storage, file_slice.sole_base_file.path).lookup(keys)
+        indices, positions, columns = pa.array(matches.key_indices), matches.row_positions, None
+        look = attrs.evolve(
+            look, keys=len(keys), found=len(indices), row_groups=matches.row_groups, row_groups_read=matches.row_groups
+        )
+        if self.stored.names:
+            stays = pc.fill_null(pc.equal(homes.take(indices), file_slice.partition_path), False)
+            if not pc.all(stays, min_count=0).as_py():
+                columns = ReadStored(self.storage, self.stored)(task, (file_slice, positions)).columns
+        return (keys.take(indices), positions), columns, look
 
 
 @attrs.frozen

@@ -16,8 +16,8 @@ from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.bloom.bloom_index_helper import BloomIndexHelper
 from hoodie.index.index import IndexedTable
-from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex, StoredValues
-from hoodie.index.stored_keys import FoundKeys, StoredColumns
+from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
+from hoodie.index.stored_keys import FoundKeys, StoredColumns, StoredValues
 
 __all__ = ["HoodieGlobalBloomIndex"]
 

@@ -16,8 +16,7 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
-from hoodie.engine.engine_context import HoodieEngineContext, Shared
-from hoodie.engine.task_identity import TaskIdentity
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.global_tagging import (
     CURRENT_PARTITION_PATH,
     DecideGroups,
@@ -26,23 +25,20 @@ from hoodie.index.global_tagging import (
     one_batch,
 )
 from hoodie.index.index import BaseFileIndex, IndexedTable, Locations, tag_with_locations, with_location_columns
-from hoodie.index.index_report import Decision, FileGroupLook
+from hoodie.index.index_report import Decision
 from hoodie.index.stored_keys import (
     SHARED_KEY_BYTES,
     FoundKeys,
     ReadStored,
     StoredColumns,
     StoredKeys,
-    look_up_keys,
+    StoredValues,
+    find_in_key_columns,
 )
-from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieGlobalSimpleIndex", "StoredValues"]
+__all__ = ["HoodieGlobalSimpleIndex"]
 
 _DECIDED = "__hoodie_decided"
-
-StoredValues = dict[int, list[pa.ChunkedArray]]
-"""Number of a slice to the stored columns of the keys that were found in it."""
 
 
 class HoodieGlobalSimpleIndex(BaseFileIndex):
@@ -85,9 +81,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
             for number, (held, positions) in enumerate(found):
                 if len(held):
                     file = pa.array(np.full(len(held), number, dtype=np.int32))
-                    columns = (
-                        values[number] if number in values else [pa.nulls(len(held), f.type) for f in stored.fields]
-                    )
+                    columns = values.get(number) or [pa.nulls(len(held), field.type) for field in stored.fields]
                     parts.append(pa.Table.from_arrays([held, file, pa.array(positions), *columns], schema=schema))
         return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), slices, moves)
 
@@ -102,17 +96,8 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
             context: The engine.
             table: The table's slices; judgements are noted there.
         """
-        shared = context.share(keys)
-        try:
-            looked_up = context.run_tasks(table.slices, _LookUpAndRead(table.storage, shared, stored))
-        finally:
-            shared.release()
-        values: StoredValues = {}
-        for number, (_, columns, look) in enumerate(looked_up):
-            table.work.note(look)
-            if columns is not None:
-                values[number] = columns
-        return [found for found, _, _ in looked_up], values
+        record_keys, homes = (keys[name].combine_chunks() for name in (RECORD_KEY, PARTITION_PATH))
+        return find_in_key_columns({"": record_keys}, [""] * len(table.slices), context, table, stored, homes)
 
     def _slices_to_join(
         self, records: HoodieData, keys: pa.Array | None, context: HoodieEngineContext, table: IndexedTable
@@ -161,29 +146,6 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
     def _moves(self, table: IndexedTable) -> PartitionMoves:
         moves = self._update_partition_path and not table.stays
         return PartitionMoves.of(moves, table.merge_spec, table.schema)
-
-
-@attrs.frozen
-class _LookUpAndRead:
-    """Task: the incoming keys that a slice holds, and their stored columns where one of the keys moves."""
-
-    storage: HoodieStorage
-    keys: Shared
-    stored: StoredColumns
-
-    def __call__(
-        self, task: TaskIdentity, file_slice: FileSlice
-    ) -> tuple[FoundKeys, list[pa.ChunkedArray] | None, FileGroupLook]:
-        incoming: pa.Table = self.keys.value
-        keys = incoming[RECORD_KEY].combine_chunks()
-        matches, look = look_up_keys(self.storage, file_slice, keys)
-        indices, positions, columns = pa.array(matches.key_indices), matches.row_positions, None
-        if self.stored.names:
-            homes = incoming[PARTITION_PATH].combine_chunks().take(indices)
-            stays = pc.fill_null(pc.equal(homes, file_slice.partition_path), False)
-            if not pc.all(stays, min_count=0).as_py():
-                columns = ReadStored(self.storage, self.stored)(task, (file_slice, positions)).columns
-        return (keys.take(indices), positions), columns, look
 
 
 def _flag(batch: pa.RecordBatch) -> pa.RecordBatch:

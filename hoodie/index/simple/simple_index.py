@@ -63,7 +63,7 @@ class HoodieSimpleIndex(BaseFileIndex):
         self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
     ) -> list[FoundKeys]:
         """For each slice the keys that it holds; see `find_in_key_columns`."""
-        return find_in_key_columns(keys, groups, context, table)
+        return find_in_key_columns(keys, groups, context, table)[0]
 
     def _stored_keys(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         """The locations of stored keys, all that records may have among them.
