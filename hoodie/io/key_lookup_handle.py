@@ -25,14 +25,12 @@ class KeyMatches:
     Attributes:
         key_indices: int32, index into the keys that were looked up.
         row_positions: int64, row of the base file, from 0. A key that occurs twice in the file has two pairs.
-        row_groups: Row groups of the file.
-        row_groups_read: Of them those whose keys were read.
+        row_groups: Row groups of the file, all of which were read.
     """
 
     key_indices: np.ndarray
     row_positions: np.ndarray
     row_groups: int = 0
-    row_groups_read: int = 0
 
 
 class HoodieKeyLookupHandle:
@@ -69,4 +67,4 @@ class HoodieKeyLookupHandle:
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
         positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-        return KeyMatches(found.drop_null().to_numpy(), positions.astype(np.int64), row_groups, row_groups)
+        return KeyMatches(found.drop_null().to_numpy(), positions.astype(np.int64), row_groups)
