@@ -1,4 +1,4 @@
-"""From file slices to the keys that they hold, and from these to locations: what the indexes over base files share."""
+"""Read the keys that file slices hold, and their locations, for all indexes over base files."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ __all__ = [
 ]
 
 SHARED_KEY_BYTES = 64 << 20
-"""Arrow bytes of incoming keys up to which every task gets them all; beyond, the lookup is a join by the engine."""
+"""Up to this many Arrow bytes of incoming keys every task gets all of them; above, the engine joins."""
 BATCH_ROWS = 1 << 16
 LOCATION_SCHEMA = with_location_columns(pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)]))
-"""Of the locations of keys."""
+"""The schema of the locations of keys."""
 
 FoundKeys = tuple[pa.Array, np.ndarray]
-"""The incoming keys that a slice holds (string), and their row positions (int64); one that stands twice comes twice."""
+"""The incoming keys that a slice holds (string), and their row positions (int64). A key may occur several times."""
 StoredValues = dict[int, list[pa.ChunkedArray]]
 """The stored columns of the keys that were found in a slice, by the number of the slice."""
 # Not by pa.array, which loads pandas.
@@ -97,11 +97,11 @@ def find_in_key_columns(
 
 
 def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
-    """The keys that stand among stored ones, and their places there.
+    """The incoming keys that are among the stored keys, and their positions there.
 
     Args:
-        stored: Strings.
-        keys: Distinct strings.
+        stored: The stored keys (string).
+        keys: Distinct incoming keys (string).
     """
     found = pc.index_in(stored, value_set=keys)
     found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
@@ -110,11 +110,11 @@ def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
 
 
 def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) -> KeyLocations:
-    """What was found, as one value.
+    """Put the keys that were found into one value.
 
     Args:
-        slices: The slices that were looked into.
-        found: What each of them holds.
+        slices: The slices that were searched.
+        found: For each slice the keys that it holds.
     """
     schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64())])
     parts: dict[str, list[pa.Table]] = {}
@@ -129,10 +129,10 @@ def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) ->
 
 @attrs.frozen
 class StoredColumns:
-    """Columns of stored records that a merge wants; a dotted name leads into structs.
+    """Columns of stored records that a merge needs; a dotted name names a field of a struct.
 
     Attributes:
-        names: Of the columns.
+        names: The names of the columns.
         schema: The table's columns.
     """
 
@@ -162,7 +162,7 @@ class StoredColumns:
 
 @attrs.frozen
 class ReadStored:
-    """Task: the stored columns of some rows of a slice."""
+    """Task: read the stored columns of some rows of a slice."""
 
     storage: HoodieStorage
     stored: StoredColumns
@@ -210,13 +210,13 @@ class _LookUpKeys:
 
 @attrs.frozen
 class StoredKeys:
-    """Task: the keys of one slice with their locations, all or those among shared ones, and stored columns.
+    """Task: read the keys of one slice, with their locations and stored columns.
 
     Attributes:
-        storage: Where the files are.
-        schema: Of the batches: record key, partition path, the three CURRENT columns, then the stored ones.
+        storage: The storage of the files.
+        schema: The schema of the batches: record key, partition path, the three CURRENT columns, then the stored ones.
         stored: The stored columns.
-        keys: Of a table of the keys that are wanted; None for all.
+        keys: A shared table of the keys that are wanted; None for all keys.
     """
 
     storage: HoodieStorage
@@ -250,8 +250,8 @@ def located_keys(
     Args:
         file_slice: The slice.
         keys: Some or all of its keys.
-        positions: Their rows.
-        schema: As of `StoredKeys`.
+        positions: Their row positions.
+        schema: See `StoredKeys`.
         more: Further columns.
     """
     count, location = len(positions), file_slice.location

@@ -1,4 +1,4 @@
-"""The index BLOOM over all partitions: a key is unique in the whole table.
+"""The index BLOOM over all partitions; a key is unique in the whole table.
 
 Hudi: org.apache.hudi.index.bloom.HoodieGlobalBloomIndex.
 """
@@ -46,7 +46,7 @@ class HoodieGlobalBloomIndex(HoodieGlobalSimpleIndex):
     def _slices_to_join(
         self, records: HoodieData, keys: pa.Array | None, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[FileSlice]:
-        """Slices that hold some of the keys; where keys are too many, slices whose key range can."""
+        """The slices that hold some of the keys; if keys are too many, the slices whose key ranges can hold some."""
         if keys is None:
             return self._helper.search(records, context, table, is_global=True).slices
         found = self._find_keys(keys, context, table)

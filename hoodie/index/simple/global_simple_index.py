@@ -1,4 +1,4 @@
-"""The index that looks incoming keys up in the key columns of all base files: a key is unique in the whole table.
+"""The index that looks incoming keys up in the key columns of all base files; a key is unique in the whole table.
 
 Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex.
 """
@@ -45,14 +45,14 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
     """Reads the key column of every latest base file of the table.
 
     A record whose key lives in another partition moves or stays by ``hoodie.simple.index.update.partition.path``; see
-    `hoodie.index.global_tagging`. The cost grows with the table, not with what is touched.
+    `hoodie.index.global_tagging`. The cost grows with the table, not with the touched partitions.
 
     Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex. Differs: copies of a key in several partitions become
     one record where records move; Hudi would insert the incoming row once for each copy.
 
     Args:
         config: The writer's configuration.
-        update_partition_path: Instead of the property, for indexes that narrow down the files and look into them so.
+        update_partition_path: Replaces the property; for other indexes, which search fewer files in the same way.
     """
 
     def __init__(self, config: HoodieWriteConfig, update_partition_path: bool | None = None) -> None:
@@ -88,10 +88,10 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
     def _find(
         self, keys: pa.Table, stored: StoredColumns, context: HoodieEngineContext, table: IndexedTable
     ) -> tuple[list[FoundKeys], StoredValues]:
-        """For each slice the keys that it holds, and the stored columns of slices that were read on this way.
+        """The keys that each slice holds, and the stored columns that were read in the same tasks.
 
         Args:
-            keys: Distinct record keys, and the partition path that they come with; null where they come with several.
+            keys: Distinct record keys, each with its incoming partition path; null if it comes with several.
             stored: The stored columns.
             context: The engine.
             table: The table's slices; judgements are noted there.
@@ -102,11 +102,11 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
     def _slices_to_join(
         self, records: HoodieData, keys: pa.Array | None, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[FileSlice]:
-        """The slices whose keys are joined with the records, where keys alone do not decide.
+        """The slices whose keys are joined with the records, if keys alone do not decide.
 
         Args:
             records: With record key and partition path.
-            keys: Their distinct record keys, None where they are too many.
+            keys: Their distinct record keys; None if they are too many.
             context: The engine.
             table: The table's slices; judgements are noted there.
         """
@@ -114,7 +114,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         return table.slices
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        """As of `HoodieIndex`; partition paths and operations are as they are to be written."""
+        """See `HoodieIndex`; partition paths and operations are the ones to be written."""
         columns = [RECORD_KEY, PARTITION_PATH]
         keys = records.select(columns).collect(max_bytes=SHARED_KEY_BYTES) if table.slices else None
         if not table.slices or (keys is not None and self.decides_by_keys(table)):
@@ -125,7 +125,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
     def _join(
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, keys: pa.Table | None
     ) -> HoodieData:
-        """Join with the stored keys: all of them, or those that are among the given ones."""
+        """Join the records with all stored keys, or with those among the given keys."""
         asked = None if keys is None else keys[RECORD_KEY].combine_chunks()
         slices = self._slices_to_join(records, asked, context, table)
         shared = None if keys is None else table.share(context, keys)
@@ -136,7 +136,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         schema = pa.schema([*with_location_columns(schema), *stored.fields])
         located = context.generate(slices, StoredKeys(table.storage, schema, stored, shared), schema)
         joined = records.join(located, [RECORD_KEY], "left")
-        # All locations of a key must meet: those of keys that have several are brought together, and decided there.
+        # All locations of a key must meet, so those of a key that has several are brought together.
         decide = DecideGroups(moves, columns)
         flagged = joined.map_batches(_flag, joined.schema.append(pa.field(_DECIDED, pa.bool_())))
         decided = flagged.combine_by_key([RECORD_KEY], _DecideRepeated(decide, flagged.schema))
@@ -154,7 +154,7 @@ def _flag(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @attrs.frozen
 class _DecideRepeated:
-    """Decides for the rows of keys that occur more than once; the outcome has the same columns."""
+    """Decides about the rows of keys that occur more than once; the result has the same columns."""
 
     decide: DecideGroups
     schema: pa.Schema
@@ -173,7 +173,7 @@ class _DecideRepeated:
 
 @attrs.frozen
 class _DecideOthers:
-    """Decides for the rows that have not been decided yet, each alone."""
+    """Decides about each of the other rows alone."""
 
     decide: DecideGroups
     target: pa.Schema
@@ -195,14 +195,14 @@ def _read_others(
     context: HoodieEngineContext,
     table: IndexedTable,
 ) -> StoredValues:
-    """The stored columns of slices that hold a moving key, of those slices that nobody has read yet.
+    """Read the stored columns of further slices that hold a moving key: copies in the partition that it moves to.
 
-    A copy in the partition that the key comes with is among them: the newest copy decides.
+    All copies of a key are needed, because the newest of them decides.
 
     Args:
-        keys: Distinct record keys, and the partition path that they come with; null where they come with several.
+        keys: Distinct record keys, each with its incoming partition path; null if it comes with several.
         found: For each slice the keys that it holds.
-        known: What has been read.
+        known: The stored columns that have been read.
         stored: The stored columns.
         context: The engine.
         table: The table's slices.
@@ -226,7 +226,7 @@ def _read_others(
 
 
 def _distinct(keys: pa.Table) -> pa.Table:
-    """Each record key once, with its partition path; null where it comes with several."""
+    """Each record key once, with its partition path; null if it comes with several."""
     table = keys.select([RECORD_KEY, PARTITION_PATH]).combine_chunks()
     codes = table[RECORD_KEY].combine_chunks().dictionary_encode().indices.to_numpy()
     _, first, counts = np.unique(codes, return_index=True, return_counts=True)
