@@ -25,21 +25,21 @@ class HoodieCreateHandle(HoodieBaseFileHandle):
         """Append incoming rows until the file has reached ``hoodie.parquet.max.file.size``.
 
         Args:
-            rows: User columns of the write's schema (any order) and the reserved record key; rows that ask for a
-                delete are not among them.
+            rows: User columns of the write's schema (any order) and the reserved record key; no rows that ask for a
+                delete.
 
         Returns:
-            The rows that no longer fit, for another file; mostly none.
+            The rows that no longer fit, for another file; usually none.
         """
         left = self._write_new(rows)
         self._records += rows.num_rows - left.num_rows
         return left
 
     def measure(self, rows: pa.RecordBatch) -> int:
-        """Bytes that rows take in a file, without footer: found out by encoding them; the handle need not be open.
+        """The bytes that rows take in a file, without footer. It encodes them; the handle need not be open.
 
         Args:
-            rows: As of `write`.
+            rows: See `write`.
         """
         stream = pa.BufferOutputStream()
         schema, settings = self.context.schema_with_meta, self.context.config.storage
