@@ -97,8 +97,7 @@ class LocalData(HoodieData):
     def from_table(cls, context: LocalEngineContext, table: pa.Table, num_partitions: int | None = None) -> LocalData:
         """Cut a table into row ranges of equal length, without copying."""
         count = max(1, min(num_partitions or context.default_parallelism, -(-table.num_rows // 1024)))
-        bounds = [table.num_rows * index // count for index in range(count + 1)]
-        slices = [table.slice(low, high - low) for low, high in pairwise(bounds)]
+        slices = [table.slice(low, high - low) for low, high in _equal_ranges(table.num_rows, count)]
         data = cls(context, table.schema, [_table_partition(piece) for piece in slices])
         data._known_count = table.num_rows
         data._held_table = table
@@ -165,7 +164,8 @@ class LocalData(HoodieData):
             pc.count_distinct(_plain(table[key]), mode="all").as_py() == table.num_rows for key in keys
         ):
             return LocalData.from_table(self._context, table, self.num_partitions)
-        repeated = _repeated_rows(table, keys)
+        codes = _codes(table, keys)
+        repeated = np.bincount(codes)[codes] > 1
         if not repeated.any():
             return LocalData.from_table(self._context, table, self.num_partitions)
         combined = function(table.filter(pa.array(repeated)))
@@ -181,11 +181,11 @@ class LocalData(HoodieData):
         def count(task: TaskIdentity, partition: Partition) -> pa.Table:
             batches = (batch.select(names) for batch in partition(task))
             table = pa.Table.from_batches(batches, pa.schema([self._schema.field(n) for n in names]))
-            return _count_rows(pa.table([_plain(column) for column in table.columns], names), names)
+            plain = pa.table([_plain(column) for column in table.columns], names)
+            return plain.group_by(names).aggregate([([], "count_all")]).rename_columns([*names, "count"])
 
-        parts = pa.concat_tables(self._run(count))
-        total = parts.group_by(names).aggregate([("count", "sum")])
-        return total.rename_columns([*names, "count"]).select([*names, "count"])
+        total = pa.concat_tables(self._run(count)).group_by(names).aggregate([("count", "sum")])
+        return total.rename_columns([*names, "count"])
 
     def join(self, other: HoodieData, on: Sequence[str], how: str) -> LocalData:
         if not isinstance(other, LocalData):
@@ -211,12 +211,11 @@ class LocalData(HoodieData):
         if added:
             sides.append((_Rows(right.select([field.name for field in added])), right_rows[order]))
         schema = pa.schema([*self._schema, *added])
-        count = max(1, min(self.num_partitions, -(-len(order) // 1024)))
-        bounds = [len(order) * index // count for index in range(count + 1)]
+        ranges = _equal_ranges(len(order), max(1, min(self.num_partitions, -(-len(order) // 1024))))
         return LocalData(
             self._context,
             schema,
-            [_taken([(rows, numbers[low:high]) for rows, numbers in sides], schema) for low, high in pairwise(bounds)],
+            [_taken([(rows, numbers[low:high]) for rows, numbers in sides], schema) for low, high in ranges],
         )
 
     def union(self, other: HoodieData) -> LocalData:
@@ -260,8 +259,7 @@ class LocalData(HoodieData):
         def joined(group: list[Partition]) -> Partition:
             return lambda task: (batch for partition in group for batch in partition(task))
 
-        bounds = [count * number // num_partitions for number in range(num_partitions + 1)]
-        groups = [self._partitions[low:high] for low, high in pairwise(bounds)]
+        groups = [self._partitions[low:high] for low, high in _equal_ranges(count, num_partitions)]
         return LocalData(self._context, self._schema, [joined(group) for group in groups], self._stream)
 
     def repartition_by(self, columns: Sequence[str], num_partitions: int) -> LocalData:
@@ -281,12 +279,10 @@ class LocalData(HoodieData):
         self._check_columns(columns)
         table = self._compute()
         order = _order(table, columns)
-        bounds = [table.num_rows * number // num_partitions for number in range(num_partitions + 1)]
         rows = _Rows(table)
+        ranges = _equal_ranges(table.num_rows, num_partitions)
         return LocalData(
-            self._context,
-            self._schema,
-            [_taken([(rows, order[low:high])], self._schema) for low, high in pairwise(bounds)],
+            self._context, self._schema, [_taken([(rows, order[low:high])], self._schema) for low, high in ranges]
         )
 
     def sort_within(self, columns: Sequence[str]) -> LocalData:
@@ -295,7 +291,7 @@ class LocalData(HoodieData):
 
         def in_order(partition: Partition) -> Partition:
             def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
-                table = pa.Table.from_batches(partition(task), self._schema)
+                table = self._table_of(task, partition)
                 yield from _taken([(_Rows(table), _order(table, names))], self._schema)(task)
 
             return run
@@ -303,10 +299,7 @@ class LocalData(HoodieData):
         return LocalData(self._context, self._schema, [in_order(partition) for partition in self._partitions])
 
     def persist(self, fixed: Sequence[str] = ()) -> LocalData:
-        def compute(task: TaskIdentity, partition: Partition) -> pa.Table:
-            return pa.Table.from_batches(partition(task), self._schema)
-
-        self._partitions = [_table_partition(table) for table in self._run(compute)]
+        self._partitions = [_table_partition(table) for table in self._run(self._table_of)]
         self._stream = None
         return self
 
@@ -318,10 +311,10 @@ class LocalData(HoodieData):
         return None if max_bytes is not None and table.nbytes > max_bytes else table
 
     def _compute(self) -> pa.Table:
-        def compute(task: TaskIdentity, partition: Partition) -> pa.Table:
-            return pa.Table.from_batches(partition(task), self._schema)
+        return pa.concat_tables([self._schema.empty_table(), *self._run(self._table_of)])
 
-        return pa.concat_tables([self._schema.empty_table(), *self._run(compute)])
+    def _table_of(self, task: TaskIdentity, partition: Partition) -> pa.Table:
+        return pa.Table.from_batches(partition(task), self._schema)
 
     def _run(self, function: Callable[[TaskIdentity, Partition], R]) -> list[R]:
         return self._context.run_tasks(self._partitions, function)
@@ -331,16 +324,9 @@ def _table_partition(table: pa.Table) -> Partition:
     return lambda task: iter(table.to_batches(max_chunksize=BATCH_ROWS))
 
 
-def _count_rows(table: pa.Table, columns: list[str]) -> pa.Table:
-    counted = table.group_by(columns).aggregate([([], "count_all")])
-    return counted.rename_columns([*columns, "count"]).select([*columns, "count"])
-
-
-def _repeated_rows(table: pa.Table, keys: Sequence[str]) -> np.ndarray:
-    """The rows whose key occurs more than once."""
-    codes = _codes(table, keys)
-    repeated: np.ndarray = np.bincount(codes)[codes] > 1
-    return repeated
+def _equal_ranges(count: int, parts: int) -> list[tuple[int, int]]:
+    """The start and end of each of ``parts`` ranges that divide ``count`` rows."""
+    return list(pairwise(count * number // parts for number in range(parts + 1)))
 
 
 def _codes(table: pa.Table, columns: Sequence[str]) -> np.ndarray:

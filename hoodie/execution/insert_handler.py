@@ -1,4 +1,4 @@
-"""New records on their way to create handles.
+"""Write new records to new file groups by create handles.
 
 Hudi: org.apache.hudi.execution.CopyOnWriteInsertHandler.
 """
@@ -24,24 +24,23 @@ from hoodie.io.write_handle import RowCounter
 __all__ = ["CopyOnWriteInsertHandler", "columns_of_handles", "upserts_only"]
 
 MAX_BUFFERED_BYTES = 256 << 20
-"""Arrow bytes that the open files of one task may hold together; beyond, the largest writes its row group early."""
-
+"""Arrow bytes that all open files of a task may hold together; above, the largest writes its row group early."""
 
 MAX_OPEN_FILES = 256
-"""Files that one task may hold open; beyond, the largest is finished early, and its partition goes on in another."""
+"""Open files of a task; at the limit the largest is finished early, and its partition continues in another file."""
 
 
 class CopyOnWriteInsertHandler:
-    """Writes new records to new file groups: one open file a partition, a further one when it is full.
+    """Writes new records to new file groups: one open file for each partition, and the next one when it is full.
 
-    Memory: the row groups being gathered, together at most `MAX_BUFFERED_BYTES` and one batch.
+    Memory: the row groups that are not written yet, together at most `MAX_BUFFERED_BYTES`, and one batch.
 
     Args:
         context: The write.
-        task: Who writes.
-        file_id_prefix: Of the new groups of a bucket; None makes one for each partition.
-        is_sorted: Whether all rows of a partition path follow each other: a file is finished when the next begins.
-        row_counter: The task's, when other handles of it have written rows.
+        task: The task that writes.
+        file_id_prefix: The prefix of the new file groups of a bucket; None makes one for each partition.
+        is_sorted: Whether all rows of a partition path are adjacent, so that a file is finished when the next begins.
+        row_counter: The counter of the task, if other handles of it have written rows.
 
     Hudi: org.apache.hudi.execution.CopyOnWriteInsertHandler.
     """
@@ -76,10 +75,10 @@ class CopyOnWriteInsertHandler:
         """Write all rows of all batches.
 
         Args:
-            batches: User columns, record key and partition path; nothing but upserts.
+            batches: User columns, record key and partition path; only upserts.
 
         Returns:
-            One status a file.
+            One status for each file.
         """
         for batch in batches:
             for partition_path, rows in split_by_partition(batch):
@@ -116,7 +115,7 @@ class CopyOnWriteInsertHandler:
         else:
             done = []
         for partition_path in done:
-            # Kept among the open ones until it is closed: an error on the way must find it.
+            # It stays among the open files until it is closed, so that an error on the way finds it.
             self._statuses.append(self._handles[partition_path].close())
             del self._handles[partition_path]
 
@@ -135,7 +134,7 @@ class CopyOnWriteInsertHandler:
 
 
 def upserts_only(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without rows that ask for a delete: there is nothing to delete where a record is new."""
+    """The batch without rows that ask for a delete: new records have nothing to delete."""
     operations = batch.column(OPERATION).to_numpy()
     if (operations == RecordOperation.UPSERT).all():
         return batch
@@ -148,7 +147,7 @@ def columns_of_handles(schema: pa.Schema) -> list[str]:
 
 
 def split_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batch's rows by partition path, each in their order; of reserved columns those that handles need."""
+    """The rows of each partition path, in their order; of the reserved columns only those that handles need."""
     if batch.num_rows == 0:
         return
     needed = columns_of_handles(batch.schema)
@@ -165,9 +164,9 @@ def split_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBa
 
 
 def _distinct_columns(batch: pa.RecordBatch) -> tuple[list[pa.Array], list[int]]:
-    """The columns without those that are another one under another name, and each column's place among them.
+    """The columns that differ in their bytes, and the place of each column among them.
 
-    A record key that is a column of the user is the same bytes.
+    A record key that is a column of the user has the same bytes as that column.
     """
     distinct: list[pa.Array] = []
     places: list[int] = []

@@ -1,4 +1,4 @@
-"""What becomes of records whose key lives in another partition: the decision that all global indexes share.
+"""Decide about records whose key lives in another partition, for all global indexes.
 
 Hudi: org.apache.hudi.index.HoodieIndexUtils.tagGlobalLocationBackToRecords and mergeForPartitionUpdatesIfNeeded.
 
@@ -8,10 +8,10 @@ Hudi: org.apache.hudi.index.HoodieIndexUtils.tagGlobalLocationBackToRecords and 
     k1 in p1, ts 5    k1 in p2, ts 3    either                  p1 meets the late row, and the table's rules decide
     k1 in p1          delete of k1      either                  delete of k1 in p1
 
-Inserts may have stored a key in several partitions. Where records move, these copies are one record, which is the
-newest of them (by the ordering value where the table's rules compare it, then by the instant that wrote the file): the
-incoming row meets that one, and the upsert leaves one record of the key. Where they do not move, every copy meets the
-incoming row in its place.
+Inserts may have stored a key in several partitions. If records move, these copies count as one record, the newest of
+them (by the ordering value if the table's rules compare it, then by the instant that wrote the file). The incoming row
+meets that one, and the upsert leaves one record of the key. If records do not move, every copy meets the incoming row
+in its place.
 
     k1 in p1, ts 5    k1 in p3, ts 9    true                    deletes of k1 in p1 and p2, insert of k1 in p3
       and p2, ts 7    k1 in p3, ts 6    true                    delete of k1 in p1; p2 meets the late row
@@ -40,8 +40,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.index.hashed_keys import HashedKeys
-from hoodie.index.index import append_numbered_locations, match_keys
+from hoodie.index.index import HashedKeys, append_numbered_locations, match_keys
 from hoodie.merge.merge_spec import TAKE_INCOMING, MergeSpec
 
 __all__ = [
@@ -56,7 +55,7 @@ __all__ = [
 CURRENT_PARTITION_PATH = "__hoodie_current_partition_path"
 """While tagging: the partition that a key lives in."""
 STORED_PREFIX = "__hoodie_stored_"
-"""While tagging: begins the names of columns of stored records that the merge asks for; null where nothing moves."""
+"""While tagging: the prefix of the stored columns that the merge needs; they are null where nothing moves."""
 
 
 @attrs.frozen
@@ -65,8 +64,8 @@ class PartitionMoves:
 
     Attributes:
         update_partition_path: Whether records move to their new partition.
-        merge_spec: Says what becomes of a stored record and one that would move.
-        stored_columns: The columns of stored records that it wants for that.
+        merge_spec: Decides between a stored record and an incoming one that would move.
+        stored_columns: The columns of stored records that it needs for that.
     """
 
     update_partition_path: bool
@@ -79,7 +78,7 @@ class PartitionMoves:
 
         Args:
             update_partition_path: Whether records move to their new partition.
-            merge_spec: Of the write.
+            merge_spec: The merge spec of the write.
             schema: The table's columns.
         """
         return cls(
@@ -90,17 +89,17 @@ class PartitionMoves:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether whole records decide, and not their keys and ordering values alone."""
+        """Whether the decision needs whole records, and not only their keys and ordering values."""
         spec = self.merge_spec
         whole = bool(set(self.stored_columns) - {spec.ordering_field}) or spec.combines_rows
         return self.update_partition_path and (whole or spec.delete_field is not None)
 
     def decide(self, batch: pa.RecordBatch, rows: np.ndarray, locations: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are written: for each row those of all its locations.
+        """The rows that are written: for each incoming row those of all its locations.
 
         Args:
             batch: The incoming rows.
-            rows: int64, for each entry of ``locations`` the row that it belongs to; every row occurs.
+            rows: For each entry of ``locations`` the row that it belongs to (int64); every row occurs.
             locations: The three CURRENT columns, `CURRENT_PARTITION_PATH` and the stored columns, with their prefix;
                 all null for a row whose key is not in the table.
 
@@ -121,7 +120,7 @@ class PartitionMoves:
             newest = self._newest(rows, locations, at_home, _any_of_row(rows, moving))
             taken, merged = self._merge(batch, rows, locations, np.flatnonzero(newest & moving))
             wins = _any_of_row(rows, taken)
-            # What does not win against the newest copy goes there as it is, for the merge there, and moves nothing.
+            # A row that does not win against the newest copy goes to its partition, is merged there, and moves nothing.
             stays = newest & moving & ~wins
             deleted = (moving | _any_of_row(rows, stays)) & ~stays
             arrives = _first_of_row(rows, wins & ~_any_of_row(rows, at_home))
@@ -134,7 +133,7 @@ class PartitionMoves:
         is_arrival = np.arange(len(entries)) >= len(rows)
         order = np.argsort(rows[entries], kind="stable")
         entries, is_arrival = entries[order], is_arrival[order]
-        # Deletes write no row: they may carry any of their key.
+        # Deletes write no row, so they may carry any row of their key.
         chosen = np.where(is_arrival | at_home[entries], source[entries], rows[entries])
         written = one_batch(values.take(pa.array(chosen)), batch.schema)
         elsewhere = (found & ~at_home)[entries] & ~is_arrival
@@ -150,7 +149,7 @@ class PartitionMoves:
     def _newest(
         self, rows: np.ndarray, locations: pa.RecordBatch, at_home: np.ndarray, asked: np.ndarray
     ) -> np.ndarray:
-        """One entry of each row that is asked about: the newest copy of its key."""
+        """For each row in question one entry: the newest copy of its key."""
         places = np.flatnonzero(asked)
         newest = np.zeros(len(rows), dtype=bool)
         if len(np.unique(rows[places])) == len(places):
@@ -171,7 +170,7 @@ class PartitionMoves:
     def _merge(
         self, batch: pa.RecordBatch, rows: np.ndarray, locations: pa.RecordBatch, places: np.ndarray
     ) -> tuple[np.ndarray, pa.Table | None]:
-        """Which entries win over the stored record, and what they write then, where that is not the incoming row."""
+        """The entries that win over the stored record; and the rows that they write, if these differ from the input."""
         taken = np.zeros(len(rows), dtype=bool)
         if not self.stored_columns:
             taken[places] = True
@@ -210,7 +209,7 @@ class GlobalKeyLocations:
     _hashed: dict[str, HashedKeys] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """As of `hoodie.index.index.Locations`; partition paths and operations are as they are to be written."""
+        """See `hoodie.index.index.Locations`; partition paths and operations are the ones to be written."""
         rows, entries = match_keys(batch.column(RECORD_KEY), self.table["key"].combine_chunks(), self._hashed)
         found = entries >= 0
         files = np.where(found, _taken(self.table["file"], entries), -1).astype(np.int32)
@@ -229,7 +228,7 @@ class GlobalKeyLocations:
 
 @attrs.frozen
 class DecideGroups:
-    """Decides for joined rows, the locations of one incoming row standing in one table.
+    """Decides about joined rows; all locations of an incoming row must be in one batch.
 
     Attributes:
         moves: The rules.
@@ -240,7 +239,7 @@ class DecideGroups:
     columns: tuple[str, ...]
 
     def __call__(self, joined: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are written, from rows that a join gave: one for each location of an incoming row."""
+        """The rows that are written, given the rows of a join: one for each location of an incoming row."""
         _, first, rows = np.unique(joined.column(ROW_NUMBER).to_numpy(), return_index=True, return_inverse=True)
         batch = joined.select(self.columns).take(pa.array(first))
         names = [name for name in joined.schema.names if name not in self.columns]
@@ -248,7 +247,7 @@ class DecideGroups:
 
 
 def _taken(column: pa.ChunkedArray, entries: np.ndarray) -> np.ndarray:
-    """Values at entries; anything where the entry is -1."""
+    """The values at the entries; any value for the entry -1."""
     values = column.to_numpy()
     return values[np.maximum(entries, 0)] if len(values) else np.zeros(len(entries), dtype=np.int64)
 
@@ -271,7 +270,7 @@ def _first_of_row(rows: np.ndarray, flags: np.ndarray) -> np.ndarray:
 
 
 def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of a table as one batch; of the schema where there are none."""
+    """The rows of a table as one batch; without rows an empty batch of the schema."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.bloom.key_blocks import UInt64Array, quick_hashes
 from hoodie.common.data.grouped_rows import rows_by_value
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record import HoodieRecordLocation
@@ -30,7 +31,6 @@ from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
-from hoodie.index.hashed_keys import HashedKeys
 from hoodie.index.index_report import IndexWork
 from hoodie.io.written_keys import WrittenKeys
 from hoodie.merge.merge_spec import MergeSpec
@@ -39,6 +39,7 @@ from hoodie.storage.storage import HoodieStorage
 
 __all__ = [
     "BaseFileIndex",
+    "HashedKeys",
     "HoodieIndex",
     "IndexedTable",
     "KeyLocations",
@@ -54,32 +55,32 @@ __all__ = [
 _LOCATION_COLUMNS = (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION)
 
 MANY_ENTRIES = 2
-"""Locations for each row of a batch from which on they are hashed once for all batches, and not again for each."""
+"""With more locations than this for each row of a batch, they are hashed once for all batches."""
 
 
 @attrs.frozen
 class IndexedTable:
-    """What an index knows of the table: its storage and the latest file slices.
+    """The part of a table that an index sees: its storage and the latest file slices.
 
     Attributes:
         storage: Where the files are; picklable.
-        file_slices: Partition path to its latest file slices: of the partitions of the incoming records, or for a
-            global index of all.
+        file_slices: The latest file slices by partition path: of the partitions of the incoming records, or of all
+            partitions for a global index.
         merge_spec: Decides between a stored record and one that would move to another partition; only global indexes
-            ask.
+            use it.
         schema: The table's columns as they are written.
-        stays: Whether a global index gives the location of a key that would move, and nothing else.
+        stays: Whether a global index only gives the location of a key that would move, and does not move it.
         base_path: The table's folder.
         instant_time: The instant that is written; "" where nothing is.
         pending_instants: Instants that were not completed when the write began, this one among them.
-        exact: Whether each key must be looked for, though the index could name its file group without.
+        exact: Whether each key must be looked up, even if the index could name its file group without that.
         record_key_fields: The table's.
-        reads_only: Whether nothing may be written, not even to a store of the index's own: an upsert is being planned,
-            and may never be done.
-        work: Where the index notes what it judged and read; it stays on the driver.
+        reads_only: Whether nothing may be written, not even to the index's own store, because an upsert is only being
+            planned.
+        work: The index notes here what it judged and read; it stays on the driver.
         metrics: Times the index's own steps; it stays on the driver.
-        shared: What the index shares with tasks that run after it has answered; whoever made this value releases it
-            when the write is done.
+        shared: The values that the index shares with tasks that run after it has answered. The creator of this table
+            releases them when the write is done.
     """
 
     storage: HoodieStorage
@@ -117,10 +118,10 @@ class IndexedTable:
         return [file_slice for group in self.file_slices.values() for file_slice in group]
 
     def narrowed_to(self, slices: Iterable[FileSlice]) -> IndexedTable:
-        """The table with some of its slices: keys are looked for in no others.
+        """The table with only some of its slices; keys are looked up only in these.
 
         Args:
-            slices: Those that are left.
+            slices: The slices to keep.
         """
         return attrs.evolve(self, file_slices=_by_partition(slices))
 
@@ -154,10 +155,10 @@ class HoodieIndex(ABC):
     def names_file_groups(self) -> bool:
         """Whether the key alone says which file group a record belongs to, new records included (bucket indexes).
 
-        Then every operation asks the index, inserts too. Rows are tagged with the file group of their key; its current
-        instant time is null where it does not exist yet. File groups are not bounded in size.
+        Then every operation asks the index, inserts too. Rows are tagged with the file group of their key; the current
+        instant time is null if the file group does not exist yet. File groups are not limited in size.
 
-        An index that says so by ``places_records``, the older name, still does.
+        An index may also set ``places_records``, the older name of this property.
 
         Hudi: HoodieIndex.requiresTagging of inserts, and HoodieStorageLayout.determinesNumFileGroups.
         """
@@ -165,15 +166,15 @@ class HoodieIndex(ABC):
 
     @property
     def knows_positions(self) -> bool:
-        """Whether tagged rows say at which row of the base file their key stands.
+        """Whether tagged rows have the row position of their key in the base file.
 
-        Where they do not, the row position is null, unless `IndexedTable.exact` was asked for: whether a key is in the
-        file group, and where, the task finds out that writes it.
+        If not, the row position is null, unless `IndexedTable.exact` is set. The task that writes the file group then
+        finds out whether it holds a key, and at which row.
         """
         return not self.names_file_groups
 
     def record_placement(self, record_key_fields: Sequence[str]) -> RecordPlacement:
-        """What the tasks of a write need of the index. What an index of the user's says is compared with stored keys.
+        """What the tasks of a write need to know of the index; locations of a user's index are checked by stored keys.
 
         Args:
             record_key_fields: The table's.
@@ -182,9 +183,9 @@ class HoodieIndex(ABC):
         return RecordPlacement(self.names_file_groups, self.knows_positions, verifies_positions=is_of_user)
 
     def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations | None:
-        """Locations that name the file group of any key, though the index was shown none; None where it cannot.
+        """Locations that name the file group of any key without a lookup; None if the index cannot do that.
 
-        The first bulk insert of a table streams its rows by them to new file groups.
+        With them, the first bulk insert of a table streams its rows to new file groups.
 
         Args:
             context: The engine.
@@ -193,7 +194,7 @@ class HoodieIndex(ABC):
         return None
 
     def commit_metadata(self, record_key_fields: Sequence[str]) -> Mapping[str, str]:
-        """What the extra metadata of a commit says of the index: what writers to come must do alike.
+        """Entries about the index for the extra metadata of a commit: settings that later writers must share.
 
         Args:
             record_key_fields: The table's.
@@ -202,16 +203,16 @@ class HoodieIndex(ABC):
 
     @property
     def written_keys(self) -> WrittenKeys | None:
-        """Where the handles of the in-process engine put the record keys of files that they wrote; None: nowhere."""
+        """Gets the record keys of files that handles of the in-process engine write; None if the index needs none."""
         return None
 
     def decides_by_keys(self, table: IndexedTable) -> bool:
-        """Whether `find_locations` can answer; else whole records are needed, and `tag_location` is asked."""
+        """Whether `find_locations` can answer; else whole records are needed, and `tag_location` is called."""
         return True
 
     @abstractmethod
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
-        """Say where keys live now, for keys that fit in memory; every judged file group is noted on ``table.work``.
+        """Find where keys live now, for keys that fit in memory; note every judged file group on ``table.work``.
 
         Args:
             keys: Record key and partition path.
@@ -221,7 +222,7 @@ class HoodieIndex(ABC):
 
     @abstractmethod
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        """Say of each record where its key lives now; file groups are noted as by `find_locations`.
+        """Add to each record where its key lives now; note file groups like `find_locations`.
 
         Args:
             records: With record key and partition path; keys are distinct unless the caller did not combine them.
@@ -230,23 +231,22 @@ class HoodieIndex(ABC):
 
         Returns:
             The same rows with current instant time, file id and row position: one row for each live location of a
-            key, and one
-            row of nulls for a key that is not in the table. A pure function of records and table: computed again it
-            gives the same.
+            key, and one row of nulls for a key that is not in the table. It is a pure function of records and table:
+            computed again, it gives the same rows.
         """
 
     @abstractmethod
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
     ) -> None:
-        """Take note of what was written, before the commit; safe to do twice, undone by `rollback_commit`.
+        """Note what was written, before the commit. It is safe to repeat, and `rollback_commit` undoes it.
 
-        The commit may still fail, and the writer may die before it says so: until the instant is completed nothing of
-        this may be believed, and what was there before must still be found. Indexes that read locations from the
-        table's files have nothing to do.
+        The commit may still fail, and the writer may die before it reports that. Until the instant is completed, the
+        index must not believe these notes, and must still find the older locations. Indexes that read locations from
+        the table's files have nothing to do.
 
         Args:
-            statuses: Of all new files; deleted and updated keys are found by reading these.
+            statuses: The statuses of all new files; deleted and updated keys are found by reading these files.
             context: The engine.
             table: Storage, base path and instant; no file slices.
 
@@ -256,9 +256,9 @@ class HoodieIndex(ABC):
 
     @abstractmethod
     def rollback_commit(self, instant_time: str) -> None:
-        """Forget what `update_location` noted for an instant that was rolled back.
+        """Forget the notes of `update_location` for an instant that was rolled back.
 
-        Another writer may have rolled it back, without this being called.
+        If another writer rolled the instant back, this is not called.
 
         Args:
             instant_time: The instant.
@@ -266,7 +266,7 @@ class HoodieIndex(ABC):
 
 
 class BaseFileIndex(HoodieIndex):
-    """An index that keeps nothing of its own: what the base files hold is what it knows."""
+    """An index that keeps no state of its own: it reads the base files."""
 
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
@@ -275,6 +275,64 @@ class BaseFileIndex(HoodieIndex):
 
     def rollback_commit(self, instant_time: str) -> None:
         """Nothing: the base files are the index."""
+
+
+@attrs.frozen(eq=False)
+class HashedKeys:
+    """Stored keys with their hashes in ascending order: a batch of incoming keys is looked up at the cost of the batch.
+
+    Attributes:
+        keys: string; a key may occur several times.
+        hashes: Of the keys, sorted.
+        entries: int64, for each hash the index of its key.
+        are_distinct: Whether no hash occurs twice.
+    """
+
+    keys: pa.Array
+    hashes: UInt64Array
+    entries: np.ndarray
+    are_distinct: bool
+
+    @classmethod
+    def of(cls, keys: pa.Array) -> HashedKeys:
+        """Hash keys, once.
+
+        Args:
+            keys: Strings, at least one.
+        """
+        hashes = _hashes_of(keys)
+        order = np.argsort(hashes, kind="stable")
+        hashes = hashes[order]
+        return cls(keys, hashes, order, bool((hashes[1:] != hashes[:-1]).all()))
+
+    def match(self, wanted: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs (row of ``wanted``, index of an equal key or -1), each row at least once, in the order of the rows.
+
+        Args:
+            wanted: Strings.
+        """
+        hashes = _hashes_of(wanted)
+        first = np.searchsorted(self.hashes, hashes, side="left")
+        rows = np.flatnonzero(self.hashes[np.minimum(first, len(self.hashes) - 1)] == hashes)
+        places = first[rows]
+        if not self.are_distinct:
+            counts = np.searchsorted(self.hashes, hashes[rows], side="right") - places
+            within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            rows, places = np.repeat(rows, counts), np.repeat(places, counts) + within
+        entries = self.entries[places]
+        equal = pc.equal(wanted.take(pa.array(rows)), self.keys.take(pa.array(entries)))
+        is_same = pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
+        rows, entries = rows[is_same], entries[is_same]
+        is_new = np.ones(len(wanted), dtype=bool)
+        is_new[rows] = False
+        new = np.flatnonzero(is_new)
+        rows, entries = np.concatenate([rows, new]), np.concatenate([entries, np.full(len(new), -1, dtype=np.int64)])
+        order = np.argsort(rows, kind="stable")
+        return rows[order], entries[order]
+
+
+def _hashes_of(keys: pa.Array) -> UInt64Array:
+    return quick_hashes(pc.fill_null(keys, "") if keys.null_count else keys)
 
 
 class Locations(Protocol):
@@ -303,7 +361,7 @@ class KeyLocations:
     _hashed: dict[str, HashedKeys] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """As of `Locations`: a row for each location of a key in its partition, or one row of nulls."""
+        """See `Locations`: one row for each location of a key in its partition, or one row of nulls."""
         rows, positions, files = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
         for partition_path, row_numbers, keys in keys_by_partition_path(batch):
             table = self.tables.get(partition_path)
@@ -391,8 +449,8 @@ def match_keys(
     Args:
         keys: Strings.
         table_keys: Strings, in which a key may occur several times.
-        hashed: Keeps what is made of many ``table_keys`` for the next batch.
-        name: Of ``table_keys`` there.
+        hashed: Keeps the hashes of many ``table_keys`` for the next batch.
+        name: The name of ``table_keys`` in it.
     """
     if hashed is not None and len(table_keys) > MANY_ENTRIES * len(keys):
         known = hashed.get(name)

@@ -1,7 +1,7 @@
-"""What an index did to find keys: which file groups it thought of, what settled each of them, what it read.
+"""The work of an index: the file groups that it judged, what decided about each of them, and what it read.
 
-Every index notes its work on the `IndexWork` of the `hoodie.index.index.IndexedTable` that it is given, on the driver;
-tasks give their counts back with their results. `explain_upsert` shows it, and tests and benchmarks count by it.
+Every index notes its work on the driver, on the `IndexWork` of its `hoodie.index.index.IndexedTable`. Tasks return
+their counts with their results. `explain_upsert` shows the work; tests and benchmarks count it.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ __all__ = ["Decision", "FileGroupLook", "IndexReport", "IndexWork"]
 
 
 class Decision(StrEnum):
-    """What settled whether a file group holds incoming keys."""
+    """What decided whether a file group holds incoming keys."""
 
     RANGE = "range"
-    """The smallest and largest key of its footer: it can hold none, and was not read."""
+    """The key range of its footer excludes all keys, so it was not read."""
     FILTER = "filter"
-    """Its bloom filter: it holds none, and its keys were not read."""
+    """Its bloom filter excludes all keys, so its keys were not read."""
     KEY_CHECK = "key check"
     """Its keys were compared with the incoming ones."""
     HASH = "hash"
-    """Computed from the key; no file was read to find it."""
+    """The file group is computed from the key, without reading a file."""
     MEMORY = "memory"
-    """Keys that the client keeps."""
+    """The client keeps the keys of the file group in memory."""
     DATABASE = "database"
-    """A store outside of the table that knows the locations of keys."""
+    """A store outside of the table has the locations of keys."""
 
 
 @attrs.frozen
 class FileGroupLook:
-    """How the index judged one file group.
+    """The judgement of an index about one file group.
 
     Attributes:
         partition_path: Its partition.
         file_id: Its id.
-        decided_by: What settled it: a `Decision`, or the word of an index of the user's.
-        keys: Incoming keys that were compared with it in that step: of a key check those that its key column was
-            searched for.
-        found: Keys that it holds, as many as stored records where one stands twice; None where the index had not
-            counted when it answered (a join by the engine counts later).
-        row_groups: Row groups of the file, where it was opened.
-        row_groups_read: Of them those whose keys were read.
+        decided_by: What decided: a `Decision`, or a word that an index of the user's gives.
+        keys: The number of incoming keys that were compared with it in that step. In a key check these are the keys
+            that its key column was searched for.
+        found: The number of stored records with such keys; None if the index did not count them (a join by the engine
+            counts later).
+        row_groups: The number of row groups of the file, if it was opened.
+        row_groups_read: The number of row groups whose keys were read.
     """
 
     partition_path: str
@@ -69,9 +69,9 @@ class IndexReport:
     """The work of one look-up of keys.
 
     Attributes:
-        file_groups: All that the index had to judge, in no order.
-        footers_read: Footers of base files that were read for ranges of keys; those in a cache are not among them.
-        filters_read: Bloom filters that were read.
+        file_groups: All file groups that the index had to judge, in no order.
+        footers_read: The number of footers that were read for key ranges; cached ranges do not count.
+        filters_read: The number of bloom filters that were read.
     """
 
     file_groups: tuple[FileGroupLook, ...] = ()
@@ -80,32 +80,32 @@ class IndexReport:
 
     @property
     def decided(self) -> dict[str, int]:
-        """What settled it, to the number of file groups."""
+        """The number of file groups by what decided about them."""
         return dict(Counter(look.decided_by for look in self.file_groups))
 
     @property
     def files_read(self) -> int:
-        """Base files whose keys were read, some or all of them."""
+        """The number of base files of which some or all keys were read."""
         return sum(look.was_read for look in self.file_groups)
 
     @property
     def row_groups_read(self) -> int:
-        """Row groups whose keys were read."""
+        """The number of row groups whose keys were read."""
         return sum(look.row_groups_read for look in self.file_groups)
 
     @property
     def row_groups_skipped(self) -> int:
-        """Row groups of files that were read, which were passed over by their statistics."""
+        """The number of row groups that were skipped by their statistics, in files that were read."""
         return sum(look.row_groups - look.row_groups_read for look in self.file_groups if look.was_read)
 
     @property
     def keys_compared(self) -> int:
-        """Incoming keys that the files' key columns were searched for, each as often as files were."""
+        """The number of incoming keys that key columns were searched for; each key counts once for each file."""
         return sum(look.keys for look in self.file_groups if look.was_read)
 
 
 class IndexWork:
-    """Takes note, on the driver, while an index looks keys up. Not for several threads at once."""
+    """Collects the work of an index on the driver. It is not safe for several threads."""
 
     def __init__(self) -> None:
         self._looks: dict[tuple[str, str], FileGroupLook] = {}
@@ -113,33 +113,33 @@ class IndexWork:
         self._filters_read = 0
 
     def note(self, look: FileGroupLook) -> None:
-        """How a file group was judged; what was noted of it before is replaced.
+        """Note the judgement about a file group, in place of an earlier one.
 
         Args:
-            look: The verdict.
+            look: The judgement.
         """
         self._looks[look.partition_path, look.file_id] = look
 
     def note_all(self, slices: Iterable[FileSlice], decided_by: str) -> None:
-        """Several file groups of one verdict, of which no more is known.
+        """Note the same judgement about several file groups.
 
         Args:
-            slices: Of the file groups.
-            decided_by: What settled it.
+            slices: The slices of the file groups.
+            decided_by: What decided.
         """
         for file_slice in slices:
             self.note(FileGroupLook(file_slice.partition_path, file_slice.file_id, decided_by))
 
     def note_reads(self, footers: int = 0, filters: int = 0) -> None:
-        """Add to what was read.
+        """Add to the numbers of reads.
 
         Args:
-            footers: Footers, for ranges of keys.
-            filters: Bloom filters.
+            footers: The number of footers that were read for key ranges.
+            filters: The number of bloom filters that were read.
         """
         self._footers_read += footers
         self._filters_read += filters
 
     def report(self) -> IndexReport:
-        """All of it."""
+        """The work so far."""
         return IndexReport(tuple(self._looks.values()), self._footers_read, self._filters_read)

@@ -1,4 +1,4 @@
-"""From file slices to the keys that they hold, and from these to locations: what the indexes over base files share."""
+"""Read the keys that file slices hold, and their locations, for all indexes over base files."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ __all__ = [
     "ReadStored",
     "StoredColumns",
     "StoredKeys",
+    "StoredValues",
     "find_in_key_columns",
     "gather_locations",
     "keys_among",
@@ -37,13 +38,15 @@ __all__ = [
 ]
 
 SHARED_KEY_BYTES = 64 << 20
-"""Arrow bytes of incoming keys up to which every task gets them all; beyond, the lookup is a join by the engine."""
+"""Up to this many Arrow bytes of incoming keys every task gets all of them; above, the engine joins."""
 BATCH_ROWS = 1 << 16
 LOCATION_SCHEMA = with_location_columns(pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)]))
-"""Of the locations of keys."""
+"""The schema of the locations of keys."""
 
 FoundKeys = tuple[pa.Array, np.ndarray]
-"""The incoming keys that a slice holds (string), and their row positions (int64); one that stands twice comes twice."""
+"""The incoming keys that a slice holds (string), and their row positions (int64). A key may occur several times."""
+StoredValues = dict[int, list[pa.ChunkedArray]]
+"""The stored columns of the keys that were found in a slice, by the number of the slice."""
 # Not by pa.array, which loads pandas.
 NOTHING_FOUND: FoundKeys = (pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64))
 
@@ -59,32 +62,46 @@ def keys_by_partition(keys: pa.Table) -> dict[str, pa.Array]:
 
 
 def find_in_key_columns(
-    keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
-) -> list[FoundKeys]:
-    """For each slice the keys that it holds, found in its key column; every slice is noted on ``table.work``.
+    keys: Mapping[str, pa.Array],
+    groups: Sequence[str],
+    context: HoodieEngineContext,
+    table: IndexedTable,
+    stored: StoredColumns | None = None,
+    homes: pa.Array | None = None,
+) -> tuple[list[FoundKeys], StoredValues]:
+    """Find the keys that each slice holds in its key column, and note every slice on ``table.work``.
+
+    The stored columns of a slice are read in the same task if one of its keys comes with another partition path.
 
     Args:
         keys: Distinct keys (string) by the name of their group.
         groups: For each slice of the table the group of keys that is looked for in it.
         context: The engine.
         table: The table.
+        stored: The stored columns; None for no columns.
+        homes: The partition path that each key of the only group comes with; needed for stored columns.
+
+    Returns:
+        The keys of each slice, and the stored columns that were read.
     """
-    shared = context.share(keys)
+    shared = context.share((keys, homes))
     try:
-        looked_up = context.run_tasks(list(zip(groups, table.slices, strict=True)), _LookUpKeys(table.storage, shared))
+        look_up = _LookUpKeys(table.storage, shared, stored or StoredColumns())
+        looked_up = context.run_tasks(list(zip(groups, table.slices, strict=True)), look_up)
     finally:
         shared.release()
-    for _, look in looked_up:
+    for _, _, look in looked_up:
         table.work.note(look)
-    return [found for found, _ in looked_up]
+    values = {number: columns for number, (_, columns, _) in enumerate(looked_up) if columns is not None}
+    return [found for found, _, _ in looked_up], values
 
 
 def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
-    """The keys that stand among stored ones, and their places there.
+    """The incoming keys that are among the stored keys, and their positions there.
 
     Args:
-        stored: Strings.
-        keys: Distinct strings.
+        stored: The stored keys (string).
+        keys: Distinct incoming keys (string).
     """
     found = pc.index_in(stored, value_set=keys)
     found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
@@ -92,33 +109,12 @@ def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
     return keys.take(found.drop_null()), positions
 
 
-@attrs.frozen
-class _LookUpKeys:
-    """Task: the incoming keys of a group that a slice holds."""
-
-    storage: HoodieStorage
-    keys: Shared
-
-    def __call__(self, task: TaskIdentity, item: tuple[str, FileSlice]) -> tuple[FoundKeys, FileGroupLook]:
-        group, file_slice = item
-        keys = self.keys.value.get(group)
-        look = FileGroupLook(file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, found=0)
-        if keys is None:
-            return NOTHING_FOUND, look
-        matches = HoodieKeyLookupHandle(self.storage, file_slice.sole_base_file.path).lookup(keys)
-        count = len(matches.key_indices)
-        look = attrs.evolve(
-            look, keys=len(keys), found=count, row_groups=matches.row_groups, row_groups_read=matches.row_groups_read
-        )
-        return (keys.take(pa.array(matches.key_indices)), matches.row_positions), look
-
-
 def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) -> KeyLocations:
-    """What was found, as one value.
+    """Put the keys that were found into one value.
 
     Args:
-        slices: The slices that were looked into.
-        found: What each of them holds.
+        slices: The slices that were searched.
+        found: For each slice the keys that it holds.
     """
     schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64())])
     parts: dict[str, list[pa.Table]] = {}
@@ -133,10 +129,10 @@ def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) ->
 
 @attrs.frozen
 class StoredColumns:
-    """Columns of stored records that a merge wants; a dotted name leads into structs.
+    """Columns of stored records that a merge needs; a dotted name names a field of a struct.
 
     Attributes:
-        names: Of the columns.
+        names: The names of the columns.
         schema: The table's columns.
     """
 
@@ -166,7 +162,7 @@ class StoredColumns:
 
 @attrs.frozen
 class ReadStored:
-    """Task: the stored columns of some rows of a slice."""
+    """Task: read the stored columns of some rows of a slice."""
 
     storage: HoodieStorage
     stored: StoredColumns
@@ -178,14 +174,49 @@ class ReadStored:
 
 
 @attrs.frozen
-class StoredKeys:
-    """Task: the keys of one slice with their locations, all or those among shared ones, and stored columns.
+class _LookUpKeys:
+    """Task: find the incoming keys of a group in a slice, and read their stored columns if one of the keys moves.
 
     Attributes:
-        storage: Where the files are.
-        schema: Of the batches: record key, partition path, the three CURRENT columns, then the stored ones.
+        storage: The storage of the files.
+        keys: A pair: keys by the name of their group, and the partition paths that they come with.
         stored: The stored columns.
-        keys: Of a table of the keys that are wanted; None for all.
+    """
+
+    storage: HoodieStorage
+    keys: Shared
+    stored: StoredColumns
+
+    def __call__(
+        self, task: TaskIdentity, item: tuple[str, FileSlice]
+    ) -> tuple[FoundKeys, list[pa.ChunkedArray] | None, FileGroupLook]:
+        group, file_slice = item
+        by_group, homes = self.keys.value
+        keys = by_group.get(group)
+        look = FileGroupLook(file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, found=0)
+        if keys is None:
+            return NOTHING_FOUND, None, look
+        matches = HoodieKeyLookupHandle(self.storage, file_slice.sole_base_file.path).lookup(keys)
+        indices, positions, columns = pa.array(matches.key_indices), matches.row_positions, None
+        look = attrs.evolve(
+            look, keys=len(keys), found=len(indices), row_groups=matches.row_groups, row_groups_read=matches.row_groups
+        )
+        if self.stored.names:
+            stays = pc.fill_null(pc.equal(homes.take(indices), file_slice.partition_path), False)
+            if not pc.all(stays, min_count=0).as_py():
+                columns = ReadStored(self.storage, self.stored)(task, (file_slice, positions)).columns
+        return (keys.take(indices), positions), columns, look
+
+
+@attrs.frozen
+class StoredKeys:
+    """Task: read the keys of one slice, with their locations and stored columns.
+
+    Attributes:
+        storage: The storage of the files.
+        schema: The schema of the batches: record key, partition path, the three CURRENT columns, then the stored ones.
+        stored: The stored columns.
+        keys: A shared table of the keys that are wanted; None for all keys.
     """
 
     storage: HoodieStorage
@@ -219,8 +250,8 @@ def located_keys(
     Args:
         file_slice: The slice.
         keys: Some or all of its keys.
-        positions: Their rows.
-        schema: As of `StoredKeys`.
+        positions: Their row positions.
+        schema: See `StoredKeys`.
         more: Further columns.
     """
     count, location = len(positions), file_slice.location

@@ -1,4 +1,4 @@
-"""What every handle that writes a base file does: the Parquet file, its bloom filter and its size."""
+"""The base of all handles that write a base file: the Parquet file, its bloom filter and its size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hoodie.common.model.write_status import WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException
 from hoodie.io.parquet.parquet_footer import KeyRange
-from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import HoodieWriteHandle, RowCounter
@@ -21,8 +20,8 @@ from hoodie.io.write_handle import HoodieWriteHandle, RowCounter
 __all__ = ["FULL_SHARE", "HoodieBaseFileHandle"]
 
 FULL_SHARE = 1.03
-"""New records are added until a file has this share of ``hoodie.parquet.max.file.size``: a bucket that was
-planned for a file of the maximum shall not leave a second one for some rows more."""
+"""New records are added until a file has this share of ``hoodie.parquet.max.file.size``. So a bucket that was planned
+for one full file does not need a second file for a few more rows."""
 
 
 class HoodieBaseFileHandle(HoodieWriteHandle):
@@ -30,10 +29,10 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
 
     Args:
         context: The write.
-        partition_path: Where the file goes.
+        partition_path: The partition of the file.
         file_id: The file group.
-        task: Who writes.
-        row_counter: As of `HoodieWriteHandle`.
+        task: The task that writes.
+        row_counter: See `HoodieWriteHandle`.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         self._writer = HoodieParquetWriter(
             self.context.storage.open_output_stream(self.path),
             self.context.schema_with_meta,
-            ParquetSettings.from_config(self.context.config.storage),
+            self.context.config.storage,
             bloom_filter=bloom_filter,
             avro_schema=self.context.avro_schema,
             stored_keys=stored_keys,
@@ -91,7 +90,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         return writer is not None
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
-        """The filter that the file starts from, and the range of the keys that it holds; no filter of virtual keys."""
+        """The bloom filter that the file starts from, and the range of its keys; no filter if keys are virtual."""
         if self.context.has_virtual_keys:
             return None, None
         index = self.context.config.index
@@ -101,15 +100,15 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         return new, None
 
     def _dictionary_columns(self) -> frozenset[str]:
-        """Leaf columns that an older version of the file stores as dictionaries."""
+        """The leaf columns that an older version of the file stores as dictionaries."""
         return frozenset()
 
     def _older_path(self) -> str | None:
-        """The version of the file that this one is made of."""
+        """Full path of the version that this file is made of."""
         return None
 
     def _write_new(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Append new records until the file is full; those that find no place come back."""
+        """Append new records until the file is full, and return the others."""
         good = self._errors.without_bad_records(rows)
         count = good.num_rows
         if not count:
@@ -121,7 +120,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         return good.slice(done)
 
     def _write_until_full(self, stored: pa.RecordBatch, keys: pa.Array) -> int:
-        """Append rows whose keys are new to the file until it is full; how many there was place for."""
+        """Append rows whose keys are new to the file until it is full, and return how many fitted."""
         full_bytes = int(FULL_SHARE * self.context.config.storage.parquet_max_file_size)
         if self.context.placement.names_file_groups:
             full_bytes = sys.maxsize

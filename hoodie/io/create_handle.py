@@ -8,7 +8,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hoodie.io.base_file_handle import HoodieBaseFileHandle
-from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 
 __all__ = ["HoodieCreateHandle"]
@@ -26,25 +25,24 @@ class HoodieCreateHandle(HoodieBaseFileHandle):
         """Append incoming rows until the file has reached ``hoodie.parquet.max.file.size``.
 
         Args:
-            rows: User columns of the write's schema (any order) and the reserved record key; rows that ask for a
-                delete are not among them.
+            rows: User columns of the write's schema (any order) and the reserved record key; no rows that ask for a
+                delete.
 
         Returns:
-            The rows that no longer fit, for another file; mostly none.
+            The rows that no longer fit, for another file; usually none.
         """
         left = self._write_new(rows)
         self._records += rows.num_rows - left.num_rows
         return left
 
     def measure(self, rows: pa.RecordBatch) -> int:
-        """Bytes that rows take in a file, without footer: found out by encoding them; the handle need not be open.
+        """The bytes that rows take in a file, without footer. It encodes them; the handle need not be open.
 
         Args:
-            rows: As of `write`.
+            rows: See `write`.
         """
         stream = pa.BufferOutputStream()
-        settings = ParquetSettings.from_config(self.context.config.storage)
-        schema = self.context.schema_with_meta
+        schema, settings = self.context.schema_with_meta, self.context.config.storage
         with HoodieParquetWriter(stream, schema, settings, bloom_filter=None, avro_schema=None) as writer:
             writer.write(pa.RecordBatch.from_arrays(self._new_rows(rows), names=schema.names))
             writer.flush()

@@ -1,4 +1,4 @@
-"""The rows of one file group: the one way to them for queries, merges, repairs and samples.
+"""Read the rows of one file group, for queries, merges, repairs and samples.
 
 Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 """
@@ -35,9 +35,9 @@ READ_BATCH_ROWS = 1 << 16
 MERGE_BATCH_ROWS = 1 << 16
 """Rows that are merged at a time."""
 SMALL_ROW_GROUP = 0.25
-"""Row groups below this share of the wanted size are not kept as they are but joined, unless they are the last."""
+"""Row groups below this share of the wanted size are joined instead of copied, except for the last one."""
 LARGE_ROW_GROUP = 1.25
-"""Row groups above this share of the wanted size are not kept either: they are held in memory as a whole."""
+"""Row groups above this share of the wanted size are not copied either, because copying holds them in memory."""
 
 
 class HoodieFileGroupReader:
@@ -45,10 +45,10 @@ class HoodieFileGroupReader:
 
     Args:
         storage: Where the files are.
-        file_slice: What to read.
-        schema: The table's schema, meta columns included; older files are read in it.
-        merge_spec: How records of one key become one; `merge_source` needs it.
-        instant_range: The commits whose rows are wanted; None for all. Then ``schema`` has the commit time.
+        file_slice: The slice to read.
+        schema: The table's schema, including meta columns; older files are read in it.
+        merge_spec: How records of one key are merged; `merge_source` needs it.
+        instant_range: The commits whose rows are wanted; None for all. With a range, ``schema`` has the commit time.
         columns: Names, in the order of the result; None for all of the schema.
         row_filter: Which rows; None for all.
 
@@ -97,7 +97,7 @@ class HoodieFileGroupReader:
             yield from self._wanted(self._scan(self._read_columns))
 
     def iter_batches(self, batch_rows: int = READ_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """The rows as a task reads them beside others: on this thread, batch after batch.
+        """The rows as one of several tasks reads them: on this thread, batch after batch.
 
         Memory: one batch.
 
@@ -105,13 +105,13 @@ class HoodieFileGroupReader:
             batch_rows: Most rows of a batch.
 
         Raises:
-            HoodieException: As of `scan`; or a column cannot be turned into the type of the schema.
+            HoodieException: See `scan`; or a column cannot be converted to the type of the schema.
         """
         with HoodieParquetReader(self._storage, self._path) as reader:
             yield from self._wanted(reader.iter_batches(self._read_columns, self._schema, batch_rows=batch_rows))
 
     def merge_source(self, config: HoodieStorageConfig) -> MergeSource:
-        """All rows, to be merged with incoming ones into the next version of the file group; not open yet.
+        """All rows, to be merged with incoming rows into the next version of the file group; not opened yet.
 
         Args:
             config: How the next version is stored.
@@ -121,7 +121,7 @@ class HoodieFileGroupReader:
 
     @property
     def _read_columns(self) -> list[str]:
-        """The columns of the result, and those that say which rows are in it."""
+        """The columns of the result, and those that decide which rows are in it."""
         if self._row_filter is None:
             names = dict.fromkeys(self._columns)
         else:
@@ -129,7 +129,7 @@ class HoodieFileGroupReader:
         return list(names if self._instant_range is None else names | {COMMIT_TIME_META: None})
 
     def _wanted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the filter and of the instants, in the columns of the result."""
+        """The rows that pass the filter and the range of instants, in the columns of the result."""
         for batch in batches:
             rows = batch
             if self._instant_range is not None:
@@ -140,7 +140,7 @@ class HoodieFileGroupReader:
                 yield rows.select(self._columns)
 
     def _is_stored_as_wanted(self, file_schema: pa.Schema) -> bool:
-        """Whether the columns that the file has are of the table's types."""
+        """Whether the columns in the file have the table's types."""
         return all(
             name not in file_schema.names or file_schema.field(name).type == self._schema.field(name).type
             for name in self._schema.names
@@ -153,12 +153,12 @@ class HoodieFileGroupReader:
 
 @attrs.frozen(eq=False)
 class StoredRows:
-    """Some rows that follow each other.
+    """Consecutive rows.
 
     Attributes:
-        start: Number of the first one.
-        rows: The columns that are decoded.
-        row_group: Where a row group begins some of whose columns are copied: these columns.
+        start: The number of the first row.
+        rows: The decoded columns.
+        row_group: The copied columns of a row group, if one begins here and some of its columns are copied.
     """
 
     start: int
@@ -174,15 +174,15 @@ class StoredRows:
 class MergeSource:
     """The stored rows of a file group in their order, for the next version of it.
 
-    Most columns are decoded. Those that the merge does not change, the record key and the user's column that it is
-    made of, can be copied as they are stored: they are half of the work otherwise. What Hudi says anew of each row, its
-    file and partition path, is not read.
+    Most columns are decoded. The record key and the user's column that it is made of, which the merge does not change,
+    can be copied as they are stored; decoding and encoding them would be half of the work. The file name and partition
+    path, which are written anew for each row, are not read.
 
     Args:
         storage: Where the file is.
         path: Full path of the base file.
-        schema: What the rows are wanted as, meta columns included.
-        merge_spec: How stored and incoming records become one.
+        schema: The schema to read the rows in, including meta columns.
+        merge_spec: How stored and incoming records are merged.
         config: How the next version is stored.
     """
 
@@ -198,7 +198,7 @@ class MergeSource:
         self._user_schema = pa.schema([field for field in schema if field.name not in META_COLUMN_SET])
         self._merge_spec = merge_spec
         self._config = config
-        # A file holds few commit times: as dictionaries they are read, merged and written by small numbers.
+        # A file holds few commit times, so they are read, merged and written as dictionaries, by small numbers.
         self._reader = HoodieParquetReader(storage, path, [COMMIT_TIME_META])
 
     def open(self) -> None:
@@ -218,10 +218,10 @@ class MergeSource:
         return self._reader.dictionary_columns()
 
     def columns_to_copy(self, updates: pa.Table) -> list[str]:
-        """The columns that a merge leaves as they are, and whose bytes fit into the next version.
+        """The columns that a merge does not change, and whose bytes fit into the next version.
 
-        The user's columns among them are those that are the record key in each row, stored and incoming. Where a record
-        may be deleted there are none.
+        The user's columns among them are those that equal the record key in each stored and incoming row. If a record
+        may be deleted, there are none.
 
         Args:
             updates: The incoming rows of stored records.
@@ -239,11 +239,11 @@ class MergeSource:
         return [name for name in found if name == key.name or updates[name].equals(updates[RECORD_KEY])]
 
     def rows(self, copied: Sequence[str]) -> Iterator[StoredRows]:
-        """All rows, a row group after the other; copied columns are not among those that are decoded.
+        """All rows, one row group after the other; copied columns are not decoded.
 
         Args:
-            copied: Of `columns_to_copy`. In row groups of another size than the wanted one, and where the columns
-                differ after all, they are decoded too.
+            copied: Some of `columns_to_copy`. They are decoded too in row groups whose size differs from the wanted
+                one, or whose columns differ after all.
 
         Raises:
             HoodieCorruptedDataException: The file is damaged.

@@ -20,19 +20,17 @@ __all__ = ["HoodieKeyLookupHandle", "KeyMatches"]
 
 @attrs.frozen
 class KeyMatches:
-    """Where keys were found: pairs at equal positions of two arrays.
+    """The rows where keys were found: pairs at equal positions of two arrays.
 
     Attributes:
         key_indices: int32, index into the keys that were looked up.
-        row_positions: int64, row of the base file, from 0. A key that occurs twice in the file has two pairs.
-        row_groups: Row groups of the file.
-        row_groups_read: Of them those whose keys were read.
+        row_positions: int64, row of the base file, starting at 0. A key that occurs twice in the file has two pairs.
+        row_groups: Row groups of the file, all of which were read.
     """
 
     key_indices: np.ndarray
     row_positions: np.ndarray
     row_groups: int = 0
-    row_groups_read: int = 0
 
 
 class HoodieKeyLookupHandle:
@@ -42,7 +40,7 @@ class HoodieKeyLookupHandle:
         storage: Where the file is.
         path: Full path of the base file.
 
-    Hudi: org.apache.hudi.io.HoodieKeyLookupHandle. Differs: says at which rows, so that a merge need not look again.
+    Hudi: org.apache.hudi.io.HoodieKeyLookupHandle. Differs: gives the rows, so that a merge need not search again.
     """
 
     def __init__(self, storage: HoodieStorage, path: str) -> None:
@@ -54,7 +52,7 @@ class HoodieKeyLookupHandle:
 
         Args:
             keys: Distinct record keys (string).
-            check: Called with all record keys of the file; what it raises goes to the caller.
+            check: Called with all record keys of the file; its errors are passed on.
 
         Raises:
             HoodieIOException: The file is missing.
@@ -69,4 +67,4 @@ class HoodieKeyLookupHandle:
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
         positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-        return KeyMatches(found.drop_null().to_numpy(), positions.astype(np.int64), row_groups, row_groups)
+        return KeyMatches(found.drop_null().to_numpy(), positions.astype(np.int64), row_groups)

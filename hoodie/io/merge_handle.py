@@ -51,12 +51,12 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         old file   incoming   new file
         a1 b1 c1   b2 d1      a1 b2 c1 d1
 
-    The index says where an incoming record's key lives by the row's position in the old file, which never changes,
-    so no key is looked up again. A key that lives at two positions has two incoming rows, and both are merged. Where
-    the input was not combined, the last of several rows of one key counts, whether the old file has the key or not.
+    The index gives the row position of each key in the old file, which never changes, so no key is looked up again. A
+    key that lives at two positions has two incoming rows, and both are merged. If the input was not combined, the last
+    of several rows of one key counts, whether the old file has the key or not.
 
-    A record that is updated keeps its key. Where no record is deleted, the column of the record keys, and the user's
-    column that they are made of, are copied as they are stored: they are half of the work otherwise.
+    An updated record keeps its key. If no record is deleted, the column of record keys and the user's column that they
+    are made of are copied as they are stored; decoding and encoding them would be half of the work.
 
     The old file is never changed. Memory: the bucket's incoming records and one batch of the old file's rows, and the
     row group that is being written.
@@ -64,8 +64,8 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     Args:
         context: The write.
         file_slice: The version to start from.
-        task: Who writes.
-        row_counter: As of `HoodieBaseFileHandle`.
+        task: The task that writes.
+        row_counter: See `HoodieBaseFileHandle`.
 
     Hudi: org.apache.hudi.io.HoodieMergeHandle. Differs: works on batches and positions; no spillable map.
     """
@@ -107,11 +107,11 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         old file stay in this file group however large they become.
 
         Args:
-            incoming: User columns and reserved columns, the row position among them: null for a row whose key is not
-                in the old file. When every row is a delete the user columns may be absent.
+            incoming: User columns and reserved columns, including the row position: null for a row whose key is not
+                in the old file. If every row is a delete, the user columns may be absent.
 
         Returns:
-            The new records that find no place, for another file group; mostly none.
+            The new records that no longer fit, for another file group; usually none.
         """
         self._records += incoming.num_rows
         incoming = incoming.combine_chunks()
@@ -151,7 +151,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
             order = np.argsort(values, kind="stable")
         values = values[order]
         if len(values) > 1:
-            # Without combining, one key may come twice: the last one counts, as in Hudi's map of incoming records.
+            # If the input was not combined, a key may occur twice: the last row counts, as in Hudi's map of records.
             order = order[np.append(values[1:] != values[:-1], True)]
         updates = updates.combine_chunks().take(pa.array(order))
         inserts = new = incoming.filter(pc.invert(has_place))
@@ -166,14 +166,14 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
 
     @property
     def _may_repeat_keys(self) -> bool:
-        """Whether several incoming rows may have one key: nothing has combined them."""
+        """Whether several incoming rows may have one key, because nothing has combined them."""
         write = self.context.config.write
         if self.context.operation is WriteOperationType.UPSERT:
             return not write.combine_before_upsert
         return self.context.operation is not WriteOperationType.INSERT or not write.combine_before_insert
 
     def _merge_all(self, updates: PlacedUpdates, batches: Iterator[StoredRows]) -> None:
-        """Write all stored rows, and in their places the updates."""
+        """Write all stored rows, with the updates in their places."""
         for old in batches:
             if old.row_group is not None:
                 self.writer.start_row_group(old.row_group)
@@ -189,7 +189,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     def _merge(
         self, batch: pa.RecordBatch, stored: list[pa.Array], updates: pa.RecordBatch, positions: np.ndarray
     ) -> list[pa.Array]:
-        """The columns of stored rows, some of them replaced or deleted."""
+        """The columns of stored rows, of which some are replaced or deleted."""
         spec = self.context.merge_spec
         outcome = spec.merge(batch.select(spec.stored_columns(self.context.schema)).take(pa.array(positions)), updates)
         codes = outcome.codes
@@ -225,9 +225,9 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         return self.base_file.path
 
     def _stored_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Columns of old rows as they are written again: all kept but the file's name.
+        """The columns of old rows as they are written again: only the file name changes.
 
-        Those that were not read, as their chunks are kept, are constants that stand for them.
+        Columns whose chunks are copied were not read; constants stand for them.
         """
         count = batch.num_rows
         virtual = self.context.has_virtual_keys
@@ -243,9 +243,10 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         ]
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
-        """Go on with the old file's filter, so that only new keys are hashed; without a sound one, hash all.
+        """Continue with the old file's filter, so that only new keys are hashed; without a valid one, hash all keys.
 
-        A range that another writer found in the order of UTF-8 bytes cannot be joined with keys in Java's order.
+        If another writer determined the range in the order of UTF-8 bytes, it cannot be joined with keys in Java's
+        order.
         """
         if self.context.has_virtual_keys:
             return super()._start_keys()
@@ -268,7 +269,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
 
 
 class HoodieConcatHandle(HoodieMergeHandle):
-    """Append incoming records to the old file's, whatever their keys: inserts that fill a small file.
+    """Append incoming records to those of the old file, whatever their keys are: for inserts that fill a small file.
 
     Hudi: org.apache.hudi.io.HoodieConcatHandle.
     """
@@ -278,7 +279,7 @@ class HoodieConcatHandle(HoodieMergeHandle):
 
 
 def _last_of_each_key(rows: pa.Table) -> pa.Table:
-    """Of rows of one key the last, as in Hudi's map of incoming records."""
+    """The last row of each key, as in Hudi's map of incoming records."""
     keys = rows[RECORD_KEY]
     if pc.count_distinct(keys, mode="all").as_py() == rows.num_rows:
         return rows

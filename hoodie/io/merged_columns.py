@@ -1,4 +1,4 @@
-"""Columns of stored rows, some of which are replaced by incoming ones."""
+"""Merge columns of stored rows with columns of incoming rows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
 
 
 class PlacedUpdates:
-    """Incoming rows that have a place among the stored ones.
+    """Incoming rows that have a position among the stored rows.
 
     Args:
-        rows: Incoming rows, sorted by the position that they have; one for each position.
+        rows: Incoming rows, sorted by their position; one for each position.
         path: The file of the stored rows, for messages.
     """
 
@@ -32,15 +32,15 @@ class PlacedUpdates:
 
     @property
     def last_position(self) -> int:
-        """The greatest position; -1 where there are no rows."""
+        """The greatest position; -1 without rows."""
         return int(self._positions[-1]) if len(self._positions) else -1
 
     def of_rows(self, start: int, count: int) -> tuple[pa.RecordBatch, np.ndarray] | None:
-        """The rows for some stored rows, and their places among these; None where there are none.
+        """The incoming rows for some stored rows, and their places among these; None if there are none.
 
         Args:
-            start: Position of the first stored row.
-            count: How many they are.
+            start: The position of the first stored row.
+            count: The number of stored rows.
 
         Raises:
             HoodieException: The rows have more than 2 GiB in one column.
@@ -58,12 +58,12 @@ class PlacedUpdates:
 
 
 def merged_columns(stored: Sequence[pa.Array], new: Sequence[pa.Array] | None, places: np.ndarray) -> list[pa.Array]:
-    """Stored and new rows in another order.
+    """Columns of stored and new rows, in a given order.
 
     Args:
-        stored: Columns of base files; dictionaries are constants, but for the commit time.
+        stored: Columns of base files; dictionaries are constants, except for the commit time.
         new: The same columns of new rows; None for no rows.
-        places: Of each row of the result its number among the stored rows, which the new ones follow.
+        places: For each row of the result its number among the stored rows, followed by the new rows.
     """
     indices = pa.array(places)
     merged = []
@@ -81,7 +81,7 @@ def merged_columns(stored: Sequence[pa.Array], new: Sequence[pa.Array] | None, p
 
 
 def _merged_dictionary(column: pa.DictionaryArray, addition: pa.Array | None, places: np.ndarray) -> pa.Array:
-    """Old values and a new one that is the same in all new rows, by their places; the old ones do not have it."""
+    """Merge commit times: all new rows have the same one, which no old row has."""
     values, codes = column.dictionary, column.indices.to_numpy()
     if addition is None:
         return pa.DictionaryArray.from_arrays(pa.array(codes[places]), values)
@@ -96,7 +96,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def columns_to_compare(schema: pa.Schema, ordering_field: str | None) -> list[str]:
-    """The user's columns, those first that tell most cheaply that a record changed.
+    """The user's columns, ordered by the cost of finding out that a record changed.
 
     Args:
         schema: The user's columns.
@@ -108,15 +108,15 @@ def columns_to_compare(schema: pa.Schema, ordering_field: str | None) -> list[st
 def count_unchanged(
     stored: pa.RecordBatch, incoming: pa.RecordBatch, positions: np.ndarray, columns: Sequence[str]
 ) -> int:
-    """How many incoming rows have the values of the stored row that they replace.
+    """Count the incoming rows that have the same values as the stored rows that they replace.
 
-    Column by column the rows that differ are left out, so mostly one column is compared.
+    Rows that differ in one column are not compared in the next, so usually one column is compared.
 
     Args:
-        stored: Stored rows. Columns that it lacks are copied as they are stored, so they are equal.
+        stored: Stored rows. Missing columns are copied as they are stored, so they are equal.
         incoming: Incoming rows.
-        positions: Of each of them the number of the stored row.
-        columns: Names of those to compare, in this order.
+        positions: For each incoming row the number of the stored row.
+        columns: The names of the columns to compare, in this order.
     """
     alike: np.ndarray | None = None
     for name in columns:

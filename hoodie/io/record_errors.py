@@ -12,20 +12,20 @@ __all__ = ["RecordErrors"]
 
 
 class RecordErrors:
-    """Counts them, and names the first ones.
+    """Counts the records that could not be stored, and names the first ones.
 
     Args:
         schema: The user's columns.
-        partition_path: Where the records belong.
+        partition_path: The partition of the records.
     """
 
     def __init__(self, schema: pa.Schema, partition_path: str) -> None:
         self._schema = schema
         self._partition_path = partition_path
         self.count = 0
-        """How many there are."""
+        """The number of records."""
         self.named: list[RecordError] = []
-        """The first of them."""
+        """The first records."""
 
     def add(self, record_key: str, reason: str) -> None:
         """Count a record.
@@ -39,10 +39,10 @@ class RecordErrors:
             self.named.append(RecordError(record_key, self._partition_path, reason))
 
     def without_bad_records(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that fit the schema and could be merged; the others are counted.
+        """The rows that fit the schema and could be merged; counts the others.
 
         Args:
-            rows: Columns of the schema, the reserved record key, and the merger's errors where there are any.
+            rows: Columns of the schema, the reserved record key, and the errors of the merger if there are any.
         """
         bad = np.zeros(rows.num_rows, dtype=np.bool_)
         reasons: list[tuple[str | None, np.ndarray]] = []

@@ -1,6 +1,6 @@
-"""Put the rows of files of this very commit into one file.
+"""Join small files of the commit that is being made.
 
-Hudi has no such handle: its buckets stay as small as they came out.
+Hudi has no such handle: its buckets stay as small as they are.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["HoodieRewriteHandle"]
 
 
 class HoodieRewriteHandle(HoodieBaseFileHandle):
-    """Write rows that this commit has written before, as another file: only the file's name changes in them.
+    """Write rows of other files of this commit to one file; only the file name changes in the rows.
 
     Memory: one row group.
 
     Args:
         context: The write.
-        partition_path: Where the file goes.
+        partition_path: The partition of the file.
         file_id: The file group; a new one, or that of ``before``.
-        task: Who writes.
-        before: What this commit wrote to an existing file group; its file is replaced by this one.
+        task: The task that writes.
+        before: The status of the file that this commit wrote to an existing file group, and that this file replaces.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class HoodieRewriteHandle(HoodieBaseFileHandle):
         """Append rows of another file until this one has reached ``hoodie.parquet.max.file.size``.
 
         Args:
-            rows: All columns of base files, meta columns included.
+            rows: All columns of base files, including the meta columns.
             are_new: Whether the rows are new to the file group.
 
         Returns:

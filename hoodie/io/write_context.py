@@ -33,10 +33,10 @@ class WriteContext:
         table_config: The table's own properties.
         schema: The user's columns as they are written, without meta columns.
         avro_schema: The writer schema with meta columns as Avro JSON, for the footer ``parquet.avro.schema``.
-        merge_spec: How an incoming record and a stored one become one.
+        merge_spec: How an incoming record is merged with a stored one.
         placement: How the index places records.
-        written_keys: Where handles put the record keys of what they wrote, for an index in the same process; None
-            for no such index.
+        written_keys: Gets the record keys that handles write, for an index in the same process; None without such an
+            index.
         storage_options: Options and credentials of the storage; never printed.
     """
 
@@ -54,7 +54,7 @@ class WriteContext:
 
     @property
     def has_virtual_keys(self) -> bool:
-        """Whether the table stores no meta columns but the file's name (``hoodie.populate.meta.fields=false``)."""
+        """Whether the table stores only the file name of the meta columns (``hoodie.populate.meta.fields=false``)."""
         return not self.table_config.populate_meta_fields
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What every handle that writes a file of a table does: marker, life, status, and the meta columns of new rows.
+"""The base of all handles that write a file of a table: marker, life, status, and the meta columns of new rows.
 
 Hudi: org.apache.hudi.io.HoodieWriteHandle.
 """
@@ -39,13 +39,13 @@ class RowCounter:
         self._next = 0
 
     def take(self, count: int) -> int:
-        """The first of ``count`` numbers that nobody else of the task gets."""
+        """The first of ``count`` consecutive numbers, which no other file of the task gets."""
         first = self._next
         self._next += count
         return first
 
     def give_back(self, count: int) -> None:
-        """Take the last ``count`` numbers back: their rows were not written."""
+        """Give back the last ``count`` numbers, because their rows were not written."""
         self._next -= count
 
 
@@ -53,16 +53,16 @@ class HoodieWriteHandle(ABC):
     """One file being written by one task; a context manager.
 
     `open` (or entering) makes the partition's metadata file, then the marker, then the file. `close` finishes the file
-    and gives its `WriteStatus`. Leaving by an error drops the file unfinished and leaves its marker for the rollback,
-    or deletes both when the instant takes no files any more.
+    and returns its `WriteStatus`. An error inside of the context drops the unfinished file and leaves its marker for
+    the rollback. If the instant takes no more files, it deletes both.
 
     Args:
         context: The write.
         partition_path: Where the file goes.
         file_id: The file group.
         file_name: The file.
-        task: Who writes.
-        row_counter: The task's counter; a task that writes several files hands the same one to all their handles.
+        task: The task that writes.
+        row_counter: The counter of the task; all handles of a task share it.
 
     Hudi: org.apache.hudi.io.HoodieWriteHandle. Differs: takes a `WriteContext` instead of the table; no I/O in the
     constructor; batches instead of records.
@@ -97,11 +97,11 @@ class HoodieWriteHandle(ABC):
 
     @abstractmethod
     def _close_file(self) -> tuple[int, int]:
-        """Finish the file; rows and bytes that were written. When it fails, `_abort_file` is called."""
+        """Finish the file and return the numbers of rows and bytes. If it fails, `_abort_file` is called."""
 
     @abstractmethod
     def _abort_file(self) -> bool:
-        """Leave the file unfinished; False when none is open."""
+        """Leave the file unfinished; False if no file is open."""
 
     def __enter__(self) -> Self:
         self.open()
@@ -113,18 +113,18 @@ class HoodieWriteHandle(ABC):
         if not self._abort_file():
             return
         try:
-            # No rollback looks for a file whose instant was completed without this attempt.
+            # If the instant was completed without this attempt, no rollback will delete the file.
             if not self._markers().is_open:
                 self._delete_file_and_marker()
         except HoodieIOException as problem:
-            logger.warning("whether %s is to be deleted could not be found out: %s", self.path, problem)
+            logger.warning("could not find out whether to delete %s: %s", self.path, problem)
 
     def open(self) -> None:
         """Announce the file by its marker and start it.
 
         Raises:
             HoodieIOException: Storage refused.
-            HoodieCommitException: The instant takes no files any more: it is being completed or rolled back.
+            HoodieCommitException: The instant takes no more files, because it is being completed or rolled back.
         """
         self._started = time.monotonic()
         context, markers = self.context, self._markers()
@@ -144,8 +144,8 @@ class HoodieWriteHandle(ABC):
             Its status, with statistics for the commit.
 
         Raises:
-            HoodieCommitException: The instant takes no files any more, or the marker is gone: the driver has rolled
-                this instant back or completed it without this attempt. The file is deleted again.
+            HoodieCommitException: The instant takes no more files, or the marker is gone, because the driver has
+                rolled the instant back or completed it without this attempt. The file is deleted again.
         """
         rows, size_bytes = self._close_file()
         markers = self._markers()
@@ -194,7 +194,7 @@ class HoodieWriteHandle(ABC):
 
     def _delete_file_and_marker(self) -> None:
         self.context.storage.delete_file(self.path)
-        # The file goes first: while there is a marker, a rollback would still find it.
+        # The file is deleted first: as long as its marker exists, a rollback would still find it.
         self._markers().delete(self.partition_path, self.file_name, self.io_type)
 
     def _new_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
@@ -219,5 +219,5 @@ class HoodieWriteHandle(ABC):
 
 
 def constant_column(value: str, count: int) -> pa.DictionaryArray:
-    """One string ``count`` times, without writing it out."""
+    """A column of ``count`` equal strings, as a dictionary of one value."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([value], pa.string()))

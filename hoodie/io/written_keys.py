@@ -12,36 +12,36 @@ from hoodie.common.fs.file_names import parse_base_file_name
 __all__ = ["WrittenKeys", "compact_keys", "is_of_instant"]
 
 MOST_JOINED_BYTES = 1 << 30
-"""Up to here chunks become one array, whose offsets have 32 bits."""
+"""Up to this size chunks become one array, whose offsets have 32 bits."""
 
 
 class WrittenKeys:
-    """Path of a base file -> its record keys in the order of its rows; for the threads of one process."""
+    """Record keys of base files by path, in the order of the rows; for the threads of one process."""
 
     def __init__(self) -> None:
         self._keys: dict[str, tuple[Sequence[pa.Array | range], str | None]] = {}
         self._lock = threading.Lock()
 
     def put(self, path: str, chunks: Sequence[pa.Array | range], older_path: str | None = None) -> None:
-        """Note what was written.
+        """Note the record keys of a file.
 
         Args:
             path: Full path of the file.
-            chunks: Its record keys; a range stands for those of so many rows of an older version.
-            older_path: Full path of that one.
+            chunks: Its record keys; a range stands for the keys of these rows of an older version.
+            older_path: Full path of the older version.
         """
         with self._lock:
             self._keys[path] = chunks, older_path
 
     def take(self, path: str, known: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray | None:
-        """The keys of a file, which are forgotten here.
+        """Remove the keys of a file and return them.
 
         Args:
             path: Full path of the file.
             known: The keys of older versions.
 
         Returns:
-            None when they were not noted, or those of the older version are not known.
+            None if they were not noted, or if the keys of the older version are not known.
         """
         with self._lock:
             chunks, older_path = self._keys.pop(path, ((), None))
@@ -70,7 +70,7 @@ def is_of_instant(path: str, instant_time: str) -> bool:
 
 
 def compact_keys(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The keys in buffers of their own, as large as they need to be: a slice holds on to all that it was cut from."""
+    """Copy keys to buffers of the needed size, because a slice keeps the whole buffers that it was cut from alive."""
     if keys.nbytes > MOST_JOINED_BYTES:
         return keys
     return pa.chunked_array([pa.concat_arrays([*keys.chunks, pa.array([], keys.type)])], keys.type)

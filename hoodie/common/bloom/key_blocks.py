@@ -38,6 +38,7 @@ __all__ = [
     "iter_key_blocks",
     "plain_keys",
     "quick_hashes",
+    "utf8_bytes",
 ]
 
 UInt32Array: TypeAlias = npt.NDArray[np.uint32]
@@ -199,17 +200,29 @@ def iter_key_blocks(keys: pa.Array) -> Iterator[KeyBlock]:
     count = len(keys)
     if not count:
         return
-    _, offsets_buffer, data_buffer = keys.buffers()
-    offset_type = np.int64 if pa.types.is_large_string(keys.type) else np.int32
-    offsets = np.frombuffer(offsets_buffer, dtype=offset_type)[keys.offset : keys.offset + count + 1]
-    first, end = int(offsets[0]), int(offsets[-1])
-    data = np.frombuffer(data_buffer, dtype=np.uint8)[first:end] if end > first else np.zeros(0, dtype=np.uint8)
+    data, offsets = utf8_bytes(keys)
     lengths = np.diff(offsets).astype(np.uint32)
     shortest, longest = int(lengths.min()), int(lengths.max())
     if shortest == longest:
         yield from _blocks_of_equal_length(data, count, longest)
     else:
-        yield from _blocks_of_mixed_lengths(data, offsets[:-1].astype(np.int64) - first, lengths, longest)
+        yield from _blocks_of_mixed_lengths(data, offsets[:-1].astype(np.int64) - int(offsets[0]), lengths, longest)
+
+
+def utf8_bytes(keys: pa.Array) -> tuple[npt.NDArray[np.uint8], np.ndarray]:
+    """The UTF-8 bytes of all keys, one behind the other, and the offsets of the keys; without a copy.
+
+    Args:
+        keys: Keys as returned by `plain_keys`, at least one.
+
+    Returns:
+        The bytes; and one offset more than keys, the first of which is that of the first byte.
+    """
+    _, offsets_buffer, data = keys.buffers()
+    offset_type = np.int64 if pa.types.is_large_string(keys.type) else np.int32
+    offsets = np.frombuffer(offsets_buffer, dtype=offset_type)[keys.offset : keys.offset + len(keys) + 1]
+    first, end = int(offsets[0]), int(offsets[-1])
+    return np.frombuffer(data, dtype=np.uint8)[first:end] if end > first else np.zeros(0, dtype=np.uint8), offsets
 
 
 def _block_keys(longest: int) -> int:

@@ -1,4 +1,4 @@
-"""What a task of a bulk insert does with its rows: functions that cross to tasks.
+"""Write the rows of a bulk insert in tasks: functions that cross to tasks.
 
 Hudi: org.apache.hudi.execution.bulkinsert.BulkInsertMapFunction.
 """
@@ -37,8 +37,8 @@ class BulkInsertHandler:
 
     Attributes:
         context: The write.
-        key_generator: Explains rows without a key; None when the input brought its keys.
-        is_sorted: Whether all rows of a partition path follow each other.
+        key_generator: Explains rows without a key; None if the keys came with the input.
+        is_sorted: Whether all rows of a partition path are adjacent.
     """
 
     context: WriteContext
@@ -55,7 +55,7 @@ class BulkInsertHandler:
     def _checked(
         self, batches: Iterator[pa.RecordBatch], told: list[TaskFailure | WithoutEffect]
     ) -> Iterator[pa.RecordBatch]:
-        """Batches without deletes until one has a row without a key; from there on rows are only counted."""
+        """Batches without deletes, up to the first one that has a row without a key; later rows are only checked."""
         deletes, has_failed = 0, False
         for batch in batches:
             if batch.column(PARTITION_PATH).null_count:
@@ -78,20 +78,20 @@ class BulkInsertHandler:
 
 @attrs.frozen
 class DealToBuckets:
-    """Adds the file group of each row, which exists nowhere yet, and the number of the task that writes it.
+    """Adds the file group of each row, which does not exist yet, and the number of the task that writes it.
 
-    Buckets of one partition path that follow each other go to different tasks. Rows without a key have no file group.
+    Consecutive buckets of a partition path go to different tasks. Rows without a key have no file group.
 
     Attributes:
         locations: Names the file groups.
-        num_tasks: How many tasks write.
+        num_tasks: The number of tasks that write.
     """
 
     locations: Locations
     num_tasks: int
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """What comes of rows of a schema."""
+        """The schema of the result for rows of a schema."""
         return schema.append(reserved_field(CURRENT_FILE_ID)).append(reserved_field(BUCKET))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -117,7 +117,7 @@ class DealToBuckets:
 
 @attrs.frozen
 class BucketFillHandler(BulkInsertHandler):
-    """Writes rows that come sorted by their new file groups: one file after the other, each with all of its rows."""
+    """Writes rows that are sorted by their new file groups: one file after the other, each with all of its rows."""
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
@@ -128,7 +128,7 @@ class BucketFillHandler(BulkInsertHandler):
         pieces = chain.from_iterable(map(_split_by_file, self._checked(batches, told)))
         for (file_id, partition_path), group in groupby(pieces, key=itemgetter(0)):
             if file_id in written:
-                raise HoodieException(f"the rows of file group {file_id} do not follow each other: it would lose some")
+                raise HoodieException(f"the rows of file group {file_id} are not adjacent, so it would lose some")
             written.add(file_id)
             with HoodieCreateHandle(self.context, partition_path, file_id, task, counter) as handle:
                 for _, rows in group:
@@ -139,7 +139,7 @@ class BucketFillHandler(BulkInsertHandler):
 
 
 def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
-    """((file id, partition path), rows) of a batch that is sorted by file id; of reserved columns those of handles."""
+    """((file id, partition path), rows) of a batch that is sorted by file id, with the columns that handles need."""
     if not batch.num_rows:
         return
     file_ids = batch.column(CURRENT_FILE_ID)

@@ -1,4 +1,4 @@
-"""How the rows of a bulk insert are spread over tasks and sorted before they are written.
+"""Spread the rows of a bulk insert over tasks, and sort them before they are written.
 
 Hudi: org.apache.hudi.table.BulkInsertPartitioner and org.apache.hudi.execution.bulkinsert.
 """
@@ -30,11 +30,11 @@ __all__ = [
 
 
 class BulkInsertPartitioner(ABC):
-    """Moves and sorts the rows of a bulk insert; each partition of the outcome is written by one task.
+    """Moves and sorts the rows of a bulk insert; one task writes each partition of the result.
 
-    A class of your own is given to ``bulk_insert(..., partitioner=...)``, or named by
+    Pass a class of your own to ``bulk_insert(..., partitioner=...)``, or name it by
     ``hoodie.bulkinsert.user.defined.partitioner.class`` as ``package.module.Class``; then it is called with the
-    writer's configuration. It must give every row back, once.
+    writer's configuration. It must return every row exactly once.
 
         class ByCity(BulkInsertPartitioner):
             is_sorted = False
@@ -50,14 +50,14 @@ class BulkInsertPartitioner(ABC):
     """
 
     is_sorted: bool = False
-    """Whether all rows of a partition path follow each other in a task: then one file at a time is open."""
+    """Whether all rows of a partition path are adjacent in a task, so that only one file is open at a time."""
 
     def __init__(self, config: HoodieWriteConfig | None = None) -> None:
         self.config = config
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is one of this module's, which lose no rows."""
+        """Whether the class is from this module, whose partitioners lose no rows."""
         return type(self).__module__ == __name__
 
     @abstractmethod
@@ -67,8 +67,8 @@ class BulkInsertPartitioner(ABC):
         Args:
             records: The table's columns, ``__hoodie_record_key`` and ``__hoodie_partition_path`` (strings), and further
                 reserved columns, which must stay. Rows whose key could not be made have null in both.
-            output_partitions: How many tasks are wanted: ``hoodie.bulkinsert.shuffle.parallelism`` or the number of
-                the input's partitions, whichever is smaller; 0 as many as the input has.
+            output_partitions: The wanted number of tasks: ``hoodie.bulkinsert.shuffle.parallelism`` or the number of
+                the input's partitions, whichever is smaller; 0 means as many as the input has.
 
         Returns:
             The same rows.
@@ -76,7 +76,7 @@ class BulkInsertPartitioner(ABC):
 
 
 class NonSortPartitioner(BulkInsertPartitioner):
-    """Leaves rows where they are: no shuffle, the fastest. Each task writes a file for each partition path it meets.
+    """Leaves rows where they are, without a shuffle: the fastest. Each task writes one file for each partition path.
 
     Hudi: org.apache.hudi.execution.bulkinsert.NonSortPartitioner.
     """
@@ -98,7 +98,7 @@ class GlobalSortPartitioner(BulkInsertPartitioner):
 
 
 class PartitionSortPartitioner(BulkInsertPartitioner):
-    """Sorts the rows of each task by partition path and record key; none moves to another task.
+    """Sorts the rows of each task by partition path and record key; no row moves to another task.
 
     Hudi: org.apache.hudi.execution.bulkinsert.RDDPartitionSortPartitioner.
     """
@@ -116,10 +116,10 @@ class PartitionPathRepartitionPartitioner(BulkInsertPartitioner):
     """
 
     def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
-        return _by_partition_path(records, output_partitions)
+        return records.repartition_by([PARTITION_PATH], output_partitions or records.num_partitions)
 
 
-class PartitionPathRepartitionAndSortPartitioner(BulkInsertPartitioner):
+class PartitionPathRepartitionAndSortPartitioner(PartitionPathRepartitionPartitioner):
     """Brings all rows of a partition path to one task, which writes one partition path after the other.
 
     Hudi: org.apache.hudi.execution.bulkinsert.PartitionPathRepartitionAndSortPartitioner.
@@ -128,13 +128,13 @@ class PartitionPathRepartitionAndSortPartitioner(BulkInsertPartitioner):
     is_sorted = True
 
     def repartition_records(self, records: HoodieData, output_partitions: int) -> HoodieData:
-        return _by_partition_path(records, output_partitions).sort_within([PARTITION_PATH])
+        return super().repartition_records(records, output_partitions).sort_within([PARTITION_PATH])
 
 
 class CustomColumnsSortPartitioner(BulkInsertPartitioner):
-    """Sorts everything by partition path and then by columns: queries that filter by them skip files.
+    """Sorts everything by partition path and then by columns, so that queries that filter by them skip files.
 
-    The columns are those of ``hoodie.bulkinsert.user.defined.partitioner.sort.columns``, unless they are given.
+    Without ``columns``, they are those of ``hoodie.bulkinsert.user.defined.partitioner.sort.columns``.
 
     Args:
         config: The writer's configuration.
@@ -184,14 +184,14 @@ _OF_HUDI: dict[str, type[BulkInsertPartitioner]] = {
     "PartitionPathRepartitionPartitioner": PartitionPathRepartitionPartitioner,
     "PartitionPathRepartitionAndSortPartitioner": PartitionPathRepartitionAndSortPartitioner,
 }
-"""Hudi's own classes, by the names that its users paste."""
+"""Hudi's own classes, by their names in Hudi configurations."""
 
 
 def create_bulk_insert_partitioner(config: HoodieWriteConfig) -> BulkInsertPartitioner:
-    """The partitioner that the configuration names: a class of the user's, else that of the sort mode.
+    """The partitioner that the configuration names: a class of the user, or else the one of the sort mode.
 
     Raises:
-        HoodieConfigException: There is no such class, or it is no `BulkInsertPartitioner`.
+        HoodieConfigException: There is no such class, or it is not a `BulkInsertPartitioner`.
     """
     name = config.write.bulk_insert_partitioner_class
     if name is None:
@@ -203,14 +203,10 @@ def create_bulk_insert_partitioner(config: HoodieWriteConfig) -> BulkInsertParti
 
 
 def check_partitioner(partitioner: Any) -> BulkInsertPartitioner:
-    """The partitioner, refused if it is none."""
+    """Return the partitioner; refuse any other object."""
     if not isinstance(partitioner, BulkInsertPartitioner):
         raise HoodieConfigException(
-            f"{type(partitioner).__name__} is no partitioner of bulk inserts: derive it from "
+            f"{type(partitioner).__name__} is not a partitioner of bulk inserts: derive it from "
             "hoodie.execution.bulkinsert.bulk_insert_partitioner.BulkInsertPartitioner"
         )
     return partitioner
-
-
-def _by_partition_path(records: HoodieData, output_partitions: int) -> HoodieData:
-    return records.repartition_by([PARTITION_PATH], output_partitions or records.num_partitions)

@@ -20,18 +20,17 @@ from hoodie.index.stored_keys import LOCATION_SCHEMA, FoundKeys, StoredKeys
 __all__ = ["HoodieBloomIndex"]
 
 MOST_COMPARISONS = 2
-"""Comparisons of keys with files, for each incoming and each stored row, up to which keys are brought to the files."""
+"""Keys are brought to the files up to so many comparisons of keys with files for each incoming and each stored row."""
 
 
 class HoodieBloomIndex(HoodieSimpleIndex):
-    """Looks keys up in their partitions: first in the ranges of keys that footers tell, then in the bloom filters of
-    the files that are left, then in the keys of the files that are left after that.
+    """Looks keys up in their partitions in three steps, each in the files that the step before could not exclude.
 
-    A client keeps the ranges (`hoodie.index.bloom.key_ranges`), so that its later writes read the footers of new files
-    only. A file whose footer tells no range, or has no filter or a damaged one, is not passed over for that.
+    The steps compare keys with the key ranges of footers, then with bloom filters, then with the stored keys. A client
+    keeps the ranges (`hoodie.index.bloom.key_ranges`), so its later writes read the footers of new files only. A file
+    whose footer has no range, or whose filter is missing or damaged, goes on to the next step.
 
-    Hudi: org.apache.hudi.index.bloom.HoodieBloomIndex. Differs: passes over row groups as well, and says at which row
-    a key stands.
+    Hudi: org.apache.hudi.index.bloom.HoodieBloomIndex. Differs: skips row groups as well, and gives the row of a key.
     """
 
     def __init__(self, config: HoodieWriteConfig) -> None:
@@ -44,10 +43,10 @@ class HoodieBloomIndex(HoodieSimpleIndex):
         return self._helper.find(keys, groups, context, table)
 
     def _stored_keys(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        """The locations of the keys that the table has, which tasks find among themselves.
+        """The locations of the keys that the table has; the keys stay in tasks.
 
-        Where most keys are within the ranges of many files (random keys), bringing each key to each file would cost
-        more than to join with all keys of these files: then that is done.
+        Random keys are within the ranges of many files. Bringing each of them to each file would cost more than a join
+        with all keys of these files, so the engine joins them.
         """
         search = self._helper.search(records, context, table, is_global=False)
         if search.comparisons <= MOST_COMPARISONS * (search.rows + search.stored_rows):

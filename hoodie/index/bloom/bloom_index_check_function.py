@@ -25,9 +25,9 @@ from hoodie.storage.storage import HoodieStorage
 __all__ = ["CheckFiles", "CheckedFile", "FileToCheck", "check_file"]
 
 _SAMPLE = 1024
-"""Keys that a filter is asked about first, where it would be asked about many more."""
+"""Size of the sample of keys that a filter is asked about before it is asked about many keys."""
 _WORTHLESS_SHARE = 1 / 32
-"""A filter that knows this share of a sample saves nothing: the keys are compared, all of them."""
+"""If a filter may contain more than this share of the sample, it saves nothing, and all keys are compared."""
 
 
 @attrs.frozen
@@ -49,14 +49,14 @@ class FileToCheck:
 
 @attrs.frozen(eq=False)
 class CheckedFile:
-    """What comparing keys with a file came to.
+    """The result of comparing keys with a file.
 
     Attributes:
         found: Keys that the file holds.
-        decided_by: What settled it.
+        decided_by: The step that decided.
         compared: Keys that were compared in that step.
         row_groups: Row groups of the file.
-        row_groups_read: Of them those whose keys were read.
+        row_groups_read: How many of them had their keys read.
         has_filter: Whether a bloom filter was read.
         problem: Why the filter could not be used, if it could not.
     """
@@ -72,7 +72,7 @@ class CheckedFile:
 
 @attrs.frozen
 class CheckFiles:
-    """Task: which of shared keys some base files hold.
+    """Task: find which of the shared keys some base files hold.
 
     Attributes:
         storage: Where the files are.
@@ -98,7 +98,7 @@ def check_file(storage: HoodieStorage, path: str, parts: Iterable[pa.Array], are
     Args:
         storage: Where the file is.
         path: Full path of the file.
-        parts: The keys (string), at least one array of them.
+        parts: The keys (string), in one or more arrays.
         are_sorted: Whether they are distinct, and sorted by UTF-8 bytes.
 
     Raises:
@@ -132,7 +132,7 @@ def _open_filter(reader: HoodieParquetReader) -> tuple[BloomFilter | None, str |
 
 
 def _may_contain(bloom_filter: BloomFilter, keys: pa.Array) -> pa.Array:
-    """The keys that a filter does not exclude; of many keys all of them, when it excludes too few to be of use."""
+    """The keys that a filter does not exclude; all keys if there are many and it excludes too few of them."""
     try:
         if len(keys) > 4 * _SAMPLE:
             sample = keys.take(pa.array(np.arange(0, len(keys), len(keys) // _SAMPLE)))
@@ -145,7 +145,7 @@ def _may_contain(bloom_filter: BloomFilter, keys: pa.Array) -> pa.Array:
 
 
 def _check_keys(reader: HoodieParquetReader, keys: pa.Array) -> CheckedFile:
-    """Compare keys with those of a file, in row groups whose statistics do not exclude them all.
+    """Compare keys with those of a file, in the row groups whose statistics do not exclude all keys.
 
     Args:
         reader: Of the file, open.
@@ -166,7 +166,7 @@ def row_groups_for(keys: SortedKeys, groups: Sequence[RowGroupKeys]) -> list[int
 
     Args:
         keys: The keys.
-        groups: What is known of each row group.
+        groups: The statistics of each row group.
     """
     known = [n for n, group in enumerate(groups) if group.min_key is not None and group.max_key is not None]
     starts = keys.before([groups[n].min_key or b"" for n in known], with_equal=False)
@@ -176,7 +176,7 @@ def row_groups_for(keys: SortedKeys, groups: Sequence[RowGroupKeys]) -> list[int
 
 
 def _rows_of_file(positions: np.ndarray, groups: Sequence[RowGroupKeys], read: Sequence[int]) -> np.ndarray:
-    """Rows among the groups that were read, as rows of the file."""
+    """Turn row numbers within the groups that were read into row numbers of the file."""
     rows = np.array([group.rows for group in groups], dtype=np.int64)
     firsts = np.cumsum(rows) - rows
     ends = np.cumsum(rows[list(read)])

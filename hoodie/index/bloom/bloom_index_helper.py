@@ -26,7 +26,7 @@ from hoodie.index.bloom.key_exchange import (
     deal_files,
     exchange_keys,
 )
-from hoodie.index.bloom.key_ranges import BloomIndexFileInfo, KeyRangeCache, ReadFileInfos
+from hoodie.index.bloom.key_ranges import CACHE_BYTES, BloomIndexFileInfo, KeyRangeCache, ReadFileInfos
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index import IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook
@@ -39,19 +39,19 @@ logger = logging.getLogger(__name__)
 FOOTERS_PER_TASK = 64
 TASKS_PER_CORE = 4
 _LOGGED_FILES = 10_000
-"""Files that were complained about are remembered up to this number."""
+"""Most warnings that are remembered, so that none is repeated."""
 
 
 @attrs.frozen(eq=False)
 class KeySearch:
-    """What is known of a search for keys that stay in tasks.
+    """A search for keys that stay in tasks.
 
     Attributes:
-        slices: Those that can hold keys.
-        counts: int64, how many keys each of all slices can hold.
-        rows: Incoming rows.
-        stored_rows: Rows of the files that can hold keys; 0 where footers were not asked.
-        candidates: Says which keys each file can hold.
+        slices: The slices that can hold keys.
+        counts: For each slice of the table the number of keys that it can hold (int64).
+        rows: The number of incoming rows.
+        stored_rows: The number of rows of the files that can hold keys; 0 if no footers were read.
+        candidates: Finds the keys that each file can hold.
     """
 
     slices: list[FileSlice]
@@ -62,12 +62,12 @@ class KeySearch:
 
     @property
     def comparisons(self) -> int:
-        """How many keys there are to be compared, each as often as files can hold it."""
+        """The number of comparisons: each key counts once for each file that can hold it."""
         return int(self.counts.sum())
 
 
 class BloomIndexHelper:
-    """Finds keys; keeps what it read of footers, for the life of a client.
+    """Finds keys, and keeps the key ranges of the footers that it has read, for the life of a client.
 
     Args:
         config: The writer's options.
@@ -77,7 +77,7 @@ class BloomIndexHelper:
 
     def __init__(self, config: HoodieIndexConfig) -> None:
         self._config = config
-        self._cache = KeyRangeCache() if config.bloom_use_caching else None
+        self._cache = KeyRangeCache(CACHE_BYTES if config.bloom_use_caching else 0)
         self._logged: set[str] = set()
 
     def file_infos(
@@ -87,16 +87,16 @@ class BloomIndexHelper:
         table: IndexedTable,
         whole: bool = True,
     ) -> list[BloomIndexFileInfo]:
-        """What the footers of files say, read where it is not known.
+        """The key ranges of files; reads the footers that are not in the cache.
 
         Args:
             slices: Of the files.
             context: The engine.
-            table: Their table; what is read is noted there.
-            whole: Whether row groups are asked for, and not only ranges of keys.
+            table: Their table; the reads are noted there.
+            whole: Whether the ranges of row groups are needed, besides those of files.
         """
         paths = [file_slice.sole_base_file.path for file_slice in slices]
-        infos = {path: self._cache.get(path) if self._cache is not None else None for path in paths}
+        infos = {path: self._cache.get(path) for path in paths}
         missing = [path for path, info in infos.items() if info is None or (whole and info.row_groups is None)]
         if missing:
             per_task = max(1, min(FOOTERS_PER_TASK, len(missing) // (TASKS_PER_CORE * context.default_parallelism)))
@@ -107,9 +107,8 @@ class BloomIndexHelper:
             read = dict(zip(missing, (info for part in parts for info in part), strict=True))
             table.work.note_reads(footers=len(missing))
             infos.update(read)
-            if self._cache is not None:
-                for path, info in read.items():
-                    self._cache.put(path, info)
+            for path, info in read.items():
+                self._cache.put(path, info)
         return [known for path in paths if (known := infos[path]) is not None]
 
     def find(
@@ -166,7 +165,7 @@ class BloomIndexHelper:
     def search(
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, is_global: bool
     ) -> KeySearch:
-        """Count which slices can hold keys that do not fit in the driver's memory; every slice is noted.
+        """Count the keys that each slice can hold, if the keys do not fit in the driver's memory; note every slice.
 
         Args:
             records: With record key and partition path.
@@ -210,7 +209,7 @@ class BloomIndexHelper:
         return exchange_keys(records, search.candidates, tasks, num_tasks, context, table)
 
     def _gathered(self, file_slice: FileSlice, parts: Sequence[CheckedFile], table: IndexedTable) -> FoundKeys:
-        """What the tasks of one slice found."""
+        """The keys that the tasks of one slice found."""
         decisions = {part.decided_by for part in parts}
         decided_by = next(d for d in (Decision.KEY_CHECK, Decision.FILTER, Decision.RANGE) if d in decisions)
         table.work.note(
@@ -232,7 +231,7 @@ class BloomIndexHelper:
         return pa.concat_arrays(keys), np.concatenate(positions)
 
     def _parts(self, slices: KeySlices) -> list[KeySlices]:
-        """The keys of one file, in as many parts as tasks are to compare them."""
+        """The keys of one file, divided into one part for each task that compares them."""
         limit = self._config.bloom_keys_per_bucket
         if not self._config.bloom_bucketized_checking or count_keys(slices) <= limit:
             return [slices]
@@ -248,7 +247,7 @@ class BloomIndexHelper:
         return [tuple(part) for part in parts]
 
     def _dealt(self, pieces: Sequence[FileToCheck], cores: int) -> list[list[FileToCheck]]:
-        """Tasks of about the same cost: the dearest first, each to the task that has least so far."""
+        """Tasks of about the same cost; see `deal`."""
         if not self._config.bloom_bucketized_checking:
             return [[piece] for piece in pieces]
         count = min(len(pieces), self._config.bloom_parallelism or TASKS_PER_CORE * cores)
@@ -258,7 +257,7 @@ class BloomIndexHelper:
         return tasks
 
     def _log_problems(self, problems: Iterable[str | None]) -> None:
-        """Complain of each damaged filter once."""
+        """Log a warning for each damaged filter, once."""
         for problem in problems:
             if problem is not None and problem not in self._logged and len(self._logged) < _LOGGED_FILES:
                 self._logged.add(problem)

@@ -1,4 +1,4 @@
-"""The index BLOOM over all partitions: a key is unique in the whole table.
+"""The index BLOOM over all partitions; a key is unique in the whole table.
 
 Hudi: org.apache.hudi.index.bloom.HoodieGlobalBloomIndex.
 """
@@ -10,13 +10,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.bloom.bloom_index_helper import BloomIndexHelper
 from hoodie.index.index import IndexedTable
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
-from hoodie.index.stored_keys import FoundKeys
+from hoodie.index.stored_keys import FoundKeys, StoredColumns, StoredValues
 
 __all__ = ["HoodieGlobalBloomIndex"]
 
@@ -34,14 +35,19 @@ class HoodieGlobalBloomIndex(HoodieGlobalSimpleIndex):
         super().__init__(config, config.index.bloom_update_partition_path)
         self._helper = BloomIndexHelper(config.index)
 
-    def _find(self, keys: pa.Array, context: HoodieEngineContext, table: IndexedTable) -> list[FoundKeys]:
+    def _find(
+        self, keys: pa.Table, stored: StoredColumns, context: HoodieEngineContext, table: IndexedTable
+    ) -> tuple[list[FoundKeys], StoredValues]:
+        return self._find_keys(keys[RECORD_KEY].combine_chunks(), context, table), {}
+
+    def _find_keys(self, keys: pa.Array, context: HoodieEngineContext, table: IndexedTable) -> list[FoundKeys]:
         return self._helper.find({"": keys}, [""] * len(table.slices), context, table)
 
     def _slices_to_join(
         self, records: HoodieData, keys: pa.Array | None, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[FileSlice]:
-        """Slices that hold some of the keys; where keys are too many, slices whose key range can."""
+        """The slices that hold some of the keys; if keys are too many, the slices whose key ranges can hold some."""
         if keys is None:
             return self._helper.search(records, context, table, is_global=True).slices
-        found = self._find(keys, context, table)
+        found = self._find_keys(keys, context, table)
         return [file_slice for file_slice, (held, _) in zip(table.slices, found, strict=True) if len(held)]

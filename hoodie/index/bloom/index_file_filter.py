@@ -17,7 +17,7 @@ from hoodie.index.bloom.sorted_keys import SortedKeys
 __all__ = ["KeySlices", "candidates", "count_keys"]
 
 KeySlices = tuple[tuple[int, int], ...]
-"""Some of sorted keys: pairs of first and end, growing, that do not touch."""
+"""Ranges of sorted keys: (start, end), ascending, with a gap between each two."""
 
 
 def candidates(
@@ -28,16 +28,17 @@ def candidates(
 ) -> list[KeySlices]:
     """For each file the keys of its group that it can hold.
 
-    These are the keys within the range of its footer and within that of one of its row groups. The footer's range is
-    passed over where it depends on the order of the file's writer whether a key is within it, the statistics of row
-    groups never: their order is that of UTF-8 bytes.
+    These are the keys within the range of the footer and within the range of one of the row groups. The range of the
+    footer does not count if the result would depend on the order of strings that the file's writer used. The statistics
+    of row groups always count: their order is that of UTF-8 bytes.
 
     Args:
         keys: The keys by the name of their group.
-        groups: Of each file the group of keys that is looked for in it.
-        files: What the files' footers say; None where they were not asked, and any key may be there.
-        is_tree_based: Whether the ends of ranges are searched in the sorted keys (there is no tree), whose cost grows
-            with the ranges and the logarithm of the keys; else every key is compared with every range.
+        groups: For each file the group of keys that is looked for in it.
+        files: The ranges of the files' footers; None if the footer was not read, so that any key may be there.
+        is_tree_based: Whether the ends of ranges are searched in the sorted keys (there is no tree): the cost grows
+            with the number of ranges and the logarithm of the number of keys. Else every key is compared with every
+            range.
     """
     found: list[KeySlices] = [()] * len(files)
     by_group: dict[str, list[tuple[int, BloomIndexFileInfo]]] = {}
@@ -85,7 +86,7 @@ def _of_group(keys: SortedKeys, files: Sequence[BloomIndexFileInfo], is_tree_bas
 def _within(
     keys: SortedKeys, lows: Sequence[bytes], highs: Sequence[bytes], is_tree_based: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The keys within ranges: for each range the first, and the end."""
+    """The start and the end of the keys within each range."""
     if is_tree_based:
         return keys.before(lows, with_equal=False), keys.before(highs, with_equal=True)
     texts = keys.keys.cast(pa.binary())
@@ -95,16 +96,16 @@ def _within(
 
 
 def count_keys(slices: KeySlices) -> int:
-    """How many keys there are.
+    """The number of keys in some slices.
 
     Args:
-        slices: Of sorted keys.
+        slices: Ranges of sorted keys.
     """
     return sum(end - start for start, end in slices)
 
 
 def _joined(slices: list[tuple[int, int]]) -> KeySlices:
-    """The same keys in slices that do not touch."""
+    """Join slices that overlap or touch."""
     if len(slices) < 2:
         return tuple(slices)
     joined: list[tuple[int, int]] = []

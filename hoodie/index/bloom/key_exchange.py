@@ -1,6 +1,6 @@
-"""Keys that do not fit in one place: count which files they may be in, and bring them to tasks that compare them.
+"""Look up more keys than the driver can hold: count the files that they may be in, and route them to these files.
 
-The driver learns one number for each file; keys go from task to task::
+The driver gets one number for each file; keys go from task to task::
 
     incoming keys --> (key, file) for each file that can hold it --> the file's task: filter, then keys --> locations
 
@@ -47,13 +47,13 @@ _ROWS = -1
 
 @attrs.frozen
 class FileCandidates:
-    """Says of keys which files can hold them; a pure function that crosses to tasks.
+    """Finds the files that can hold given keys; a pure function that crosses to tasks.
 
     Attributes:
-        files: Of a list of (group, what the footer says or None where it was not asked).
-        is_global: Whether all keys are looked for in all files, or those of a partition in its files (then the groups
-            are partition paths).
-        is_tree_based: How keys are compared with ranges.
+        files: A list of (group, key range of the footer or None if it was not read).
+        is_global: Whether all keys are looked for in all files. Else those of a partition are looked for in its files,
+            and the groups are partition paths.
+        is_tree_based: See `candidates`.
     """
 
     files: Shared
@@ -61,7 +61,7 @@ class FileCandidates:
     is_tree_based: bool
 
     def of(self, batch: pa.RecordBatch) -> Iterator[tuple[SortedKeys, list[tuple[int, KeySlices]]]]:
-        """Groups of keys, and for each of them the files that can hold some of its keys.
+        """Groups of keys, and for each group the files that can hold some of its keys.
 
         Args:
             batch: With record key and partition path.
@@ -86,12 +86,12 @@ class FileCandidates:
 
 
 def count_candidates(records: HoodieData, candidates: FileCandidates, file_count: int) -> tuple[np.ndarray, int]:
-    """For each file how many incoming keys it can hold (int64), and the number of incoming rows. An action.
+    """For each file the number of incoming keys that it can hold (int64), and the number of incoming rows. An action.
 
     Args:
         records: With record key and partition path.
-        candidates: Says which.
-        file_count: How many files there are.
+        candidates: Finds the keys that each file can hold.
+        file_count: The number of files.
     """
     counted = records.select([RECORD_KEY, PARTITION_PATH]).map_partitions_with_index(
         _CountCandidates(candidates), _COUNTED_SCHEMA
@@ -118,11 +118,11 @@ def exchange_keys(
 
     Args:
         records: With record key and partition path.
-        candidates: Says which keys each of the table's slices can hold.
-        tasks: Of each file with candidates the tasks that its keys are dealt to.
-        num_tasks: How many tasks there are.
+        candidates: Finds the keys that each of the table's slices can hold.
+        tasks: For each file with candidates the tasks that its keys are dealt to.
+        num_tasks: The number of tasks.
         context: The engine.
-        table: The table; what is shared with the tasks is released with it.
+        table: The table; values that tasks share are released with it.
 
     Returns:
         Lazily, record key, partition path and the three CURRENT columns: a row for each location.
@@ -137,12 +137,12 @@ def exchange_keys(
 
 
 def deal(counts: Sequence[int], num_tasks: int, file_cost: int = FILE_COST) -> list[int]:
-    """The task of each piece of work: the dearest first, each to the task that has least so far.
+    """The task of each piece of work: the largest piece first, each to the task with the least work so far.
 
     Args:
-        counts: Of each piece the keys that are compared.
-        num_tasks: How many tasks there are.
-        file_cost: What opening a file costs, in keys.
+        counts: For each piece the number of keys that are compared.
+        num_tasks: The number of tasks.
+        file_cost: The cost of opening a file, in keys.
     """
     loads = [(0, task) for task in range(num_tasks)]
     tasks = [0] * len(counts)
@@ -155,16 +155,16 @@ def deal(counts: Sequence[int], num_tasks: int, file_cost: int = FILE_COST) -> l
 def deal_files(
     counts: np.ndarray, keys_per_task: int | None, num_tasks: int, file_cost: int = FILE_COST
 ) -> dict[int, list[int]]:
-    """Deal what there is to compare to tasks of about the same cost.
+    """Deal the comparisons to tasks of about the same cost.
 
     Args:
-        counts: For each file how many keys are compared with it.
-        keys_per_task: Keys of one file that one task compares at most; None for one task a file.
-        num_tasks: How many tasks there are.
-        file_cost: What opening a file costs, in keys.
+        counts: For each file the number of keys that are compared with it.
+        keys_per_task: Most keys of one file that one task compares; None for one task a file.
+        num_tasks: The number of tasks.
+        file_cost: The cost of opening a file, in keys.
 
     Returns:
-        Of each file with keys the tasks that they are dealt to.
+        For each file with keys the tasks that the keys are dealt to.
     """
     parts = []
     for number in np.flatnonzero(counts).tolist():
@@ -179,7 +179,7 @@ def deal_files(
 
 @attrs.frozen
 class _CountCandidates:
-    """Task: how many keys of a partition each file can hold; a key that comes twice may count twice."""
+    """Task: count the keys of a partition that each file can hold; a key that occurs twice may count twice."""
 
     candidates: FileCandidates
 
@@ -208,7 +208,7 @@ def _counted(counts: Mapping[int, int]) -> pa.RecordBatch:
 
 @attrs.frozen
 class _Explode:
-    """Task: each key once for every file that can hold it, and the task that will compare them."""
+    """Task: repeat each key for every file that can hold it, and add the task that compares them."""
 
     candidates: FileCandidates
     tasks: Shared
@@ -229,7 +229,7 @@ class _Explode:
 
 @attrs.frozen
 class _CheckRouted:
-    """Task: the locations of keys that come sorted by the file that may hold them."""
+    """Task: find the locations of keys, which are sorted by the file that may hold them."""
 
     storage: HoodieStorage
     files: Shared

@@ -1,4 +1,4 @@
-"""The smallest and largest keys of base files and of their row groups: read once, and kept.
+"""The smallest and largest keys of base files and of their row groups, read once and cached.
 
 Hudi: org.apache.hudi.index.bloom.BloomIndexFileInfo.
 """
@@ -19,26 +19,26 @@ from hoodie.io.parquet.parquet_footer import Footer, parse_footer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, RowGroupKeys, row_group_keys
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["BloomIndexFileInfo", "KeyRangeCache", "ReadFileInfos"]
+__all__ = ["CACHE_BYTES", "BloomIndexFileInfo", "KeyRangeCache", "ReadFileInfos"]
 
 logger = logging.getLogger(__name__)
 
 CACHE_BYTES = 64 << 20
-"""Memory that the ranges of a cache take, about: those of some 50,000 files with short keys."""
+"""The approximate memory of a cache: enough for the ranges of some 50,000 files with short keys."""
 _OBJECT_BYTES = 150
-"""Of a range, without its keys."""
+"""The approximate memory of a range without its keys."""
 
 
 @attrs.frozen
 class BloomIndexFileInfo:
-    """What the footer of a base file says of its keys.
+    """The key ranges in the footer of a base file.
 
     Attributes:
-        min_key: UTF-8; no key is smaller in the order of the file's writer (Java's, or that of UTF-8 bytes). None when
-            the footer does not tell.
-        max_key: Likewise, the other end.
-        row_groups: What the statistics of each row group say; None where the end of the file told the range, and no
-            more was read.
+        min_key: UTF-8; no key is smaller in the order of the file's writer (Java's, or that of UTF-8 bytes). None if
+            the footer has no range.
+        max_key: Likewise, the largest key.
+        row_groups: The statistics of each row group; None if the range was found at the end of the file, and no more
+            was read.
 
     Hudi: org.apache.hudi.index.bloom.BloomIndexFileInfo. Differs: knows row groups.
     """
@@ -49,18 +49,18 @@ class BloomIndexFileInfo:
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes, about."""
+        """The approximate memory that it takes."""
         ends = [(self.min_key, self.max_key), *((group.min_key, group.max_key) for group in self.row_groups or ())]
         return sum(_OBJECT_BYTES + len(low or b"") + len(high or b"") for low, high in ends)
 
     @property
     def rows(self) -> int:
-        """Rows of the file; 0 where no more than its end was read."""
+        """The number of rows of the file; 0 if only its end was read."""
         return sum(group.rows for group in self.row_groups or ())
 
     @classmethod
     def read_range(cls, storage: HoodieStorage, path: str) -> BloomIndexFileInfo:
-        """Read the range alone where the end of the file tells it; else as `read`."""
+        """Read the range alone if it is at the end of the file; else see `read`."""
         found = read_key_range(storage, path)
         return cls(*found, None) if found is not None else cls.read(storage, path)
 
@@ -99,11 +99,11 @@ class BloomIndexFileInfo:
 
 @attrs.frozen
 class ReadFileInfos:
-    """Task: what the footers of some base files say.
+    """Task: read the key ranges in the footers of some base files.
 
     Attributes:
-        storage: Where the files are.
-        whole: Whether row groups are asked for, and not only the range of keys.
+        storage: The storage of the files.
+        whole: Whether the ranges of row groups are needed, besides that of the file.
     """
 
     storage: HoodieStorage
@@ -115,10 +115,10 @@ class ReadFileInfos:
 
 
 class KeyRangeCache:
-    """What footers say, by the path of the file; base files never change. For several threads.
+    """The key ranges of files by path; base files never change. It is safe for several threads.
 
     Args:
-        max_bytes: Memory that it takes at most, about; what was asked for longest ago goes first.
+        max_bytes: The approximate limit of its memory; the entries that were used least recently go first.
     """
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
@@ -128,16 +128,16 @@ class KeyRangeCache:
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Files that are known."""
+        """The number of files in the cache."""
         return len(self._infos)
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes, about."""
+        """The approximate memory that it takes."""
         return self._bytes
 
     def get(self, path: str) -> BloomIndexFileInfo | None:
-        """What is known of a file.
+        """The ranges of a file; None if they are not in the cache.
 
         Args:
             path: Full path.
@@ -149,11 +149,11 @@ class KeyRangeCache:
             return info
 
     def put(self, path: str, info: BloomIndexFileInfo) -> None:
-        """Keep what was read.
+        """Keep the ranges of a file.
 
         Args:
             path: Full path.
-            info: Of that file.
+            info: The ranges.
         """
         with self._lock:
             known = self._infos.pop(path, None)

@@ -1,4 +1,4 @@
-"""Incoming keys in the order in which ranges of keys are looked up among them."""
+"""Incoming keys in the order in which key ranges are looked up among them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.bloom.key_blocks import utf8_bytes
+
 __all__ = ["SortedKeys"]
 
 _LAST_BASIC = range(0xEE, 0xF0)
 """First bytes of U+E000 to U+FFFF in UTF-8."""
 _FIRST_SUPPLEMENTARY = 0xF0
 _KEYS_PER_BOUND = 20
-"""Searching a bound key by key costs about what it costs to make this many keys comparable to all bounds at once."""
+"""Searching for one bound costs about as much as making this many keys comparable to all bounds at once."""
 
 
 @attrs.frozen(eq=False)
 class SortedKeys:
-    """Distinct keys, sorted by their UTF-8 bytes: the keys of a range stand side by side.
+    """Distinct keys, sorted by their UTF-8 bytes, so that the keys of a range are next to each other.
 
     Attributes:
         keys: string, without nulls.
@@ -45,11 +47,11 @@ class SortedKeys:
         return len(self.keys)
 
     def before(self, bounds: Sequence[bytes], with_equal: bool) -> np.ndarray:
-        """How many keys are smaller than each bound.
+        """For each bound the number of keys that are smaller.
 
         Args:
             bounds: UTF-8, in any order.
-            with_equal: Count a key that is equal as well.
+            with_equal: Whether a key that is equal counts too.
         """
         if len(bounds) * _KEYS_PER_BOUND < len(self.keys):
             search = bisect_right if with_equal else bisect_left
@@ -80,8 +82,8 @@ class SortedKeys:
     def order_is_certain(self, *bounds: bytes) -> bool:
         """Whether every key compares with these bounds in Java's order of strings as it does by UTF-8 bytes.
 
-        Java compares UTF-16 units, in which characters above U+FFFF come before those from U+E000 to U+FFFF. Of two
-        writers one may have found the ends of a file's keys in this order and the other in that.
+        Java compares UTF-16 units, in which characters above U+FFFF come before those from U+E000 to U+FFFF. Some
+        writers determine the range of a file's keys in this order, others in that of UTF-8 bytes.
 
         Args:
             bounds: UTF-8.
@@ -104,11 +106,7 @@ class SortedKeys:
     @cached_property
     def _bytes(self) -> np.ndarray:
         """The UTF-8 bytes of all keys, one behind the other."""
-        _, offsets, data = self.keys.buffers()
-        if data is None or not len(self.keys):
-            return np.zeros(0, dtype=np.uint8)
-        ends = np.frombuffer(offsets, dtype=np.int32)[[self.keys.offset, self.keys.offset + len(self.keys)]]
-        return np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[1]]
+        return utf8_bytes(self.keys)[0] if len(self.keys) else np.zeros(0, dtype=np.uint8)
 
     @cached_property
     def _objects(self) -> np.ndarray:

@@ -53,8 +53,8 @@ class BucketIdentifier:
     Attributes:
         num_buckets: How many buckets a partition has.
         key_fields: The table's record key fields, in their order.
-        hash_fields: Those of them that are hashed; the order does not matter.
-        rule: What to do with keys for which Hudi's releases have different buckets.
+        hash_fields: The record key fields that are hashed; their order does not matter.
+        rule: How to treat keys for which Hudi's releases have different buckets.
 
     Hudi: org.apache.hudi.index.bucket.BucketIdentifier.
     """
@@ -102,7 +102,7 @@ class BucketIdentifier:
         return hashes
 
     def _hash_single(self, keys: pa.Array) -> np.ndarray:
-        """Hudi 0.15, keys without a comma: the value of a hash field, or nothing."""
+        """The hashes of keys without a comma in Hudi 0.15: of the value of a hash field, or of nothing."""
         hashes = np.ones(len(keys), dtype=np.uint32)
         for field in self.hash_fields:
             rows = np.flatnonzero(_starts_with(keys, f"{field}:"))
@@ -111,7 +111,7 @@ class BucketIdentifier:
         return hashes
 
     def _hash_regular(self, keys: pa.Array) -> np.ndarray:
-        """Keys with commas and colons: ``field:value`` for each of the key fields, or something odd."""
+        """The hashes of keys with commas and colons: ``field:value`` for each of the key fields, or another form."""
         hashes = np.ones(len(keys), dtype=np.uint32)
         is_odd = np.ones(len(keys), dtype=np.bool_)
         if len(self.key_fields) > 1:
@@ -181,10 +181,10 @@ def bucket_of_file_id(file_id: str) -> int | None:
 
 
 def are_bucket_ids(file_ids: Sequence[str]) -> bool:
-    """Whether file ids are of buckets, by all appearances: random ids look so once in a million cases.
+    """Whether file ids look like those of buckets; random ids do so once in a million cases.
 
     Args:
-        file_ids: Of one table, some or all.
+        file_ids: Some or all file ids of one table.
     """
     buckets = [bucket_of_file_id(file_id) for file_id in file_ids]
     largest = max((-1 if bucket is None else bucket for bucket in buckets), default=-1)
@@ -194,11 +194,11 @@ def are_bucket_ids(file_ids: Sequence[str]) -> bool:
 
 
 def new_bucket_file_ids(buckets: np.ndarray, seed: str, partition_path: str) -> list[str]:
-    """File ids for the first file groups of buckets; the same whenever they are computed.
+    """File ids for the first file groups of buckets; computed again, they are the same.
 
     Args:
-        buckets: Their numbers.
-        seed: Of the write: random.
+        buckets: The numbers of the buckets.
+        seed: A random text that belongs to the write.
         partition_path: The partition.
     """
     digest = hashlib.md5(f"{seed}{partition_path}".encode(), usedforsecurity=False).digest()
@@ -207,7 +207,7 @@ def new_bucket_file_ids(buckets: np.ndarray, seed: str, partition_path: str) -> 
 
 
 def values_of_hudi_0(record_key: str, hash_fields: Sequence[str]) -> list[str | None]:
-    """What Hudi 0.15 hashes of a record key.
+    """The parts of a record key that Hudi 0.15 hashes.
 
     Args:
         record_key: The key.
@@ -229,7 +229,7 @@ def values_of_hudi_0(record_key: str, hash_fields: Sequence[str]) -> list[str | 
 
 
 def values_of_hudi_1(record_key: str, hash_fields: Sequence[str]) -> list[str | None] | None:
-    """What Hudi 1.0.2 and later hash of a record key; None for a key that they cannot take apart.
+    """The parts of a record key that Hudi 1.0.2 and later hash; None for a key that they cannot take apart.
 
     A value ends at the last comma before the next colon that has a comma behind the field's own colon.
 

@@ -1,10 +1,9 @@
 """Refuse an index that contradicts how the files of a table were laid out, before anything is written.
 
-A table of version 6 says nowhere that it has buckets, nor how many. Two things tell: hoodie stores the layout in the
-extra metadata of each commit that it makes with a bucket index (`HoodieIndex.commit_metadata`), and the ids of file
-groups begin with the number of their bucket. Where real Hudi wrote last, some keys of its files are hashed: each must
-be in its bucket. Partitions that the newest commit did not touch are looked at when they are written, see
-`misplaced_keys`.
+A table of version 6 does not store whether it has buckets, nor how many. Two facts help: hoodie stores the layout in
+the extra metadata of each commit that it makes with a bucket index (`HoodieIndex.commit_metadata`), and the ids of file
+groups begin with the number of their bucket. If real Hudi wrote last, some keys of its files are hashed; each must be
+in its bucket. Partitions that the newest commit did not touch are checked when they are written, see `misplaced_keys`.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ def check_layout(
     record_key_fields: Sequence[str],
     replaces_all: bool = False,
 ) -> None:
-    """Refuse an index for which keys of the table would get a second place.
+    """Refuse an index that would store keys of the table a second time.
 
-    Costs a look at the newest commit that wrote files, and at most `SAMPLED_FILES` of them where real Hudi wrote them.
+    It reads the newest commit that wrote files, and up to `SAMPLED_FILES` of these files if real Hudi wrote them.
 
     Args:
-        index: Of the writer.
+        index: The index of the writer.
         snapshot: The table.
         record_key_fields: The table's.
-        replaces_all: Whether no file group of now is left after the write.
+        replaces_all: Whether the write replaces all present file groups.
 
     Raises:
         HoodieIndexException: The table has buckets and the index none, or the other way round, or other buckets.
-        HoodieConfigException: Hash fields that are no record key fields.
+        HoodieConfigException: A hash field is not a record key field.
     """
     identifier = index.identifier(record_key_fields) if isinstance(index, HoodieSimpleBucketIndex) else None
     if identifier is not None:
@@ -87,9 +86,9 @@ def _check_hash_fields(identifier: BucketIdentifier) -> None:
 
 
 def _newest_files(snapshot: TableSnapshot) -> tuple[list[HoodieWriteStat], Mapping[str, str]]:
-    """What the newest completed commit that wrote files wrote, and the extra metadata that tells the layout.
+    """The files of the newest completed commit that wrote any, and the extra metadata with the layout.
 
-    Where commits without files, which are made as well, have pushed it into the archive: files that are there.
+    If commits without files have pushed that commit into the archive, these are some of the present files.
     """
     timeline = snapshot.active_timeline
     instants = timeline.completed_writes().instants
@@ -139,7 +138,7 @@ def _check_file_ids(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifi
 
 
 def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier, table: str) -> None:
-    """Compare with what the newest commit says."""
+    """Compare the layout with that of the newest commit."""
     found = {
         _BUCKETS: (stored.get(_BUCKETS, ""), str(identifier.num_buckets)),
         _FIELDS: (
@@ -149,7 +148,7 @@ def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier
         _RULE: (stored.get(_RULE, ""), identifier.rule.value),
     }
     if found[_RULE][0] in ("", BucketKeyRule.REFUSE.value):
-        # No key is there that releases of Hudi would have in different buckets: from now on any rule will do.
+        # The table has no key for which releases of Hudi have different buckets, so any rule may be used from now on.
         del found[_RULE]
     differ = {name: values for name, values in found.items() if values[0] != values[1]}
     if differ:
@@ -162,7 +161,7 @@ def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier
 def _check_keys(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, snapshot: TableSnapshot) -> None:
     """Hash keys of a few files: each must be in its bucket."""
     files = [stat for stat in stats if stat.num_writes and str(stat.path).endswith(".parquet")]
-    # Those with the most rows say most.
+    # The files with the most rows give the best sample.
     sampled = sorted(files, key=lambda stat: -stat.num_writes)[:SAMPLED_FILES]
     paths = [(join(snapshot.base_path, str(stat.path)), str(stat.file_id)) for stat in sampled]
     CheckSampledKeys(snapshot.storage, identifier)(None, paths)

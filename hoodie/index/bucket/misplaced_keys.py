@@ -1,7 +1,8 @@
 """Notice stored keys that are in another bucket than the writer's number of buckets puts them in.
 
-Real Hudi does not compare the number of buckets that a writer gives with that of the table: each partition, and even
-each file, may be of another one. Numbers of file groups tell only some of these; the keys in them tell.
+Real Hudi does not compare a writer's number of buckets with that of the table. Each partition, and even each file, may
+have been written with another number. The numbers of file groups reveal only some of these cases; the keys in them
+reveal the others.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from hoodie.storage.storage import HoodieStorage
 __all__ = ["WAY_OUT", "CheckSampledKeys", "MisplacedKeyCheck"]
 
 SAMPLED_KEYS = 1000
-"""Keys of a file that are hashed at most."""
+"""Most keys of a file that are hashed."""
 ENOUGH_KEYS = 64
-"""Keys after which no further file is opened: none of another layout has all of them in the right bucket."""
+"""After this many keys no further file is opened: in another layout some of them would be in a wrong bucket."""
 SAMPLED_FILES = 16
-"""Files that are opened at most, where they have few keys."""
+"""Most files that are opened, if they have few keys."""
 WAY_OUT = (
     "Give the index options that the table was written with, or write all its rows anew, to another table or by "
     "insert_overwrite_table, which takes any index; nothing was committed"
@@ -45,15 +46,15 @@ class MisplacedKeyCheck:
     identifier: BucketIdentifier
 
     def __call__(self, stored: pa.Array | pa.ChunkedArray, path: str, file_id: str) -> int:
-        """Hash keys, spread evenly over all that are given where these are many.
+        """Hash keys; if there are many, a sample that is spread evenly over them.
 
         Args:
-            stored: Record keys of the file (string); nulls are passed over.
+            stored: Record keys of the file (string); nulls are skipped.
             path: Full path of the base file.
             file_id: Its file group.
 
         Returns:
-            How many were hashed.
+            The number of keys that were hashed.
 
         Raises:
             HoodieIndexException: A key is in the wrong bucket.
@@ -76,7 +77,7 @@ class MisplacedKeyCheck:
         return len(keys)
 
     def _misplaced(self, keys: pa.Array, bucket: int | None) -> pa.Array:
-        """The keys of other buckets; a key of which releases of Hudi think differently may be where any puts it."""
+        """The keys of other buckets. If releases of Hudi disagree about a key, it may be where any of them puts it."""
         rules = [self.identifier.rule]
         if rules == [BucketKeyRule.REFUSE]:
             rules = [BucketKeyRule.HUDI_0_15, BucketKeyRule.HUDI_1_X]
@@ -86,7 +87,7 @@ class MisplacedKeyCheck:
             try:
                 buckets = attrs.evolve(self.identifier, rule=rule).bucket_ids(keys)
             except HoodieKeyException:
-                # Keys that the rule cannot take apart: it did not put them here.
+                # The rule cannot take some keys apart, so a writer with this rule did not put them here.
                 continue
             keys = keys.filter(pa.array(buckets != bucket))
         return keys
@@ -96,7 +97,7 @@ class MisplacedKeyCheck:
 class CheckSampledKeys:
     """Task: refuse a partition whose files have keys of other buckets.
 
-    The files of the lowest buckets are asked: where a partition has fewer buckets than the writer, these hold keys of
+    It reads the files of the lowest buckets. If a partition has fewer buckets than the writer, these files hold keys of
     the others.
 
     Attributes:
@@ -111,7 +112,7 @@ class CheckSampledKeys:
         """Read keys of a few files.
 
         Args:
-            task: Who does it.
+            task: The task.
             files: (full path, file id) of base files of buckets.
 
         Raises:

@@ -35,14 +35,14 @@ from hoodie.index.simple.simple_index import HoodieSimpleIndex
 __all__ = ["BucketLocations", "HoodieSimpleBucketIndex"]
 
 SAMPLED_BY_DRIVER = 4
-"""Partitions of which keys are read without the engine's tasks."""
+"""Up to this many partitions the driver reads the keys, without tasks of the engine."""
 
 
 class HoodieSimpleBucketIndex(BaseFileIndex):
     """Computes the bucket of each key, and so its file group, without reading a file.
 
-    Of a key it says the file group, though the key may not be in it yet, and no row: the task that writes the file
-    group looks for its keys in it. A bucket without a file group gets one, whose id is known before it is written.
+    It gives the file group of a key, even if the key is not in it yet, and no row position: the task that writes the
+    file group looks for the keys in it. A bucket without a file group gets one, whose id is known before it is written.
 
     Hudi: org.apache.hudi.index.bucket.HoodieSimpleBucketIndex.
     """
@@ -121,7 +121,7 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
         return BucketLocations(identifier, groups, uuid.uuid4().hex)
 
     def _check_keys(self, table: IndexedTable, identifier: BucketIdentifier, context: HoodieEngineContext) -> None:
-        """Hash keys of each partition that this client did not look at before: they must be in their buckets."""
+        """Hash keys of each partition that this client has not checked yet: they must be in their buckets."""
         unknown = {}
         for partition_path, slices in table.file_slices.items():
             if slices and not any((partition_path, part.file_id) in self._sampled for part in slices):
@@ -138,7 +138,7 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
 
 @attrs.frozen
 class BucketLocations:
-    """Which file group each key belongs to; new file groups are named here, before they are written.
+    """The file group of each key; new file groups get their names here, before they are written.
 
     Attributes:
         identifier: Computes buckets.

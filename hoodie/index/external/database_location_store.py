@@ -1,4 +1,4 @@
-"""Claims of keys in three tables of a database: what the stores have in common, whatever the database is."""
+"""Claims of keys in three tables of a database: the common part of the stores of all databases."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CHUNK_KEYS = 50_000
 
 
 class DatabaseLocationStore(LocationStore):
-    """One connection to a database; made when it is first needed.
+    """One connection to a database, opened when it is first needed.
 
     Tables: groups (number, partition_path, file_id, generation, instant_time), files (group_number, file_name,
     instant_time, added, removed) and keys (record_key, group_number).
 
     Args:
-        prefix: Begins the names of the tables.
+        prefix: The prefix of the names of the tables.
     """
 
     place: ClassVar[str]
     """Stands for a value in a statement."""
     locks_rows: ClassVar[str] = ""
-    """Ends a SELECT whose rows nobody else is to change before the transaction ends."""
+    """The end of a SELECT whose rows no other writer may change before the transaction ends."""
 
     def __init__(self, prefix: str) -> None:
         self._groups = f"{prefix}_groups"
@@ -118,7 +118,7 @@ class DatabaseLocationStore(LocationStore):
 
     @abstractmethod
     def _transaction(self, reads_only: bool = False) -> AbstractContextManager[Any]:
-        """A connection within a transaction, which is undone when the context is left by an error.
+        """A connection within a transaction; an error inside of the context undoes the transaction.
 
         Args:
             reads_only: Whether nothing is written.
@@ -129,7 +129,7 @@ class DatabaseLocationStore(LocationStore):
 
     @abstractmethod
     def _insert_groups(self, connection: Any, groups: Sequence[tuple[str, str]], instant_time: str) -> None:
-        """Add groups of (partition path, file id) that are not there."""
+        """Add those groups of (partition path, file id) that are missing."""
 
     @abstractmethod
     def _find_keys(self, connection: Any, start: int, keys: Sequence[str]) -> Sequence[tuple[int, int]]:
@@ -137,7 +137,7 @@ class DatabaseLocationStore(LocationStore):
 
     @abstractmethod
     def _insert_keys(self, connection: Any, number: int, keys: Sequence[str]) -> None:
-        """Add keys of a group that are not there."""
+        """Add the missing keys of a group."""
 
     @abstractmethod
     def _delete_files(self, connection: Any, files: Sequence[tuple[int, str]]) -> None:

@@ -1,10 +1,10 @@
-"""An index that keeps key -> file group outside of the table: what is common to all stores.
+"""The base of all indexes that keep key -> file group outside of the table.
 
 The store claims, the base files decide. A look-up asks the store which file groups may hold the keys, and looks the
-keys up in the latest base files of those. So nothing that a failed, rolled back or deleted write left in the store is
-believed. What could go wrong is a key that the store does not claim: before each look-up the latest base files of the
-table are compared with those that the store knows, and the keys of those it does not know (another writer's, or what a
-rollback or restore brought back) are claimed first.
+keys up in the latest base files of these groups. So a claim that a failed, rolled back or deleted write left in the
+store does no harm. A missing claim would. Therefore each look-up first compares the latest base files of the table with
+those that the store knows, and claims the keys of the others: files of another writer, or files that a rollback or
+restore brought back.
 
 In Hudi the index in HBase has this role.
 """
@@ -51,7 +51,7 @@ class StoreFactory(ABC):
     """Opens the store; picklable, so that tasks can.
 
     Attributes:
-        is_shared_by_tasks: Whether tasks on other machines reach the store; else the driver alone writes to it.
+        is_shared_by_tasks: Whether tasks on other machines reach the store; else only the driver writes to it.
     """
 
     is_shared_by_tasks: bool = False
@@ -62,7 +62,7 @@ class StoreFactory(ABC):
 
 
 class HoodieExternalIndex(HoodieIndex):
-    """Global index over a `LocationStore`; a subclass says which.
+    """Global index over a `LocationStore`, which a subclass chooses.
 
     Args:
         config: The writer's configuration.
@@ -106,7 +106,7 @@ class HoodieExternalIndex(HoodieIndex):
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
     ) -> None:
-        """Claim the keys of the new files, before the commit: whatever becomes of it, no key is missed."""
+        """Claim the keys of the new files before the commit, so that no key is missed if the commit succeeds."""
         written = [status for status in statuses if status.stat.path is not None]
         if not written:
             return
@@ -116,7 +116,7 @@ class HoodieExternalIndex(HoodieIndex):
             self._claim(store, context, table, files)
 
     def rollback_commit(self, instant_time: str) -> None:
-        """Forget the instant's claims. What cannot be forgotten now is at the next look-up."""
+        """Forget the instant's claims. If that fails, the next look-up forgets them."""
         try:
             with self._open() as store:
                 known = store.groups()
@@ -133,7 +133,7 @@ class HoodieExternalIndex(HoodieIndex):
     def _open(self, reads_only: bool = False) -> LocationStore:
         store = self.store_factory().open()
         try:
-            # Asked each time: a store may be lost, or deleted to be built again, while the client lives.
+            # Check each time: a store may be lost, or deleted to be built again, while the client lives.
             if not reads_only and not store.exists():
                 store.create()
         except BaseException:
@@ -152,19 +152,19 @@ class HoodieExternalIndex(HoodieIndex):
     def _known_groups(
         self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable
     ) -> tuple[dict[int, _Group], Set[_Group]]:
-        """The file groups of the table that the store knows, by their number, and those that it does not.
+        """The file groups of the table that the store knows, by their number, and the groups that it does not know.
 
-        Unless nothing may be written the store knows them all afterwards.
+        Unless nothing may be written, the store knows all of them afterwards.
         """
         if not table.reads_only:
             return self._catch_up(store, context, table), set()
         live, known = _live(table), _known(store) if store.exists() else {}
         return {known[key].number: key for key in live if key in known}, _missing(live, known).keys()
 
-    # --- being as the table is ------------------------------------------------------------------------------------
+    # --- keeping up with the table --------------------------------------------------------------------------------
 
     def _catch_up(self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable) -> dict[int, _Group]:
-        """Make the store know every latest base file, and forget what is not in the table any more.
+        """Make the store know every latest base file, and forget file groups that are not in the table any more.
 
         Returns:
             The file groups of the table by their number.
@@ -191,7 +191,7 @@ class HoodieExternalIndex(HoodieIndex):
         missing: Mapping[_Group, FileSlice],
         known: Mapping[_Group, KnownGroup],
     ) -> dict[_Group, KnownGroup]:
-        """Claim the keys of latest base files that others wrote, or that came back."""
+        """Claim the keys of latest base files that other writers wrote, or that a rollback or restore brought back."""
         started = time.monotonic()
         logger.warning(
             "the index of %s does not know %d of its %d base files, which were written without it: it reads their keys "
@@ -209,7 +209,7 @@ class HoodieExternalIndex(HoodieIndex):
                 for key, file_slice in missing.items()
             ]
             refused = {_key(claim.group) for claim in self._claim(store, context, table, claims)}
-            # Another writer took keys away meanwhile: once more, from what the group is now.
+            # Another writer took keys away meanwhile: try once more with the current groups.
             missing = {key: file_slice for key, file_slice in missing.items() if key in refused}
             if not missing:
                 break
@@ -224,7 +224,7 @@ class HoodieExternalIndex(HoodieIndex):
     def _claim(
         self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable, claims: Sequence[_Claim]
     ) -> list[_Claim]:
-        """Claim keys of files and know them; gives back those of groups that were changed meanwhile."""
+        """Claim the keys of files and mark the files as known; return the claims of groups that changed meanwhile."""
         factory = self.store_factory()
         if factory.is_shared_by_tasks:
             done = context.run_tasks(claims, _ClaimInTask(table.storage, factory))
@@ -247,7 +247,7 @@ class HoodieExternalIndex(HoodieIndex):
         live: Mapping[_Group, FileSlice],
         known: Mapping[_Group, KnownGroup],
     ) -> None:
-        """Take older versions of base files for unknown, and the keys away that the latest one does not have."""
+        """Mark older versions of base files as unknown, and remove the keys that the latest version does not have."""
         old: list[tuple[int, str]] = []
         for key, file_slice in live.items():
             group = known[key]
@@ -267,7 +267,7 @@ class HoodieExternalIndex(HoodieIndex):
         file_slice: FileSlice,
         older: Sequence[KnownFile],
     ) -> None:
-        """Keys that an older version has and the latest one has not; where it was cleaned already they stay claimed."""
+        """Remove keys of older versions that the latest one does not have; keys of cleaned versions stay claimed."""
         path = file_slice.sole_base_file.path
         now = _read_record_keys(table.storage, path)
         removed: set[str] = set()
@@ -288,9 +288,9 @@ class _Claim:
     Attributes:
         group: Its file group, as it was before.
         path: Full path of the file.
-        file: What is known afterwards.
-        only: The instant whose rows are enough, because the keys of the others are claimed; None for all rows, "" for
-            none.
+        file: The file as the store knows it afterwards.
+        only: The instant whose rows are enough, because the keys of the other rows are claimed; None for all rows, ""
+            for no rows.
     """
 
     group: KnownGroup
@@ -311,7 +311,7 @@ def _claim_of(status: WriteStatus, group: KnownGroup, table: IndexedTable) -> _C
         path.rsplit("/", 1)[-1],
         table.instant_time,
         added=only != "",
-        # Rows that failed to be merged are no deletes; what a writer of another version removed is found by reading.
+        # Rows that failed to merge are not deletes. Keys removed by a writer of another version are found by reading.
         removed=before is not None and (stat.num_deletes > 0 or not is_known),
     )
     return _Claim(group, path, file, only)
@@ -349,7 +349,7 @@ def _file_name(file_slice: FileSlice) -> str:
 
 
 def _is_gone(group: KnownGroup, live: FileSlice | None, table: IndexedTable) -> bool:
-    """Whether a group is to be dropped, with its keys: it is not in the table, or has keys of a write that failed.
+    """Whether to drop a group with its keys, because it is not in the table, or has keys of a failed write.
 
     Writes that may still be completed are left alone: pending ones, and those that began after this one.
     """
@@ -370,7 +370,7 @@ def _is_gone(group: KnownGroup, live: FileSlice | None, table: IndexedTable) -> 
 
 @attrs.frozen
 class _ReadKeys:
-    """Task: keys of a base file."""
+    """Task: read the keys of a base file."""
 
     storage: HoodieStorage
 
@@ -386,7 +386,7 @@ class _ReadKeys:
 
 @attrs.frozen
 class _ClaimInTask:
-    """Task: claims the keys of a base file; whether it is known then."""
+    """Task: claim the keys of a base file, and return whether the file is known then."""
 
     storage: HoodieStorage
     factory: StoreFactory
@@ -400,7 +400,7 @@ class _ClaimInTask:
 
 @attrs.frozen
 class _FindGroups:
-    """Task: numbers of the groups that keys are claimed for, each once a batch."""
+    """Task: find the numbers of the groups that keys are claimed for, each once for a batch."""
 
     factory: StoreFactory
 

@@ -1,8 +1,8 @@
-"""What an external index keeps outside of the table, and the calls by which it does.
+"""The interface of the stores of external indexes, which are outside of the table.
 
-A store claims that a key lives in a file group. It claims too much rather than too little: keys that a failed write
-left, or that are deleted since, may stand in it, because what it claims is looked up in the base file before it is
-believed. What it must not do is to miss one: a base file is *known* once all of its keys are claimed, and only then.
+A store claims that a key lives in a file group. It may claim too much, but never too little. Keys of a failed write,
+and keys that were deleted later, may stay in it, because each claim is checked in the base file before it is believed.
+But it must not miss a key: a base file is *known* once all of its keys are claimed, and only then.
 
     group 7 = partition p, file id F     known files of it: F_0-1-1_20260101120000000.parquet
     key "a" -> group 7                   key "b" -> group 7
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 __all__ = ["MOST_KEY_BYTES", "KnownFile", "KnownGroup", "LocationStore", "claimed_keys"]
 
 MOST_KEY_BYTES = 256
-"""Longer keys are claimed by a digest: databases limit what a row of an index may hold."""
+"""Longer keys are claimed by a digest, because databases limit the size of an index row."""
 
 
 @attrs.frozen
@@ -34,8 +34,8 @@ class KnownFile:
     Attributes:
         file_name: Its name.
         instant_time: The instant that wrote it.
-        added: Whether keys were claimed for it that no older version of the file group had.
-        removed: Whether keys of the version before it are not in it.
+        added: Whether it has claimed keys that no older version of the file group had.
+        removed: Whether it lacks keys of the version before it.
     """
 
     file_name: str
@@ -52,9 +52,9 @@ class KnownGroup:
         number: Its number, never used again.
         partition_path: Its partition.
         file_id: Its id.
-        generation: Counts how often keys were taken away from it.
-        instant_time: The instant that brought it in.
-        files: The known ones of its base files, by name.
+        generation: The number of times that keys were removed from it.
+        instant_time: The instant that added it.
+        files: Its known base files, by name.
     """
 
     number: int
@@ -68,8 +68,8 @@ class KnownGroup:
 class LocationStore(ABC):
     """One connection to the claims of one table; a context manager, for one thread.
 
-    Every call is done, and durable, when it returns, and may be made again. Several writers may be at work: `know`
-    notices when another one took keys of the group away meanwhile.
+    Every call is complete and durable when it returns, and may be repeated. Several writers may use a store: `know`
+    notices if another one removed keys of the group meanwhile.
     """
 
     def __enter__(self) -> Self:
@@ -82,15 +82,15 @@ class LocationStore(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
 
     @abstractmethod
     def create(self) -> None:
-        """Make what the store needs, where it is not there yet."""
+        """Create what the store needs, unless it exists."""
 
     @abstractmethod
     def exists(self) -> bool:
-        """Whether `create` was called once; makes nothing."""
+        """Whether `create` was called before; creates nothing."""
 
     @abstractmethod
     def groups(self) -> list[KnownGroup]:
@@ -98,22 +98,22 @@ class LocationStore(ABC):
 
     @abstractmethod
     def add_groups(self, groups: Collection[tuple[str, str]], instant_time: str) -> dict[tuple[str, str], KnownGroup]:
-        """The groups of (partition path, file id), made where they are not there.
+        """The groups of (partition path, file id); missing groups are added.
 
         Args:
-            groups: What is asked for.
-            instant_time: Who asks; noted for those that are made.
+            groups: The groups that are wanted.
+            instant_time: The instant of the caller; noted for groups that are added.
         """
 
     @abstractmethod
     def find(self, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Which groups keys are claimed for.
+        """Find the groups that keys are claimed for.
 
         Args:
-            keys: As `claimed_keys` gives them, sorted.
+            keys: Sorted keys, as `claimed_keys` returns them.
 
         Returns:
-            Index into ``keys`` and number of the group (int64), a pair for each claim.
+            Two arrays (int64) with an entry for each claim: the index into ``keys``, and the number of the group.
         """
 
     @abstractmethod
@@ -121,8 +121,8 @@ class LocationStore(ABC):
         """Claim keys for a group.
 
         Args:
-            number: Of the group.
-            keys: As `claimed_keys` gives them, sorted.
+            number: The number of the group.
+            keys: Sorted keys, as `claimed_keys` returns them.
         """
 
     @abstractmethod
@@ -134,41 +134,41 @@ class LocationStore(ABC):
             file: The base file.
 
         Returns:
-            False, and nothing is noted, when keys were taken away from the group since, or it is gone.
+            False if keys were removed from the group since, or if it is gone; then nothing is noted.
         """
 
     @abstractmethod
     def forget_files(self, files: Collection[tuple[int, str]]) -> None:
-        """Take base files for unknown; their keys stay claimed.
+        """Mark base files as unknown; their keys stay claimed.
 
         Args:
-            files: Number of the group and file name.
+            files: Pairs of group number and file name.
         """
 
     @abstractmethod
     def remove_keys(self, number: int, keys: Sequence[str], file_name: str) -> None:
-        """Take keys away from a group, in one transaction with taking all of its files but one for unknown.
+        """Remove keys from a group, and mark all of its files but one as unknown, in one transaction.
 
         Args:
-            number: Of the group.
-            keys: None of them is in the file that stays known.
-            file_name: That file.
+            number: The number of the group.
+            keys: Keys that are not in the file that stays known.
+            file_name: The name of that file.
         """
 
     @abstractmethod
     def drop_groups(self, numbers: Collection[int]) -> None:
-        """Take groups away with all of their keys; reads through all keys of the table.
+        """Remove groups with all of their keys; reads all keys of the table.
 
         Args:
-            numbers: Of the groups.
+            numbers: The numbers of the groups.
         """
 
 
 def claimed_keys(keys: pa.Array | pa.ChunkedArray) -> list[str]:
-    """Record keys as stores keep them: distinct, sorted; a long one, or one with a NUL, as a digest.
+    """Record keys as stores keep them: distinct and sorted; a long key, or one with a NUL, becomes a digest.
 
     Args:
-        keys: Strings; nulls are passed over.
+        keys: Strings; nulls are skipped.
     """
     distinct = pc.drop_null(keys).unique()
     unfit = pc.or_(pc.greater(pc.binary_length(distinct), MOST_KEY_BYTES), pc.match_substring(distinct, "\0"))

@@ -29,12 +29,12 @@ __all__ = ["HoodieInMemoryHashIndex"]
 
 
 class HoodieInMemoryHashIndex(HoodieSimpleIndex):
-    """Keeps the key column of every base file that it has looked into, and of those that its own client writes.
+    """Keeps the key column of every base file that it has searched, and of those that its own client writes.
 
-    A base file never changes, so what is kept is right for as long as the file is among the latest ones, whoever
-    wrote it. Keys of files that are not any more, because somebody else committed or rolled back, are dropped when
-    their partition is looked into. Keys of the client's own new files are taken from what is written: they are not read
-    again. Memory: the record keys of the partitions that were written, as Arrow has them (bytes, and 4 for each key).
+    A base file never changes, so the keys stay right as long as the file is among the latest ones, whoever wrote it. If
+    it is not any more, because another writer committed or rolled back, its keys are dropped when its partition is
+    searched again. The keys of the client's own new files are kept as they are written, and not read again. Memory: the
+    record keys of the partitions that were written, as Arrow stores them (their bytes, and 4 more for each key).
 
     Hudi: org.apache.hudi.index.inmemory.HoodieInMemoryHashIndex. Differs: reads the table at its first use instead of
     knowing only what this process wrote; a key is looked for in its partition.
@@ -78,7 +78,7 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
     ) -> None:
-        """Keep the keys of new files as they were written; those that are missing are read when they are looked for."""
+        """Keep the keys of new files as they were written; missing ones are read when they are needed."""
         for status in statuses:
             path = join(table.base_path, str(status.stat.path))
             keys = self._written.take(path, self._keys)
@@ -95,7 +95,7 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
                 del self._keys[path]
 
     def _load(self, table: IndexedTable, base_file: HoodieBaseFile) -> tuple[pa.ChunkedArray, int]:
-        """The keys of a file, and how many row groups were read for that: none where they are kept."""
+        """The keys of a file, and the number of row groups that were read for them: 0 if the keys were kept."""
         with self._lock:
             keys = self._keys.get(base_file.path)
         if keys is not None:
@@ -108,7 +108,7 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
         return keys, row_groups
 
     def _drop_replaced(self, table: IndexedTable) -> None:
-        """Forget files of the given partitions that are not among their latest ones."""
+        """Forget files of the table's partitions that are not among the latest ones."""
         live = {file_slice.sole_base_file.path for file_slice in table.slices}
         folders = {path.rsplit("/", 1)[0] for path in live}
         with self._lock:

@@ -1,4 +1,4 @@
-"""The index that looks incoming keys up in the key columns of all base files: a key is unique in the whole table.
+"""The index that looks incoming keys up in the key columns of all base files; a key is unique in the whole table.
 
 Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex.
 """
@@ -32,6 +32,7 @@ from hoodie.index.stored_keys import (
     ReadStored,
     StoredColumns,
     StoredKeys,
+    StoredValues,
     find_in_key_columns,
 )
 
@@ -44,14 +45,14 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
     """Reads the key column of every latest base file of the table.
 
     A record whose key lives in another partition moves or stays by ``hoodie.simple.index.update.partition.path``; see
-    `hoodie.index.global_tagging`. The cost grows with the table, not with what is touched.
+    `hoodie.index.global_tagging`. The cost grows with the table, not with the touched partitions.
 
     Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex. Differs: copies of a key in several partitions become
     one record where records move; Hudi would insert the incoming row once for each copy.
 
     Args:
         config: The writer's configuration.
-        update_partition_path: Instead of the property, for indexes that narrow down the files and look into them so.
+        update_partition_path: Replaces the property; for other indexes, which search fewer files in the same way.
     """
 
     def __init__(self, config: HoodieWriteConfig, update_partition_path: bool | None = None) -> None:
@@ -74,8 +75,9 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         parts = [schema.empty_table()]
         if slices and keys.num_rows:
             distinct = _distinct(keys)
-            found = self._find(distinct[RECORD_KEY].combine_chunks(), context, table)
-            values = _read_stored(distinct, found, stored, context, table)
+            found, values = self._find(distinct, stored, context, table)
+            if stored.names:
+                values = values | _read_others(distinct, found, values, stored, context, table)
             for number, (held, positions) in enumerate(found):
                 if len(held):
                     file = pa.array(np.full(len(held), number, dtype=np.int32))
@@ -83,24 +85,28 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
                     parts.append(pa.Table.from_arrays([held, file, pa.array(positions), *columns], schema=schema))
         return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), slices, moves)
 
-    def _find(self, keys: pa.Array, context: HoodieEngineContext, table: IndexedTable) -> list[FoundKeys]:
-        """For each slice the keys that it holds.
+    def _find(
+        self, keys: pa.Table, stored: StoredColumns, context: HoodieEngineContext, table: IndexedTable
+    ) -> tuple[list[FoundKeys], StoredValues]:
+        """The keys that each slice holds, and the stored columns that were read in the same tasks.
 
         Args:
-            keys: Distinct record keys.
+            keys: Distinct record keys, each with its incoming partition path; null if it comes with several.
+            stored: The stored columns.
             context: The engine.
             table: The table's slices; judgements are noted there.
         """
-        return find_in_key_columns({"": keys}, [""] * len(table.slices), context, table)
+        record_keys, homes = (keys[name].combine_chunks() for name in (RECORD_KEY, PARTITION_PATH))
+        return find_in_key_columns({"": record_keys}, [""] * len(table.slices), context, table, stored, homes)
 
     def _slices_to_join(
         self, records: HoodieData, keys: pa.Array | None, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[FileSlice]:
-        """The slices whose keys are joined with the records, where keys alone do not decide.
+        """The slices whose keys are joined with the records, if keys alone do not decide.
 
         Args:
             records: With record key and partition path.
-            keys: Their distinct record keys, None where they are too many.
+            keys: Their distinct record keys; None if they are too many.
             context: The engine.
             table: The table's slices; judgements are noted there.
         """
@@ -108,7 +114,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         return table.slices
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        """As of `HoodieIndex`; partition paths and operations are as they are to be written."""
+        """See `HoodieIndex`; partition paths and operations are the ones to be written."""
         columns = [RECORD_KEY, PARTITION_PATH]
         keys = records.select(columns).collect(max_bytes=SHARED_KEY_BYTES) if table.slices else None
         if not table.slices or (keys is not None and self.decides_by_keys(table)):
@@ -119,7 +125,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
     def _join(
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, keys: pa.Table | None
     ) -> HoodieData:
-        """Join with the stored keys: all of them, or those that are among the given ones."""
+        """Join the records with all stored keys, or with those among the given keys."""
         asked = None if keys is None else keys[RECORD_KEY].combine_chunks()
         slices = self._slices_to_join(records, asked, context, table)
         shared = None if keys is None else table.share(context, keys)
@@ -130,7 +136,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         schema = pa.schema([*with_location_columns(schema), *stored.fields])
         located = context.generate(slices, StoredKeys(table.storage, schema, stored, shared), schema)
         joined = records.join(located, [RECORD_KEY], "left")
-        # All locations of a key must meet: those of keys that have several are brought together, and decided there.
+        # All locations of a key must meet, so those of a key that has several are brought together.
         decide = DecideGroups(moves, columns)
         flagged = joined.map_batches(_flag, joined.schema.append(pa.field(_DECIDED, pa.bool_())))
         decided = flagged.combine_by_key([RECORD_KEY], _DecideRepeated(decide, flagged.schema))
@@ -148,7 +154,7 @@ def _flag(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @attrs.frozen
 class _DecideRepeated:
-    """Decides for the rows of keys that occur more than once; the outcome has the same columns."""
+    """Decides about the rows of keys that occur more than once; the result has the same columns."""
 
     decide: DecideGroups
     schema: pa.Schema
@@ -167,7 +173,7 @@ class _DecideRepeated:
 
 @attrs.frozen
 class _DecideOthers:
-    """Decides for the rows that have not been decided yet, each alone."""
+    """Decides about each of the other rows alone."""
 
     decide: DecideGroups
     target: pa.Schema
@@ -181,22 +187,26 @@ class _DecideOthers:
         return one_batch(pa.Table.from_batches([part.cast(self.target) for part in parts], self.target), self.target)
 
 
-def _read_stored(
-    keys: pa.Table, found: Sequence[FoundKeys], stored: StoredColumns, context: HoodieEngineContext, table: IndexedTable
-) -> dict[int, list[pa.ChunkedArray]]:
-    """Number of the slice to the stored columns of the keys that it holds, where these decide.
+def _read_others(
+    keys: pa.Table,
+    found: Sequence[FoundKeys],
+    known: StoredValues,
+    stored: StoredColumns,
+    context: HoodieEngineContext,
+    table: IndexedTable,
+) -> StoredValues:
+    """Read the stored columns of further slices that hold a moving key: copies in the partition that it moves to.
 
-    They do where a key is to move, and where it was found in several partitions: the newest copy is to be told.
+    All copies of a key are needed, because the newest of them decides.
 
     Args:
-        keys: Distinct record keys, and the partition path that they come with; null where they come with several.
+        keys: Distinct record keys, each with its incoming partition path; null if it comes with several.
         found: For each slice the keys that it holds.
+        known: The stored columns that have been read.
         stored: The stored columns.
         context: The engine.
         table: The table's slices.
     """
-    if not stored.names:
-        return {}
     slices = table.slices
     owners = np.repeat(np.arange(len(found)), [len(held) for held, _ in found])
     places = pc.index_in(
@@ -209,14 +219,14 @@ def _read_stored(
     # Of the copies of a key in several partitions at most one is at home.
     is_moving = np.zeros(keys.num_rows, dtype=bool)
     is_moving[places.to_numpy()[~stays]] = True
-    numbers = np.unique(owners[is_moving[places.to_numpy()]]).tolist()
+    numbers = [n for n in np.unique(owners[is_moving[places.to_numpy()]]).tolist() if n not in known]
     items = [(slices[number], found[number][1]) for number in numbers]
     tables = context.run_tasks(items, ReadStored(table.storage, stored))
     return {number: values.columns for number, values in zip(numbers, tables, strict=True)}
 
 
 def _distinct(keys: pa.Table) -> pa.Table:
-    """Each record key once, with its partition path; null where it comes with several."""
+    """Each record key once, with its partition path; null if it comes with several."""
     table = keys.select([RECORD_KEY, PARTITION_PATH]).combine_chunks()
     codes = table[RECORD_KEY].combine_chunks().dictionary_encode().indices.to_numpy()
     _, first, counts = np.unique(codes, return_index=True, return_counts=True)

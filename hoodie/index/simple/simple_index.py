@@ -32,10 +32,10 @@ _KEY_COLUMNS = (RECORD_KEY, PARTITION_PATH)
 class HoodieSimpleIndex(BaseFileIndex):
     """Reads the key column of every latest base file of the touched partitions.
 
-    Few incoming keys (below `SHARED_KEY_BYTES`) are handed to tasks that each look through one base file; what they
-    find comes back as positions. Many are joined with the keys and positions of the files by the engine.
+    A few incoming keys (up to `SHARED_KEY_BYTES`) are sent to tasks. Each task searches one base file and returns the
+    positions of the keys that it finds. More keys are joined by the engine with the keys and positions of the files.
 
-    Other indexes that look for a key in its partition derive from it, and find keys in another way.
+    Other indexes that look for a key in its partition derive from this one, and find keys in another way.
 
     Hudi: org.apache.hudi.index.simple.HoodieSimpleIndex.
     """
@@ -63,10 +63,10 @@ class HoodieSimpleIndex(BaseFileIndex):
         self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
     ) -> list[FoundKeys]:
         """For each slice the keys that it holds; see `find_in_key_columns`."""
-        return find_in_key_columns(keys, groups, context, table)
+        return find_in_key_columns(keys, groups, context, table)[0]
 
     def _stored_keys(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        """The locations of stored keys, all that records may have among them.
+        """The locations of stored keys: at least those of all keys of the records.
 
         Args:
             records: More than fit in the driver's memory.

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import attrs
-import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter, SimpleBloomFilter, decode_bloom_filter
-from hoodie.common.bloom.key_blocks import Keys, plain_keys
+from hoodie.common.bloom.key_blocks import Keys, plain_keys, utf8_bytes
 from hoodie.exception import HoodieCorruptedDataException
 
 __all__ = ["Footer", "KeyRange", "footer_entries", "parse_footer"]
@@ -60,7 +58,8 @@ class KeyRange:
         plain = plain_keys(keys)
         if not len(plain):
             return None
-        if _has_supplementary_characters(plain):
+        # A character above U+FFFF has four bytes in UTF-8, the first of them at least 0xF0.
+        if utf8_bytes(plain)[0].max(initial=0) >= _FIRST_BYTE_OF_SUPPLEMENTARY:
             values = plain.to_pylist()
             return cls(min(values, key=_java_order), max(values, key=_java_order))
         ends = pc.min_max(plain).as_py()
@@ -183,14 +182,3 @@ def footer_entries(
 
 def _java_order(key: str) -> bytes:
     return key.encode("utf-16-be", "surrogatepass")
-
-
-def _has_supplementary_characters(keys: pa.Array) -> bool:
-    """Whether a key has a character above U+FFFF: four bytes in UTF-8, the first of them at least 0xF0."""
-    _, offsets_buffer, data = keys.buffers()
-    offset_type = np.int64 if pa.types.is_large_string(keys.type) else np.int32
-    offsets = np.frombuffer(offsets_buffer, dtype=offset_type)
-    start, end = int(offsets[keys.offset]), int(offsets[keys.offset + len(keys)])
-    if start == end:
-        return False
-    return bool(np.frombuffer(data, dtype=np.uint8)[start:end].max() >= _FIRST_BYTE_OF_SUPPLEMENTARY)

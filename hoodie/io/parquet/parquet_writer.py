@@ -14,19 +14,18 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodie.common.bloom.bloom_filter import BloomFilter
-from hoodie.common.bloom.key_blocks import Keys
+from hoodie.common.bloom.bloom_filter import BloomFilter, checked_keys
+from hoodie.common.bloom.key_blocks import BLOCK_BYTES, BLOCK_KEYS, Keys
+from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, RECORD_KEY_META
 from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
 from hoodie.io.parquet.column_adaptation import with_encoding
-from hoodie.io.parquet.footer_keys import FooterKeys
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
-from hoodie.io.parquet.parquet_settings import ParquetSettings
 from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, leaves
 from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
 from hoodie.storage.storage import abort_stream
 
-__all__ = ["HoodieParquetWriter", "file_without_rows"]
+__all__ = ["HoodieParquetWriter", "file_without_rows", "writer_options"]
 
 _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
@@ -62,7 +61,7 @@ class HoodieParquetWriter:
     Args:
         stream: Where to write; closed by `close` and `abort`.
         schema: Columns of the file, Hudi's five meta columns first.
-        settings: The encoding.
+        settings: The encoding: codec, sizes of row groups and pages, and whether there are dictionaries.
         bloom_filter: Filter that gets the record keys; None for tables without meta fields, whose footers have
             neither filter nor range.
         avro_schema: Avro schema for the footer, meta columns included.
@@ -81,7 +80,7 @@ class HoodieParquetWriter:
         self,
         stream: pa.NativeFile,
         schema: pa.Schema,
-        settings: ParquetSettings,
+        settings: HoodieStorageConfig,
         *,
         bloom_filter: BloomFilter | None,
         avro_schema: str | None,
@@ -98,7 +97,7 @@ class HoodieParquetWriter:
         self._schema = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
         self._bloom_filter = bloom_filter
         self._avro_schema = avro_schema
-        self._footer_keys = FooterKeys(bloom_filter, stored_keys) if bloom_filter is not None else None
+        self._footer_keys = _FooterKeys(bloom_filter, stored_keys) if bloom_filter is not None else None
         self._file: SplicingWriter | None = None
         self._apart: frozenset[str] = frozenset()
         self._kept = StoredChunks()
@@ -246,7 +245,7 @@ class HoodieParquetWriter:
         self._buffered_rows += batch.num_rows
         self._buffered_bytes += batch.nbytes
         self._rows_written += batch.num_rows
-        is_full = self._buffered_bytes >= self._settings.row_group_bytes or self._buffered_rows >= _ROW_GROUP_ROWS
+        is_full = self._buffered_bytes >= self._settings.parquet_block_size or self._buffered_rows >= _ROW_GROUP_ROWS
         if is_full and self._buffered_rows >= self._kept.rows:
             self._write_row_group()
 
@@ -348,7 +347,7 @@ class HoodieParquetWriter:
 
     @property
     def _options(self) -> dict[str, Any]:
-        return self._settings.writer_options(self._repeating or [])
+        return writer_options(self._settings, self._repeating or [])
 
     def _choose_dictionary_columns(self, batches: list[pa.RecordBatch]) -> None:
         """Paths of the leaf columns that repeat, judged once by the first rows."""
@@ -388,6 +387,91 @@ class HoodieParquetWriter:
         with _translated(self._path), pq.ParquetWriter(sink, self._schema, **self._options) as file:
             file.write_table(table, row_group_size=max(table.num_rows, 1))
         return pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+
+class _FooterKeys:
+    """Gathers the record keys of a file for its footer: for the bloom filter and the range.
+
+    It hashes many keys at a time, since threads that hash few at a time get in each other's way.
+
+    Args:
+        bloom_filter: Gets the keys.
+        stored_keys: The range of keys that the filter holds already: then only keys that are called new count.
+    """
+
+    def __init__(self, bloom_filter: BloomFilter, stored_keys: KeyRange | None) -> None:
+        self._bloom_filter = bloom_filter
+        self._starts_from_stored_keys = stored_keys is not None
+        self._key_range = stored_keys
+        self._waiting: list[pa.Array] = []
+
+    @property
+    def key_range(self) -> KeyRange | None:
+        """The smallest and the largest key; None where there is none."""
+        return self._key_range
+
+    def filter_bytes_with(self, more_keys: int) -> int:
+        """Length of the filter with all keys, and so many more.
+
+        Args:
+            more_keys: How many.
+        """
+        return self._bloom_filter.stored_bytes_with(sum(map(len, self._waiting)) + more_keys)
+
+    def add(self, stored: Keys, new: Keys | None) -> None:
+        """Take the keys of rows.
+
+        Args:
+            stored: Of all rows.
+            new: Those that are new to the filter; None means all of them, or, where it started from stored keys, none.
+
+        Raises:
+            HoodieKeyException: A key is null or empty.
+        """
+        if new is None and not self._starts_from_stored_keys:
+            new = stored
+        if new is not None and len(new):
+            self._hash_soon(checked_keys(new))
+        ranged = new if self._starts_from_stored_keys else stored
+        found = KeyRange.of(ranged) if ranged is not None else None
+        if found is not None:
+            self._key_range = found.union(self._key_range)
+
+    def finish(self) -> BloomFilter:
+        """The filter with all keys."""
+        if self._waiting:
+            keys, self._waiting = self._waiting, []
+            self._bloom_filter.add(pa.chunked_array(keys))
+        return self._bloom_filter
+
+    def _hash_soon(self, keys: pa.Array) -> None:
+        if self._waiting and self._waiting[0].type != keys.type:
+            self.finish()
+        self._waiting.append(keys)
+        count = sum(len(part) for part in self._waiting)
+        if count >= BLOCK_KEYS or sum(part.nbytes for part in self._waiting) >= BLOCK_BYTES:
+            self.finish()
+
+
+def writer_options(config: HoodieStorageConfig, dictionary_columns: Sequence[str]) -> dict[str, Any]:
+    """The options of pyarrow's writer for base files.
+
+    Args:
+        config: The encoding.
+        dictionary_columns: Paths of the leaf columns that are stored as dictionaries, where these are enabled.
+    """
+    return {
+        "version": "1.0",
+        "data_page_version": "1.0",
+        "compression": str(config.parquet_compression_codec),
+        "use_dictionary": list(dictionary_columns) if config.parquet_dictionary_enabled else False,
+        "data_page_size": config.parquet_page_size,
+        "dictionary_pagesize_limit": config.parquet_page_size,
+        "coerce_timestamps": "us",
+        "store_schema": False,
+        "store_decimal_as_integer": False,
+        "write_statistics": True,
+    }
 
 
 def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.record_columns import COMMIT_TIME_META, FILE_NAME_META, PARTITION_PATH_META
-from hoodie.io.parquet.parquet_settings import ParquetSettings
 
 __all__ = ["REPEATED_COLUMNS", "SizeEstimate", "Trial", "leaves"]
 
@@ -58,7 +58,7 @@ class SizeEstimate:
     def __init__(
         self,
         schema: pa.Schema,
-        settings: ParquetSettings,
+        settings: HoodieStorageConfig,
         encode: Callable[[pa.RecordBatch, Sequence[pa.RecordBatch]], pq.FileMetaData],
     ) -> None:
         self._schema = schema
@@ -122,8 +122,8 @@ class SizeEstimate:
         """
         plain = self._held_plain_bytes + self._plain_bytes(batch)
         # A row group has a smallest and a largest value for each page, and once more in the footer.
-        pages = plain / self._settings.page_bytes + self._leaf_count
-        texts = self._text_leaf_count and self._text_leaf_count + 1 + plain / self._settings.page_bytes
+        pages = plain / self._settings.parquet_page_size + self._leaf_count
+        texts = self._text_leaf_count and self._text_leaf_count + 1 + plain / self._settings.parquet_page_size
         return plain + pages * _PAGE_BYTES + 2 * _LONGEST_STATISTIC * texts
 
     def held_bytes(self, coming: Trial | None = None) -> float:
@@ -165,7 +165,7 @@ class SizeEstimate:
         plain = batch.num_rows * self._leaf_count * _LEVELS_BYTES
         for field, column in zip(self._schema, batch.columns, strict=True):
             plain += column.nbytes
-            repeated = self._settings.dictionary_enabled and field.name in REPEATED_COLUMNS
+            repeated = self._settings.parquet_dictionary_enabled and field.name in REPEATED_COLUMNS
             if pa.types.is_dictionary(column.type) and not repeated:
                 plain += _expanded_bytes(column)
         return float(plain)

@@ -189,7 +189,7 @@ def test_partitioners_that_cannot_be_used_are_refused_by_name(base_path: Path, c
     assert "looks like a class of Java" in fails({name: "com.example.Mine"})
     assert "cannot be imported" in fails({name: "nowhere.Mine"})
     assert "has no attribute 'Mine'" in fails({name: "hoodie.quickstart.Mine"})
-    assert "is no partitioner" in fails({}, partitioner="GLOBAL_SORT")
+    assert "is not a partitioner" in fails({}, partitioner="GLOBAL_SORT")
     assert "lost the columns region" in fails({}, partitioner=LosesColumns())
     assert "no such column" in fails({}, partitioner=CustomColumnsSortPartitioner(columns=["speed"]))
     assert "name at least one column" in fails(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hoodie import HoodieKey, HoodieLocalWriteClient
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.index.simple import global_simple_index
 from hoodie.merge.merge_spec import DEFAULT_PAYLOAD, OVERWRITE_WITH_LATEST_PAYLOAD
 from hoodie.table.action.commit import incoming_keys
@@ -78,6 +79,31 @@ def test_a_key_stays_when_partition_paths_are_not_to_change(tmp_path: Path, way:
         client.upsert(rows(("a", "y", 2, 2.0)))
         client.upsert(rows(("a", "z", 3, 3.0), ("b", "z", 3, 3.0)))
     assert read_placed_trips(tmp_path / "t") == [("a", "z", 3, 3.0, "x"), ("b", "z", 3, 3.0, "z")]
+
+
+def test_stored_columns_of_moving_keys_come_with_their_locations_and_those_of_copies_in_one_more_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[int] = []
+    run_tasks = LocalEngineContext.run_tasks
+
+    def counted(self: LocalEngineContext, items: Sequence[Any], function: Any) -> list[Any]:
+        if items and type(function).__module__.startswith("hoodie.index."):
+            jobs.append(len(items))
+        return run_tasks(self, items, function)
+
+    make_table(tmp_path / "t")
+    with make_client(tmp_path / "t") as client:
+        client.insert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "x", 1, 1.0)))
+        client.insert(rows(("b", "y", 7, 7.0), ("d", "z", 1, 1.0)))
+        client.explain_upsert(rows(("d", "z", 2, 2.0)))
+        monkeypatch.setattr(LocalEngineContext, "run_tasks", counted)
+        client.explain_upsert(rows(("a", "y", 2, 2.0), ("d", "z", 2, 2.0)))
+        # GLOBAL_BLOOM knows which files hold keys before it reads stored columns of these alone.
+        assert jobs == ([3] if INDEX["type"] == "GLOBAL_SIMPLE" else [2, 1])
+        jobs.clear()
+        client.explain_upsert(rows(("b", "y", 8, 8.0)))
+        assert jobs == ([3, 1] if INDEX["type"] == "GLOBAL_SIMPLE" else [2, 2])
 
 
 @pytest.mark.parametrize("moves", [True, False])

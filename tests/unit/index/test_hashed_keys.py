@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import CURRENT_ROW_POSITION, PARTITION_PATH, RECORD_KEY
-from hoodie.index import hashed_keys
-from hoodie.index.hashed_keys import HashedKeys
-from hoodie.index.index import KeyLocations, match_keys
+from hoodie.index import index
+from hoodie.index.index import HashedKeys, KeyLocations, match_keys
 
 TEXTS = st.sampled_from(["", "a", "b", "é", "日本", "😀", "x" * 40, "x" * 39 + "y", "\0", "a\0"])
 
@@ -45,7 +44,7 @@ def test_each_row_is_paired_with_all_equal_keys_and_with_none_where_there_is_non
 
 @pytest.mark.parametrize("stored", [["a", "b", "c"], ["a", "b", "a"]])
 def test_keys_whose_hashes_are_equal_are_told_apart(monkeypatch: pytest.MonkeyPatch, stored: list[str]) -> None:
-    monkeypatch.setattr(hashed_keys, "quick_hashes", lambda keys: np.full(len(keys), 7, dtype=np.uint64))
+    monkeypatch.setattr(index, "quick_hashes", lambda keys: np.full(len(keys), 7, dtype=np.uint64))
     check(stored, ["c", "a", "d"])
 
 

@@ -293,7 +293,7 @@ def write_footer(
     whole: pq.FileMetaData,
     part: pq.FileMetaData,
     more: Sequence[Mapping[str, Struct]],
-    entries: Mapping[str, str | bytes],
+    entries: Mapping[str, str],
 ) -> None:
     """Finish a file whose chunks stand in its stream.
 
@@ -323,7 +323,7 @@ def write_footer(
         )
     footer[_FILE_ROWS] = Field(I64, sum(group[_GROUP_ROWS].value for group in groups))
     footer[_FILE_ROW_GROUPS] = Field(LIST, ListValue(STRUCT, groups))
-    pairs = [{1: Field(BINARY, _encoded(key)), 2: Field(BINARY, _encoded(value))} for key, value in entries.items()]
+    pairs = [{1: Field(BINARY, key.encode()), 2: Field(BINARY, value.encode())} for key, value in entries.items()]
     footer[_FILE_ENTRIES] = Field(LIST, ListValue(STRUCT, pairs))
     data = write_struct(footer)
     stream.write(data)
@@ -466,7 +466,3 @@ def _united_statistics(first: Struct, second: Struct) -> Struct:
 
 def _joined(pages: Sequence[pa.Buffer]) -> pa.Buffer:
     return pages[0] if len(pages) == 1 else pa.py_buffer(b"".join(memoryview(part) for part in pages))
-
-
-def _encoded(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text

@@ -221,7 +221,7 @@ def test_rows_of_a_first_bulk_insert_that_come_in_another_order_are_not_lost(
     base_path = make_table(tmp_path)
     monkeypatch.setattr(LocalData, "sort_within", lambda data, columns: data)
     records = {(f"k{number}", "north"): number for number in range(100)}
-    with pytest.raises(HoodieException, match="do not follow each other"):
+    with pytest.raises(HoodieException, match="are not adjacent"):
         write(base_path, "bulk_insert", records, hoodie__bulkinsert__shuffle__parallelism=1)
     assert read(base_path) == []
 

@@ -12,13 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from hoodie.common.bloom.bloom_filter import DynamicBloomFilter, SimpleBloomFilter
-from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.config.storage_config import HoodieStorageConfig, ParquetCompression
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.exception import HoodieException, HoodieIOException, HoodieKeyException, HoodieSchemaException
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
-from hoodie.io.parquet.parquet_settings import ParquetSettings
-from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
+from hoodie.io.parquet.parquet_writer import HoodieParquetWriter, writer_options
 from hoodie.io.parquet.splicing import StoredChunks
 from hoodie.storage.storage_factory import open_storage
 
@@ -52,9 +51,9 @@ def new_filter() -> DynamicBloomFilter:
     return DynamicBloomFilter.create(1000, 0.001, 5000)
 
 
-def open_writer(path: Path, settings: ParquetSettings | None = None, **arguments: object) -> HoodieParquetWriter:
+def open_writer(path: Path, settings: HoodieStorageConfig | None = None, **arguments: object) -> HoodieParquetWriter:
     options = {"bloom_filter": new_filter(), "avro_schema": '{"type": "record"}', "path": str(path), **arguments}
-    return HoodieParquetWriter(pa.OSFile(str(path), "w"), SCHEMA, settings or ParquetSettings(), **options)
+    return HoodieParquetWriter(pa.OSFile(str(path), "w"), SCHEMA, settings or HoodieStorageConfig(), **options)
 
 
 def footer(path: Path):
@@ -137,7 +136,7 @@ def test_columns_are_stored_as_every_hudi_release_reads_them(path: Path) -> None
     schema = pa.schema([*META, *(pa.field(name, array.type) for name, array in values.items())])
     meta = [pa.array(["k"]) for _ in META]
     writer = HoodieParquetWriter(
-        pa.OSFile(str(path), "w"), schema, ParquetSettings(), bloom_filter=new_filter(), avro_schema=None
+        pa.OSFile(str(path), "w"), schema, HoodieStorageConfig(), bloom_filter=new_filter(), avro_schema=None
     )
     writer.write(pa.RecordBatch.from_arrays([*meta, *values.values()], names=schema.names))
     writer.close()
@@ -173,7 +172,7 @@ def test_columns_that_repeat_become_dictionaries_and_keys_never_do(path: Path) -
 
 
 def test_dictionaries_can_be_switched_off(path: Path) -> None:
-    writer = open_writer(path, ParquetSettings(dictionary_enabled=False))
+    writer = open_writer(path, HoodieStorageConfig(parquet_dictionary_enabled=False))
     writer.write(rows(["a"] * 50, commit_time_as_dictionary=False))
     writer.close()
     group = pq.read_metadata(path).row_group(0)
@@ -184,7 +183,7 @@ def test_dictionaries_can_be_switched_off(path: Path) -> None:
 
 @pytest.mark.parametrize("dictionary_first", [True, False])
 def test_batches_with_and_without_dictionaries_mix(path: Path, dictionary_first: bool) -> None:
-    writer = open_writer(path, ParquetSettings(row_group_bytes=1))
+    writer = open_writer(path, HoodieStorageConfig(parquet_block_size=1))
     writer.write(rows(["a"], commit_time_as_dictionary=dictionary_first))
     writer.write(rows(["b"], commit_time_as_dictionary=not dictionary_first))
     writer.close()
@@ -241,7 +240,9 @@ def test_kept_columns_are_copied_and_new_rows_follow(path: Path, tmp_path: Path)
     names = ["_hoodie_record_key", "city"]
     kept = old.chunks(0, names)
     new = tmp_path / "new.parquet"
-    with open_writer(new, ParquetSettings(row_group_bytes=1000), stored_keys=KeyRange("key 0", "key 999")) as writer:
+    with open_writer(
+        new, HoodieStorageConfig(parquet_block_size=1000), stored_keys=KeyRange("key 0", "key 999")
+    ) as writer:
         writer.keep_apart(names)
         writer.start_row_group(kept)
         placeholders = {2: constant("", 1000), 6: constant("", 1000)}
@@ -282,7 +283,7 @@ def test_kept_columns_must_have_been_kept_apart_and_have_all_rows(path: Path, tm
 
 def test_row_groups_end_at_their_size_or_when_asked_for(path: Path) -> None:
     batch = rows(["a", "b"])
-    writer = open_writer(path, ParquetSettings(row_group_bytes=2 * batch.nbytes))
+    writer = open_writer(path, HoodieStorageConfig(parquet_block_size=2 * batch.nbytes))
     for _ in range(3):
         writer.write(batch)
     assert writer.buffered_bytes == batch.nbytes
@@ -398,7 +399,7 @@ def test_batches_that_do_not_fit_are_refused(path: Path, change: str) -> None:
         batch = batch.set_column(5, "n", bad)
     stream = pa.OSFile(str(path), "w")
     with (
-        HoodieParquetWriter(stream, schema, ParquetSettings(), bloom_filter=None, avro_schema=None) as writer,
+        HoodieParquetWriter(stream, schema, HoodieStorageConfig(), bloom_filter=None, avro_schema=None) as writer,
         pytest.raises(HoodieSchemaException),
     ):
         writer.write(batch)
@@ -409,13 +410,13 @@ def test_a_schema_without_meta_columns_is_refused_and_the_stream_closed(path: Pa
     stream = pa.OSFile(str(path), "w")
     with pytest.raises(HoodieSchemaException, match="_hoodie_commit_time"):
         HoodieParquetWriter(
-            stream, pa.schema([("a", pa.int64())]), ParquetSettings(), bloom_filter=None, avro_schema=None
+            stream, pa.schema([("a", pa.int64())]), HoodieStorageConfig(), bloom_filter=None, avro_schema=None
         )
     assert stream.closed
 
 
 def test_an_aborted_file_has_no_footer_and_takes_nothing_more(path: Path) -> None:
-    writer = open_writer(path, ParquetSettings(row_group_bytes=1))
+    writer = open_writer(path, HoodieStorageConfig(parquet_block_size=1))
     writer.write(rows(["a"]))
     writer.abort()
     writer.abort()
@@ -461,7 +462,7 @@ def test_a_failing_store_is_reported_with_the_path_and_the_stream_closed(limit: 
         HoodieParquetWriter(
             pa.PythonFile(file, mode="w"),
             SCHEMA,
-            ParquetSettings(row_group_bytes=1),
+            HoodieStorageConfig(parquet_block_size=1),
             bloom_filter=new_filter(),
             avro_schema=None,
             path="x/f.parquet",
@@ -473,15 +474,16 @@ def test_a_failing_store_is_reported_with_the_path_and_the_stream_closed(limit: 
 
 
 def test_settings_come_from_the_configuration() -> None:
-    config = HoodieStorageConfig(parquet_block_size=5, parquet_page_size=6, parquet_dictionary_enabled=False)
-    assert ParquetSettings.from_config(config) == ParquetSettings(
-        compression="snappy", row_group_bytes=5, page_bytes=6, dictionary_enabled=False
-    )
+    config = HoodieStorageConfig(parquet_page_size=6, parquet_dictionary_enabled=False)
+    options = writer_options(config, ["a"])
+    assert (options["compression"], options["data_page_size"], options["dictionary_pagesize_limit"]) == ("snappy", 6, 6)
+    assert options["use_dictionary"] is False
+    assert writer_options(HoodieStorageConfig(), ["a"])["use_dictionary"] == ["a"]
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "zstd"])
 def test_every_codec_round_trips(path: Path, compression: str) -> None:
-    writer = open_writer(path, ParquetSettings(compression=compression))
+    writer = open_writer(path, HoodieStorageConfig(parquet_compression_codec=ParquetCompression(compression)))
     writer.write(rows(["a", "b"]))
     writer.close()
     with HoodieParquetReader(open_storage(str(path.parent)), str(path)) as reader:

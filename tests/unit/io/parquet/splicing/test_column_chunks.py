@@ -31,7 +31,7 @@ def file_of(chunk, rows: int) -> bytes:
     whole: list[pq.FileMetaData] = []
     schema = pa.schema([KEY, ("n", pa.int64())])
     pq.ParquetWriter(pa.BufferOutputStream(), schema, metadata_collector=whole, **OPTIONS).close()
-    write_footer(stream, whole[0], collected[0], [{"key": placed}], {"a": "b", "c": b"d"})
+    write_footer(stream, whole[0], collected[0], [{"key": placed}], {"a": "b", "c": "d"})
     return sink.getvalue()
 
 
