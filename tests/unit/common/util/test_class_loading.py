@@ -12,9 +12,9 @@ from hoodie import HoodieIndex, HoodiePreCommitValidator, HoodieRecordMerger, Ho
 from hoodie.callback.commit_callbacks import create_callback
 from hoodie.client.named_classes import check_named_classes
 from hoodie.client.validator.pre_commit_validators import PreCommitValidators
-from hoodie.common.util.class_loading import create_object, load_class
+from hoodie.common.util.class_loading import create_object, error_of_class, load_class
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException, HoodieIndexException
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieIndexException
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner
 from hoodie.index.index_factory import create_index
 from hoodie.keygen.user_key_generator import UserKeyGenerator
@@ -114,3 +114,14 @@ def test_a_package_of_python_may_be_called_as_one_of_java(tmp_path: Path, monkey
     (tmp_path / "com" / "mine.py").write_text("class Own(dict): pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert load_class("com.mine.Own", "my.key", dict).__name__ == "Own"
+
+
+def test_a_reported_error_has_its_class_and_message() -> None:
+    error = error_of_class("HoodieIndexException", "a is in two files")
+    assert (type(error), str(error)) == (HoodieIndexException, "a is in two files")
+
+
+@pytest.mark.parametrize("name", ["NoSuchException", "Iterable", "__name__", "error_of_class", ""])
+def test_any_other_name_gives_the_base_of_all_errors(name: str) -> None:
+    error = error_of_class(name, "failed")
+    assert (type(error), str(error)) == (HoodieException, "failed")
