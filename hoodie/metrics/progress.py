@@ -9,7 +9,6 @@ import logging
 import threading
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Protocol
 
 import attrs
 
@@ -98,8 +97,11 @@ ProgressCallback = Callable[[ProgressEvent], object]
 """What a program gives to be told of events."""
 
 
-class ProgressListener(Protocol):
-    """Follows the calls of one client; called by the client's thread and by a `Ticker`, by one at a time."""
+class ProgressListener:
+    """Follows the calls of one client. Its methods do nothing: a listener overrides those that it needs.
+
+    The client's thread and a `Ticker` call it, one at a time.
+    """
 
     def begin(self, operation: str) -> None:
         """A call of the client begins."""
@@ -134,7 +136,7 @@ def check_callback(callback: object) -> None:
         )
 
 
-class SafeCallback:
+class SafeCallback(ProgressListener):
     """A program's callback as a listener: its errors do not reach the write, and the first is logged.
 
     Args:
@@ -149,9 +151,6 @@ class SafeCallback:
         self._callback = callback
         self._has_failed = False
 
-    def begin(self, operation: str) -> None:
-        """Nothing to tell."""
-
     def on_event(self, event: ProgressEvent) -> None:
         """Hand the event on."""
         try:
@@ -163,12 +162,6 @@ class SafeCallback:
                     "it are not logged", self._callback, event.step, exc_info=True,
                 )  # fmt: skip
             self._has_failed = True
-
-    def tick(self) -> None:
-        """Nothing to tell."""
-
-    def end(self, summary: str) -> None:
-        """Nothing to tell."""
 
 
 class Ticker:

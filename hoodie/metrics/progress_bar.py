@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
-from hoodie.metrics.progress import ProgressEvent, ProgressState
+from hoodie.metrics.progress import ProgressEvent, ProgressListener, ProgressState
 
 __all__ = ["Display", "NotebookDisplay", "ProgressBar", "TerminalDisplay", "bar_line", "progress_bar"]
 
@@ -110,7 +110,7 @@ class NotebookDisplay:
         self._handle = None
 
 
-class ProgressBar:
+class ProgressBar(ProgressListener):
     """Shows the step of a client's call, its tasks and the time, once the call has taken a while.
 
     At the end the line goes away; of a call that succeeded one line stays that says what it came to.
