@@ -202,14 +202,15 @@ def create_bulk_insert_partitioner(config: HoodieWriteConfig) -> BulkInsertParti
     return create_object(name, "hoodie.bulkinsert.user.defined.partitioner.class", BulkInsertPartitioner, config)
 
 
-def check_partitioner(partitioner: Any) -> BulkInsertPartitioner:
-    """The partitioner, refused if it is none."""
-    if not isinstance(partitioner, BulkInsertPartitioner):
+def check_partitioner(partitioner: Any) -> BulkInsertPartitioner | None:
+    """The caller's partitioner, or None; anything else is refused."""
+    if partitioner is not None and not isinstance(partitioner, BulkInsertPartitioner):
         raise HoodieConfigException(
             f"{type(partitioner).__name__} is no partitioner of bulk inserts: derive it from "
             "hoodie.execution.bulkinsert.bulk_insert_partitioner.BulkInsertPartitioner"
         )
-    return partitioner
+    checked: BulkInsertPartitioner | None = partitioner
+    return checked
 
 
 def _by_partition_path(records: HoodieData, output_partitions: int) -> HoodieData:
