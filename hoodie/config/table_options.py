@@ -169,41 +169,35 @@ class HoodieTableOptions(PropertyGroup):
         stored = table.properties
         found: list[str] = []
 
-        def compare(key: str, given: object, table_key: str, actual: object) -> None:
+        def compare(key: str, given: object, actual: object, table_key: str = "") -> None:
             if given is not None and given != actual:
-                has = f"the table has {_show(actual)} ({table_key})"
+                has = f"the table has {_show(actual)} ({table_key or key})"
                 found.append(f"{key} = {_show(given)}: {has}; leave it out, or write to a table made with it")
 
-        compare("hoodie.table.name", self.table_name, "hoodie.table.name", stored.get("hoodie.table.name"))
-        if "hoodie.database.name" in stored:
-            compare(
-                "hoodie.database.name", self.database_name, "hoodie.database.name", stored.get("hoodie.database.name")
-            )
-        compare(
-            "hoodie.datasource.write.table.type",
-            self.table_type,
-            "hoodie.table.type",
-            stored.get("hoodie.table.type", "COPY_ON_WRITE"),
-        )
+        def compare_flag(key: str, given: bool | None, default: str) -> None:
+            compare(key, given, stored.get(key, default).strip().lower() == "true")
+
+        compare("hoodie.table.name", self.table_name, stored.get("hoodie.table.name"))
+        # A table without the property belongs to any database.
+        database_name = stored.get("hoodie.database.name", self.database_name)
+        compare("hoodie.database.name", self.database_name, database_name)
+        table_type = stored.get("hoodie.table.type", "COPY_ON_WRITE")
+        compare("hoodie.datasource.write.table.type", self.table_type, table_type, "hoodie.table.type")
         for key, given, table_key in (
             ("hoodie.datasource.write.recordkey.field", self.record_key_fields, "hoodie.table.recordkey.fields"),
             ("hoodie.datasource.write.partitionpath.field", self.partition_fields, "hoodie.table.partition.fields"),
             ("hoodie.datasource.write.precombine.field", self.ordering_fields, "hoodie.table.precombine.field"),
         ):
-            compare(key, given and _without_types(given), table_key, _without_types(_split(stored.get(table_key, ""))))
+            compare(key, given and _without_types(given), _without_types(_split(stored.get(table_key, ""))), table_key)
         self._compare_partition_types(stored, found)
         self._compare_classes(stored, found)
-        for key, flag in (
-            ("hoodie.datasource.write.hive_style_partitioning", self.hive_style_partitioning),
-            ("hoodie.datasource.write.partitionpath.urlencode", self.url_encode_partitioning),
-        ):
-            compare(key, flag, key, stored.get(key, "false").strip().lower() == "true")
-        key = "hoodie.populate.meta.fields"
-        compare(key, self.populate_meta_fields, key, stored.get(key, "true").strip().lower() == "true")
+        compare_flag("hoodie.datasource.write.hive_style_partitioning", self.hive_style_partitioning, "false")
+        compare_flag("hoodie.datasource.write.partitionpath.urlencode", self.url_encode_partitioning, "false")
+        compare_flag("hoodie.populate.meta.fields", self.populate_meta_fields, "true")
         key = "hoodie.table.timeline.timezone"
-        compare(key, self.timeline_timezone, key, stored.get(key, "").strip().upper() or TimelineTimezone.LOCAL)
+        compare(key, self.timeline_timezone, stored.get(key, "").strip().upper() or TimelineTimezone.LOCAL)
         key = "hoodie.archivelog.folder"
-        compare(key, self.archive_folder, key, stored.get(key, "").strip() or "archived")
+        compare(key, self.archive_folder, stored.get(key, "").strip() or "archived")
         return found
 
     def _compare_partition_types(self, stored: Mapping[str, str], found: list[str]) -> None:
