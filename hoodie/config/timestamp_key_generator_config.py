@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any
@@ -54,37 +54,26 @@ class TimeUnit(StrEnum):
     DAYS = "DAYS"
 
 
-def _pattern() -> Parser[str | None]:
+def _text(allowed: str, check: Callable[[str], object] | None = None) -> Parser[str | None]:
+    """A parser of text that may be empty; ``check`` raises ValueError for other text that is not allowed."""
+
     def parse(value: str) -> str | None:
-        if value:
-            DatePattern.of(value)
+        if value and check is not None:
+            check(value)
         return value or None
 
-    return Parser(parse, "str", "a date pattern of Joda")
-
-
-def _patterns() -> Parser[str | None]:
-    return Parser(lambda value: value or None, "str", "date patterns of Joda")
+    return Parser(parse, "str", allowed)
 
 
 def _zone() -> Parser[str | None]:
-    def parse(value: str) -> str | None:
-        if value:
-            time_zone(value)
-        return value or None
-
-    return Parser(parse, "str", "a time zone: a name of the tz database, or an offset such as GMT+08:00")
+    return _text("a time zone: a name of the tz database, or an offset such as GMT+08:00", time_zone)
 
 
-def _regular_expression() -> Parser[str | None]:
-    def parse(value: str) -> str | None:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"is not a regular expression ({error})") from error
-        return value or None
-
-    return Parser(parse, "str", "a regular expression")
+def _check_regular_expression(value: str) -> None:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression ({error})") from error
 
 
 def _date_time_parser() -> Parser[str]:
@@ -117,14 +106,16 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
     time_unit: TimeUnit | None = _option("timestamp.scalar.time.unit", choice(TimeUnit))
     """The unit of the numbers, for the type SCALAR; default: SECONDS. Date columns count DAYS, timestamp columns
     MICROSECONDS."""
-    input_date_format: str | None = _option("input.dateformat", _patterns())
+    input_date_format: str | None = _option("input.dateformat", _text("date patterns of Joda"))
     """Joda patterns of the texts (`yyyy-MM-dd'T'HH:mm:ssZ`), for the types DATE_STRING and MIXED; the first pattern
     that matches a text is used."""
-    input_date_format_delimiter: str | None = _option("input.dateformat.list.delimiter.regex", _regular_expression())
+    input_date_format_delimiter: str | None = _option(
+        "input.dateformat.list.delimiter.regex", _text("a regular expression", _check_regular_expression)
+    )
     """The separator between the patterns of input.dateformat, as a regular expression; default: a comma."""
     input_timezone: str | None = _option("input.timezone", _zone())
     """The time zone of texts that name none."""
-    output_date_format: str | None = _option("output.dateformat", _pattern())
+    output_date_format: str | None = _option("output.dateformat", _text("a date pattern of Joda", DatePattern.of))
     """The pattern of the folder names, such as `yyyy/MM/dd`."""
     output_timezone: str | None = _option("output.timezone", _zone())
     """The time zone of the folder names. If it is not given, texts that name a zone keep it."""
