@@ -53,7 +53,7 @@ __all__ = ["Committer"]
 logger = logging.getLogger(__name__)
 
 SHOWN_ERRORS = 3
-ONE_AT_A_TIME = "Make sure that one writer is at work at a time"
+ONE_AT_A_TIME = "Make sure that only one writer is active at a time"
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -171,7 +171,7 @@ class Committer:
                 was_held = transaction.is_held()
         if not is_complete:
             raise HoodieCommitException(
-                f"instant {instant_time} of {snapshot.base_path} was completed by somebody else just now"
+                f"instant {instant_time} of {snapshot.base_path} was just completed by another writer"
             )
         result.commit_state.is_committed = True
         if not was_held:
