@@ -59,6 +59,17 @@ PLUG_INS: dict[type, tuple[str, Callable[[str], Any]]] = {
 }
 
 
+def test_a_reported_error_has_its_class_and_message() -> None:
+    error = error_of_class("HoodieIndexException", "a is in two files")
+    assert (type(error), str(error)) == (HoodieIndexException, "a is in two files")
+
+
+@pytest.mark.parametrize("name", ["NoSuchException", "Iterable", "__name__", "error_of_class", ""])
+def test_any_other_name_gives_the_base_of_all_errors(name: str) -> None:
+    error = error_of_class(name, "failed")
+    assert (type(error), str(error)) == (HoodieException, "failed")
+
+
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -114,14 +125,3 @@ def test_a_package_of_python_may_be_called_as_one_of_java(tmp_path: Path, monkey
     (tmp_path / "com" / "mine.py").write_text("class Own(dict): pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert load_class("com.mine.Own", "my.key", dict).__name__ == "Own"
-
-
-def test_a_reported_error_has_its_class_and_message() -> None:
-    error = error_of_class("HoodieIndexException", "a is in two files")
-    assert (type(error), str(error)) == (HoodieIndexException, "a is in two files")
-
-
-@pytest.mark.parametrize("name", ["NoSuchException", "Iterable", "__name__", "error_of_class", ""])
-def test_any_other_name_gives_the_base_of_all_errors(name: str) -> None:
-    error = error_of_class(name, "failed")
-    assert (type(error), str(error)) == (HoodieException, "failed")
