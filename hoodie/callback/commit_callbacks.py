@@ -1,4 +1,4 @@
-"""Make the callback that a configuration names, and call it so that its errors do no harm.
+"""Create the callback that a configuration names, and call it; its errors do not fail the write.
 
 Hudi: org.apache.hudi.callback.util.HoodieCommitCallbackFactory.
 """
@@ -21,16 +21,16 @@ _CLASS_KEY = "hoodie.write.commit.callback.class"
 
 
 def create_callback(config: HoodieWriteConfig) -> HoodieWriteCommitCallback | None:
-    """The callback of a writer's configuration; None where it is off.
+    """Create the callback of a writer's configuration; None if it is off.
 
     Raises:
-        HoodieConfigException: The class cannot be loaded, is no callback, or lacks a property that it needs.
+        HoodieConfigException: The class cannot be loaded, is not a callback, or lacks a property that it needs.
     """
     if not config.callback.is_on:
         return None
     name = config.callback.class_name
     if name in (HTTP_CALLBACK, HTTP_CALLBACK.rpartition(".")[2]):
-        # Here, so that a start without a callback does not take as long.
+        # Imported here, so that a start without a callback takes less time.
         from hoodie.callback.http_callback import HoodieWriteCommitHttpCallback
 
         return HoodieWriteCommitHttpCallback(config)
@@ -38,13 +38,13 @@ def create_callback(config: HoodieWriteConfig) -> HoodieWriteCommitCallback | No
 
 
 class CommitCallbacks:
-    """Tells of commits; never fails.
+    """Calls the callback after each commit; never fails.
 
     Args:
         config: The writer's configuration.
 
     Raises:
-        HoodieConfigException: As `create_callback`.
+        HoodieConfigException: See `create_callback`.
     """
 
     def __init__(self, config: HoodieWriteConfig) -> None:
@@ -53,18 +53,18 @@ class CommitCallbacks:
 
     @property
     def is_on(self) -> bool:
-        """Whether somebody wants to be told."""
+        """Whether there is a callback."""
         return self._callback is not None
 
     def tell(
         self, instant_time: str, table_name: str, base_path: str, action: str, metadata: HoodieCommitMetadata
     ) -> None:
-        """Call the callback; what goes wrong there is logged, and kept for `take_failures`.
+        """Call the callback; its errors are logged, and kept for `take_failures`.
 
         Args:
-            instant_time: The commit.
-            table_name: The table.
-            base_path: Its folder.
+            instant_time: The commit's instant.
+            table_name: The table's name.
+            base_path: The table's folder.
             action: The commit's action.
             metadata: What the commit stored.
         """
@@ -76,12 +76,12 @@ class CommitCallbacks:
             )
         except Exception as error:
             logger.warning(
-                "the callback %s failed after commit %s of %s, which stands: nobody was told of it",
+                "the callback %s failed after commit %s of %s; the commit stands",
                 type(self._callback).__name__, instant_time, base_path, exc_info=True,
             )  # fmt: skip
             self._failures.append(f"callback of {instant_time}: {type(error).__name__}: {error}")
 
     def take_failures(self) -> list[str]:
-        """What went wrong since the last call, a line for each."""
+        """The errors since the last call of this method, one line each."""
         failures, self._failures = self._failures, []
         return failures

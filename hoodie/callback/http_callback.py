@@ -1,4 +1,4 @@
-"""Post a message of each commit to a URL.
+"""Post a message about each commit to a URL.
 
 Hudi: org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback,
 org.apache.hudi.callback.client.http.HoodieWriteCommitHttpCallbackClient.
@@ -28,21 +28,21 @@ API_KEY_HEADER = "HUDI-CALLBACK-KEY"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Another host must not be handed the headers."""
+    """Follows no redirects: another host must not get the headers."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> None:
-        """Follow none: the answer is then an error."""
+        """Return None: the answer then counts as an error."""
 
 
 class HoodieWriteCommitHttpCallback(HoodieWriteCommitCallback):
-    """Posts the message as JSON, with the header ``HUDI-CALLBACK-KEY``; an answer of 300 or more is an error.
+    """Posts the message as JSON, with the header ``HUDI-CALLBACK-KEY``; a status of 300 or more is an error.
 
-    Proxies are those of the environment (``https_proxy``).
+    Proxies are taken from the environment (``https_proxy``).
 
     Args:
-        config: Has ``hoodie.write.commit.callback.http.*``.
+        config: The configuration with ``hoodie.write.commit.callback.http.*``.
 
     Raises:
         HoodieConfigException: No URL is given.
@@ -59,7 +59,7 @@ class HoodieWriteCommitHttpCallback(HoodieWriteCommitCallback):
             )
         self._url = config.callback.http_url
         parts = urlsplit(self._url)
-        # The path may hold a secret, as those of chats do.
+        # The path is not shown: it may contain a secret, as with web hooks of chats.
         self._host = f"{parts.scheme}://{parts.netloc}"
         self._headers = {
             API_KEY_HEADER: config.callback.http_api_key,
@@ -72,7 +72,7 @@ class HoodieWriteCommitHttpCallback(HoodieWriteCommitCallback):
         """Post the message.
 
         Raises:
-            HoodieCommitCallbackException: It did not arrive, as far as is known.
+            HoodieCommitCallbackException: The message was not accepted, or it is unknown whether it arrived.
         """
         request = urllib.request.Request(self._url, message.to_json().encode(), self._headers, method="POST")
         subject = f"the message of commit {message.commit_time} to {self._host} "
@@ -84,4 +84,6 @@ class HoodieWriteCommitHttpCallback(HoodieWriteCommitCallback):
             raise HoodieCommitCallbackException(f"{subject}was answered by {error.code} {error.reason}") from error
         except (OSError, HTTPException, ValueError) as error:
             raise HoodieCommitCallbackException(f"{subject}could not be sent: {error}") from error
-        logger.info("told %s of commit %s: %d %s", self._host, message.commit_time, status.value, status.phrase)
+        logger.info(
+            "posted to %s the message of commit %s: %d %s", self._host, message.commit_time, status.value, status.phrase
+        )

@@ -1,4 +1,4 @@
-"""What is called after a commit, and what it is told.
+"""The callback after each commit, and the message that it receives.
 
 Hudi: org.apache.hudi.callback.HoodieWriteCommitCallback.
 """
@@ -20,14 +20,14 @@ __all__ = ["HoodieWriteCommitCallback", "HoodieWriteCommitCallbackMessage"]
 
 @attrs.frozen
 class HoodieWriteCommitCallbackMessage:
-    """One commit that was completed.
+    """A message about one completed commit.
 
     Attributes:
-        commit_time: Its instant time.
-        table_name: The table.
-        base_path: Its folder.
+        commit_time: The commit's instant time.
+        table_name: The table's name.
+        base_path: The table's folder.
         commit_action_type: ``commit`` or ``replacecommit``.
-        metadata: All that the commit stored.
+        metadata: The metadata that the commit stored.
 
     Hudi: org.apache.hudi.callback.common.HoodieWriteCommitCallbackMessage.
     """
@@ -40,7 +40,7 @@ class HoodieWriteCommitCallbackMessage:
 
     @property
     def hoodie_write_stat(self) -> tuple[HoodieWriteStat, ...]:
-        """Statistics of the files that were written."""
+        """The statistics of the written files."""
         return tuple(self.metadata.write_stats)
 
     @property
@@ -49,12 +49,11 @@ class HoodieWriteCommitCallbackMessage:
         return self.metadata.extra_metadata
 
     def to_json(self) -> str:
-        """The message with the names of Hudi's fields.
+        """The message as JSON, with Hudi's field names.
 
-        ``commitActionType`` and ``extraMetadata`` hold the values; Hudi 0.15 prints of these two only whether there is
-        one.
+        ``commitActionType`` and ``extraMetadata`` hold the values; Hudi 0.15 only prints whether these two are present.
         """
-        # The stats are printed as the commit itself has them.
+        # The statistics have the same form as in the commit itself.
         stored = json.loads(self.metadata.to_json())["partitionToWriteStats"]
         return json.dumps(
             {
@@ -70,9 +69,9 @@ class HoodieWriteCommitCallbackMessage:
 
 
 class HoodieWriteCommitCallback(ABC):
-    """Is told of each commit of a client; the base of callbacks of your own.
+    """Is called after each commit of a client; the base class of your own callbacks.
 
-    A client makes one of them, and calls it in its own thread: the write waits.
+    A client creates one instance, and calls it in the client's thread: the write waits for it.
 
     Args:
         config: The writer's configuration.
@@ -85,7 +84,7 @@ class HoodieWriteCommitCallback(ABC):
 
     @abstractmethod
     def call(self, message: HoodieWriteCommitCallbackMessage) -> None:
-        """A commit was completed; an error here is logged, and changes nothing in the table.
+        """Receive the message of a completed commit; an error is logged, and changes nothing in the table.
 
         Args:
             message: The commit.

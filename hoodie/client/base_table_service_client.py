@@ -1,4 +1,4 @@
-"""What every client does for the life of a table: services, ways back, and its own resources.
+"""The part that all clients share: table services, rollback, savepoints, restore, and the client's own resources.
 
 Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient.
 """
@@ -43,18 +43,20 @@ logger = logging.getLogger(__name__)
 class BaseHoodieTableServiceClient:
     """Cleans, archives, rolls back, savepoints and restores one table; a context manager.
 
-    Leaving by an error rolls back the instants that this client started and did not complete. Leaving closes the
-    client: every call on a closed one raises `HoodieException`; its properties stay readable.
+    Leaving the ``with`` block by an error rolls back the instants that this client started and did not complete. The
+    end of the block closes the client: every call on a closed client raises `HoodieException`. Its properties stay
+    readable.
 
     Args:
         context: The engine.
         config: The writer's configuration.
-        on_progress: As of `BaseHoodieWriteClient`.
+        on_progress: See `BaseHoodieWriteClient`.
 
     Raises:
-        HoodieConfigException: An argument is of the wrong kind.
+        HoodieConfigException: An argument has the wrong type.
 
-    Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient. Differs: the write client is one, it does not hold one.
+    Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient. Differs: the write client extends this class; Hudi's
+    holds an instance.
     """
 
     supported_indexes: ClassVar[frozenset[str]] = frozenset(map(str, IndexType))
@@ -110,7 +112,7 @@ class BaseHoodieTableServiceClient:
         try:
             if error is not None:
                 if not isinstance(error, Exception):
-                    # Ctrl-C: services that run beside the client must not wait for a lock either.
+                    # Ctrl-C: services in the client's thread must not wait for a lock either.
                     self._transactions.call_off()
                 for instant_time in list(self._open_instants):
                     self._try_rollback(instant_time, error)
@@ -118,10 +120,10 @@ class BaseHoodieTableServiceClient:
             self.close()
 
     def close(self) -> None:
-        """Release what the client holds, and wait for table services that run beside it; a second time does nothing.
+        """Release what the client holds, and wait for table services that run in a thread; a second call does nothing.
 
         Instants that were started by hand and not completed stay pending; a warning names them. Every later call on
-        the client raises `HoodieException`. Where the wait is interrupted, a second call goes on with it.
+        the client raises `HoodieException`. If the wait is interrupted, a second call continues it.
         """
         self._is_closed = True
         with ExitStack() as stack:
@@ -130,8 +132,8 @@ class BaseHoodieTableServiceClient:
             try:
                 self._services.wait()
             except BaseException:
-                # Ctrl-C: what the client holds for its instants it gives back; a service that is at work keeps the lock
-                # until it ends.
+                # Ctrl-C: the client releases what it holds for its instants. A running service keeps the lock until it
+                # ends.
                 self._transactions.call_off()
                 for instant_time in self._open_instants:
                     self._transactions.drop(instant_time, has_ended=False)
@@ -140,17 +142,17 @@ class BaseHoodieTableServiceClient:
             self._warn_of_pending_instants()
 
     def _warn_of_pending_instants(self) -> None:
-        """Name the instants of this client that are pending now; others may have rolled them back meanwhile."""
+        """Log a warning for this client's instants that are still pending; other writers may have rolled some back."""
         mine, self._open_instants = self._open_instants, {}
         if not mine:
             return
-        where, who = self._config.base_path, _who_does_it(self._config)
+        where, who = self._config.base_path, _who_rolls_back(self._config)
         try:
             timeline = load_table(self._config).active_timeline
         except Exception as error:
             logger.warning(
                 "a client of %s is closed, and whether %s is still pending could not be found out (%s). If it is, "
-                "nobody sees its rows, and %s",
+                "readers do not see its rows, and %s",
                 where, ", ".join(mine), error, who,
             )  # fmt: skip
             return
@@ -162,9 +164,9 @@ class BaseHoodieTableServiceClient:
         uncommitted = [time for time in written if time not in failed]
         commit = "With hoodie.auto.commit = false call client.commit(instant_time, result) before the client is closed"
         for times, what in (
-            (unwritten, f"was started and never written: it holds no rows, and is to be rolled back; {who}"),
-            (failed, f"failed and is not rolled back: nobody sees its rows; {who}"),
-            (uncommitted, f"was never committed: nobody sees its rows, and it is to be rolled back; {who}. {commit}"),
+            (unwritten, f"was started and never written: it holds no rows; {who}"),
+            (failed, f"failed and is not rolled back: readers do not see its rows; {who}"),
+            (uncommitted, f"was never committed: readers do not see its rows; {who}. {commit}"),
         ):
             if times:
                 logger.warning("a client of %s is closed, and %s %s", where, ", ".join(times), what)
@@ -176,36 +178,36 @@ class BaseHoodieTableServiceClient:
 
     @property
     def metrics(self) -> HoodieMetrics:
-        """The steps of the newest instant that this client worked on, its start and its commit included."""
+        """The steps of the newest instant that this client worked on, including its start and its commit."""
         return self._metrics
 
     # --- table services -----------------------------------------------------------------------------------------
 
     def post_commit(self, instant_time: str) -> list[str]:
-        """What follows a commit: the table services that are automatic.
+        """Run the automatic table services after a commit.
 
-        They do not fail the write, which is completed: what goes wrong is logged, and the next run goes on with it.
+        Their errors do not fail the write, which is completed: they are logged, and the next run continues the work.
 
         Args:
             instant_time: The instant that was completed.
 
         Returns:
-            What went wrong, a line for each service.
+            The errors, one line for each service.
         """
         self._check_open("post_commit")
         return self._services.run_after_commit()
 
     def clean(self) -> HoodieCleanMetadata | None:
-        """Delete versions of files that nobody needs any more, as ``hoodie.cleaner.policy`` says.
+        """Delete file versions that are no longer needed, by the policy in ``hoodie.cleaner.policy``.
 
-        Cleans that are pending, of whatever writer, are finished first. Runs after each commit by itself unless
-        ``hoodie.clean.automatic=false``.
+        Pending cleans of all writers are finished first. Unless ``hoodie.clean.automatic=false``, a clean runs after
+        each commit.
 
         Returns:
-            What was deleted; None when there was nothing to delete.
+            What was deleted; None if there was nothing to delete.
 
         Raises:
-            HoodieCorruptedDataException: A plan, or what holds files, is damaged; it is named.
+            HoodieCorruptedDataException: A plan, or an instant that refers to files, is damaged; the message names it.
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.
         """
@@ -218,13 +220,13 @@ class BaseHoodieTableServiceClient:
         """Move old instants from the active timeline to the archive, once there are more than
         ``hoodie.keep.max.commits``.
 
-        Runs after each commit by itself, after cleaning, unless ``hoodie.archive.automatic=false``.
+        Unless ``hoodie.archive.automatic=false``, this runs after each commit, after cleaning.
 
         Returns:
-            How many instants were moved.
+            The number of instants that were moved.
 
         Raises:
-            HoodieCorruptedDataException: The oldest instant that is due, or what decides about it, is damaged.
+            HoodieCorruptedDataException: The oldest instant that is due is damaged, or a file that decides about it.
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.
         """
@@ -242,12 +244,12 @@ class BaseHoodieTableServiceClient:
             instant_time: The instant.
 
         Returns:
-            True when it was rolled back, False, with a warning, when there is no such instant in the active timeline.
+            True if it was rolled back. False, with a warning, if the active timeline has no such instant.
 
         Raises:
-            HoodieConfigException: The instant time is no text.
-            HoodieRollbackException: It is completed and cannot be undone: there are later ones, a savepoint holds it,
-                or the files before it were cleaned.
+            HoodieConfigException: The instant time is not text.
+            HoodieRollbackException: The instant is completed and cannot be undone: there are later commits, a savepoint
+                holds it, or the previous versions of its files were cleaned.
         """
         check_time(instant_time)
         with self._call("rollback") as call, self._alone():
@@ -260,15 +262,15 @@ class BaseHoodieTableServiceClient:
         else:
             logger.warning(
                 "nothing was rolled back: %s has no write %r in its active timeline; history() of its meta client "
-                "lists those that it has. What was archived cannot be rolled back",
+                "lists the instants that it has. Archived instants cannot be rolled back",
                 self._config.base_path, instant_time,
             )  # fmt: skip
         return done
 
     def rollback_failed_writes(self) -> list[str]:
-        """Roll back what failed writers left, as ``hoodie.cleaner.policy.failed.writes`` says.
+        """Roll back failed writes, by the policy in ``hoodie.cleaner.policy.failed.writes``.
 
-        EAGER: every pending write; no other writer may be at work. LAZY: those whose heartbeat has expired. NEVER:
+        EAGER: every pending write; no other writer may be active. LAZY: the writes whose heartbeat has expired. NEVER:
         none.
 
         Returns:
@@ -285,19 +287,19 @@ class BaseHoodieTableServiceClient:
             self._index.rollback_commit(instant_time)
         return rolled_back
 
-    # --- ways back ----------------------------------------------------------------------------------------------
+    # --- savepoints and restore ---------------------------------------------------------------------------------
 
     def savepoint(self, instant_time: str | None = None, user: str = "", comment: str = "") -> HoodieSavepoint:
         """Keep the files of a commit from being cleaned, so that the table can be restored to it.
 
         Args:
-            instant_time: A completed commit of the active timeline; None is the newest.
-            user: Who asks, for people who read the savepoint later.
-            comment: Why.
+            instant_time: A completed commit of the active timeline; None takes the newest one.
+            user: The name of the person who asks for it; stored with the savepoint.
+            comment: The reason; stored with the savepoint.
 
         Raises:
-            HoodieConfigException: The instant time, the user or the comment is no text.
-            HoodieSavepointException: There is no such commit, it is savepointed already, its files were cleaned or are
+            HoodieConfigException: The instant time, the user or the comment is not text.
+            HoodieSavepointException: There is no such commit, it already has a savepoint, its files were cleaned or are
                 being cleaned, or it is being archived.
         """
         if instant_time is not None:
@@ -311,14 +313,15 @@ class BaseHoodieTableServiceClient:
         return made
 
     def delete_savepoint(self, instant_time: str) -> bool:
-        """Take a savepoint away: its files are cleaned like all others from then on.
+        """Delete a savepoint: from then on its files are cleaned like all others.
 
         Returns:
-            False when there is none of that time.
+            False if there is no savepoint of that time.
 
         Raises:
-            HoodieConfigException: The instant time is no text.
-            HoodieSavepointException: Its commit must be archived with it, and files that it replaced are there still.
+            HoodieConfigException: The instant time is not text.
+            HoodieSavepointException: The savepoint's commit must be archived with it, and the files that it replaced
+                still exist.
         """
         check_time(instant_time)
         with self._call("delete_savepoint"), self._alone():
@@ -326,15 +329,15 @@ class BaseHoodieTableServiceClient:
             return self._savepoints.delete_savepoint(instant_time)
 
     def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
-        """Take the table back to a savepointed commit; as `restore_to_instant` otherwise."""
+        """Restore the table to a commit with a savepoint; everything else is as in `restore_to_instant`."""
         return self._restore(instant_time, self._savepoints.restore_to_savepoint)
 
     def restore_to_instant(self, instant_time: str) -> tuple[str, ...]:
-        """Take the table back to a commit: everything that is newer is undone and deleted, the newest first.
+        """Restore the table to a commit: everything that is newer is undone and deleted, the newest first.
 
-        No write of any writer starts, or is completed, from the plan to the end; readers see the table as it was at one
-        instant after the other, as far as versions in between were not cleaned. A restore that died is finished by
-        calling this again.
+        From the plan to the end no writer can start or complete a write. Meanwhile readers see the table as it was at
+        one instant after the other, as far as the versions between were not cleaned. A second call finishes a restore
+        that died.
 
         Args:
             instant_time: A completed commit of the active timeline; it will be the newest one.
@@ -343,11 +346,11 @@ class BaseHoodieTableServiceClient:
             The instant times that were undone, the newest first.
 
         Raises:
-            HoodieConfigException: The instant time is no text.
+            HoodieConfigException: The instant time is not text.
             HoodieRestoreException: Files of that commit were cleaned or are being cleaned, it is archived or being
                 archived, a savepoint is newer, a write or a clean began at the same moment, or a restore to another
                 instant is not finished.
-            HoodieHeartbeatException: A writer is at work.
+            HoodieHeartbeatException: Another writer is active.
         """
         return self._restore(instant_time, self._savepoints.restore_to_instant)
 
@@ -363,9 +366,9 @@ class BaseHoodieTableServiceClient:
         return undone
 
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
-        """Roll back a pending instant after an error, which matters more than one of the rollback itself.
+        """Roll back a pending instant after an error; an error of the rollback itself does not replace the first one.
 
-        Nobody waits for a lock over that who was interrupted, or could not have the lock just now.
+        The rollback does not wait for the lock if the user interrupted the call, or if the call just failed to get it.
         """
         self._failed_instants.add(instant_time)
         is_interrupted = error is not None and not isinstance(error, Exception)
@@ -384,8 +387,8 @@ class BaseHoodieTableServiceClient:
                 raise
 
     def _leave(self, instant_time: str, reason: str, error: BaseException | None) -> None:
-        """Leave the rollback of an instant to others."""
-        text = f"instant {instant_time} could not be rolled back ({reason}); {_who_does_it(self._config)}"
+        """Leave the rollback of an instant to a later call or another writer."""
+        text = f"instant {instant_time} could not be rolled back ({reason}); {_who_rolls_back(self._config)}"
         logger.warning("%s", text)
         self._heartbeats.abandon(instant_time)
         self._transactions.drop(instant_time, has_ended=False)
@@ -393,16 +396,16 @@ class BaseHoodieTableServiceClient:
             error.add_note(text)
 
     def _forget(self, instant_time: str) -> None:
-        """An instant has ended."""
+        """Drop what the client holds for an instant that has ended."""
         self._open_instants.pop(instant_time, None)
         self._failed_instants.discard(instant_time)
         self._transactions.drop(instant_time)
 
     def _forget_ended(self, timeline: HoodieActiveTimeline) -> None:
-        """Forget the instants of this client that others have completed or rolled back: the lock is not kept for them.
+        """Forget this client's instants that others have completed or rolled back: they must not keep the lock.
 
         Args:
-            timeline: As it was listed after the newest of them was made.
+            timeline: The timeline, listed after the newest of these instants was created.
         """
         for instant_time, action in list(self._open_instants.items()):
             found = timeline.find(instant_time, action)
@@ -410,7 +413,7 @@ class BaseHoodieTableServiceClient:
                 self._forget(instant_time)
 
     def _look_for_ended(self) -> None:
-        """`_forget_ended` after an error, which matters more than one of this."""
+        """Call `_forget_ended` after an error; an error of this call is only logged."""
         try:
             self._forget_ended(load_table(self._config).active_timeline)
         except Exception as error:
@@ -418,7 +421,7 @@ class BaseHoodieTableServiceClient:
 
     @contextmanager
     def _call(self, name: str) -> Iterator[Operation]:
-        """One call on the client, which must be open; see `HoodieMetrics.operation`."""
+        """Measure one call on the client, which must be open; see `HoodieMetrics.operation`."""
         self._check_open(name)
         with self._metrics.operation(name) as call:
             yield call
@@ -432,13 +435,13 @@ class BaseHoodieTableServiceClient:
 
     @contextmanager
     def _alone(self, instant_time: str | None = None) -> Iterator[None]:
-        """A piece of work that other processes are kept out of, where one writer at a time is at work."""
+        """Do a piece of work while other processes are kept out, if the table has a single writer."""
         self._measure(instant_time)
         with self._transactions.alone():
             yield
 
     def _measure(self, instant_time: str | None) -> None:
-        """Forget the steps of another instant."""
+        """Discard the steps of any other instant."""
         if instant_time is None or instant_time != self._measured_instant:
             self._metrics.restart()
             self._measured_instant = instant_time
@@ -447,7 +450,7 @@ class BaseHoodieTableServiceClient:
 def _listeners(
     context: HoodieEngineContext, config: HoodieWriteConfig, on_progress: ProgressCallback | None
 ) -> list[ProgressListener]:
-    """Who follows the client's calls: the program, and the person at the terminal or notebook."""
+    """The listeners of the client's calls: the caller's function, and the line on the terminal or in the notebook."""
     listeners: list[ProgressListener] = []
     if on_progress is not None:
         listeners.append(SafeCallback(on_progress))
@@ -459,10 +462,10 @@ def _listeners(
     return listeners
 
 
-def _who_does_it(config: HoodieWriteConfig) -> str:
+def _who_rolls_back(config: HoodieWriteConfig) -> str:
     match config.write.failed_writes:
         case FailedWritesPolicy.EAGER:
-            return "the next start_commit() does it"
+            return "the next start_commit() rolls it back"
         case FailedWritesPolicy.LAZY:
-            return "clean() or rollback_failed_writes() does it once its heartbeat has expired"
-    return "call rollback(instant_time) of a client when it can be"
+            return "clean() or rollback_failed_writes() rolls it back once its heartbeat has expired"
+    return "roll it back with rollback(instant_time) of a client"

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import attrs
 import pyarrow as pa
 
-from hoodie import exception
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
 from hoodie.client.call_arguments import check_extra_metadata, check_result, check_time
@@ -44,19 +43,17 @@ from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import (
     HoodieCommitException,
+    HoodieConfigException,
     HoodieLockException,
+    HoodieSchemaException,
     HoodieWriteConflictException,
 )
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.metrics.progress import ProgressCallback
 from hoodie.table.action.commit.delete_partition_commit_action_executor import DeletePartitionCommitActionExecutor
-from hoodie.table.action.commit.delete_prepped_commit_action_executor import (
-    StoredRows,
-)
-from hoodie.table.action.commit.upsert_commit_action_executor import (
-    UpsertCommitActionExecutor,
-)
+from hoodie.table.action.commit.delete_prepped_commit_action_executor import StoredRows
+from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters
@@ -140,16 +137,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieCommitException: A restore is pending.
             HoodieLockException: A writer in another process held the table for the whole waiting time (SINGLE_WRITER).
         """
-        with self._call("start_commit"):
-            self._measure(None)
-            with self._metrics.step("start commit"), self._transactions.alone():
-                snapshot = self._prepare_table(operation)
-                with self._metrics.step("create the instant"):
-                    instant_time = self._create_instant(snapshot, action_of(operation))
-                self._transactions.keep(instant_time)
-        self._open_instants[instant_time] = action_of(operation)
-        self._measured_instant = instant_time
-        return instant_time
+        return self._start(operation)
 
     def start_commit_with_time(self, instant_time: str, operation: WriteOperationType | str | None = None) -> None:
         """Start an instant at a given time; everything else is as in `start_commit`.
@@ -163,32 +151,25 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieConfigException: The time is not a string.
         """
         check_time(instant_time)
-        action = action_of(operation)
+        self._start(operation, instant_time)
+
+    def _start(self, operation: WriteOperationType | str | None, given_time: str | None = None) -> str:
+        """Start an instant at a given time, or at a time that no instant has."""
         with self._call("start_commit"):
             self._measure(None)
+            action = action_of(operation)
             with self._metrics.step("start commit"), self._transactions.alone():
                 snapshot = self._prepare_table(operation)
                 with self._metrics.step("create the instant"):
-                    created = False
-                    try:
-                        created = self._announce(
-                            snapshot, instant_time
-                        ) and snapshot.active_timeline.create_requested_at(
-                            instant_time, action, requested_content(action)
-                        )
-                    finally:
-                        if not created:
-                            self._heartbeats.stop(instant_time)
-                            self._transactions.drop(instant_time)
-                if created:
-                    self._transactions.keep(instant_time)
-        if not created:
-            raise HoodieCommitException(f"instant {instant_time} of {snapshot.base_path} is taken; use start_commit()")
+                    instant_time = self._create_instant(snapshot, action, given_time)
+                self._transactions.keep(instant_time)
         self._open_instants[instant_time] = action
         self._measured_instant = instant_time
+        return instant_time
 
-    def _create_instant(self, snapshot: TableSnapshot, action: Action) -> str:
+    def _create_instant(self, snapshot: TableSnapshot, action: Action, given_time: str | None) -> str:
         """Take an instant time. Its heartbeat starts before other writers can see it, so that none rolls it back."""
+        timeline, content = snapshot.active_timeline, requested_content(action)
         tried: list[str] = []
 
         def announce(instant_time: str) -> bool:
@@ -197,13 +178,18 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         created: str | None = None
         try:
-            created = snapshot.active_timeline.create_new_instant_time(action, requested_content(action), announce)
-            return created
+            if given_time is None:
+                created = timeline.create_new_instant_time(action, content, announce)
+            elif announce(given_time) and timeline.create_requested_at(given_time, action, content):
+                created = given_time
         finally:
             for instant_time in tried:
                 if instant_time != created:
                     self._heartbeats.stop(instant_time)
                     self._transactions.drop(instant_time)
+        if created is None:
+            raise HoodieCommitException(f"instant {given_time} of {snapshot.base_path} is taken; use start_commit()")
+        return created
 
     def _announce(self, snapshot: TableSnapshot, instant_time: str) -> bool:
         """Start the heartbeat of an instant time, if it needs one; False when another writer's heartbeat is there."""
@@ -269,8 +255,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Everything else is as in `insert`.
         """
-        given = {} if partitioner is None else {"partitioner": check_partitioner(partitioner)}
-        return self._write(WriteOperationType.BULK_INSERT, records, instant_time, **given)
+        return self._write(
+            WriteOperationType.BULK_INSERT, records, instant_time, partitioner=check_partitioner(partitioner)
+        )
 
     def upsert_prepped_records(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
         """Write records that carry their location: no look-up, no combining.
@@ -303,8 +290,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self, records: Any, instant_time: str | None = None, *, partitioner: BulkInsertPartitioner | None = None
     ) -> HoodieWriteResult:
         """Insert records as they are into new files; see `insert_prepped_records` and `bulk_insert`."""
-        given = {} if partitioner is None else {"partitioner": check_partitioner(partitioner)}
-        return self._write(WriteOperationType.BULK_INSERT_PREPPED, records, instant_time, **given)
+        return self._write(
+            WriteOperationType.BULK_INSERT_PREPPED, records, instant_time, partitioner=check_partitioner(partitioner)
+        )
 
     def delete(self, keys: Any = None, instant_time: str | None = None, *, where: Filters = None) -> HoodieWriteResult:
         """Delete the records of given keys, or those that a filter matches; keys that are not in the table are ignored.
@@ -322,7 +310,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieConfigException: Neither keys nor a filter is given, or both.
         """
         if (keys is None) == (where is None):
-            raise exception.HoodieConfigException("delete takes either keys or where=filters")
+            raise HoodieConfigException("delete takes either keys or where=filters")
         if where is not None:
             keys = Where(where)
         return self._write(WriteOperationType.DELETE, keys, instant_time)
@@ -340,7 +328,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieDeleteException: A row is not at its location: the table was changed since it was read.
         """
         if not isinstance(rows, StoredRows | pa.Table):
-            raise exception.HoodieSchemaException(f"rows to delete are {shown_value(rows)}: give a pyarrow Table")
+            raise HoodieSchemaException(f"rows to delete are {shown_value(rows)}: give a pyarrow Table")
         stored = rows if isinstance(rows, StoredRows) else StoredRows(rows)
         return self._write(WriteOperationType.DELETE_PREPPED, stored, instant_time, unchanged=stored.unchanged)
 

@@ -1,4 +1,4 @@
-"""Take writes from written to completed, by the steps of `hoodie.table.action.completion`.
+"""Complete instants that were written; `hoodie.table.action.completion` makes the completed file.
 
 Hudi: org.apache.hudi.client.BaseHoodieClient, BaseHoodieWriteClient (commitStats, finalizeWrite, preCommit).
 """
@@ -53,54 +53,45 @@ __all__ = ["Committer"]
 logger = logging.getLogger(__name__)
 
 SHOWN_ERRORS = 3
-ONE_AT_A_TIME = "Make sure that one writer is at work at a time"
+ONE_AT_A_TIME = "Make sure that only one writer is active at a time"
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class Committer:
-    """Takes instants from written to completed, and knows what the table was when their writes began.
+    """Completes instants that were written, and remembers the state of the table when each write began.
 
     Args:
         config: The writer's configuration.
         metrics: Times the steps.
-        index: Takes note of what was written, before it is completed.
-        context: The engine that the index does so with.
+        index: Is updated with what was written, before the instant is completed.
+        context: The engine for the index's update.
         transactions: The table's lock.
-        heartbeats: The signs of life of the instants that the client writes.
-        callbacks: Told of what was completed.
-        validate: Asked whether what was written may be completed; raises when not.
-        publisher: Takes the figures of what was completed.
-        rollbacks: Undoes what must not stay.
+        heartbeats: The heartbeats of the instants that the client writes.
+        callbacks: Are called after each completed instant.
+        validate: Raises if what was written must not be completed.
+        publisher: Reports the metrics of each completed instant.
+        rollbacks: Rolls back instants that must not be completed.
     """
 
-    def __init__(
-        self,
-        config: HoodieWriteConfig,
-        metrics: HoodieMetrics,
-        index: HoodieIndex,
-        context: HoodieEngineContext,
-        transactions: TransactionManager,
-        heartbeats: HoodieHeartbeatClient,
-        callbacks: CommitCallbacks,
-        validate: Callable[[TableSnapshot, HoodieWriteResult, HoodieCommitMetadata], None],
-        publisher: MetricsPublisher,
-        rollbacks: RollbackService,
-    ) -> None:
-        self._config = config
-        self._metrics = metrics
-        self._index = index
-        self._context = context
-        self._transactions = transactions
-        self._heartbeats = heartbeats
-        self._callbacks = callbacks
-        self._validate = validate
-        self._publisher = publisher
-        self._rollbacks = rollbacks
-        self._resolver = ConflictResolver(config, index.is_global)
-        self._written_to: dict[str, WriteStart] = {}
-        """Instant that is being written -> the writes of the table as its write found them."""
+    _config: HoodieWriteConfig
+    _metrics: HoodieMetrics
+    _index: HoodieIndex
+    _context: HoodieEngineContext
+    _transactions: TransactionManager
+    _heartbeats: HoodieHeartbeatClient
+    _callbacks: CommitCallbacks
+    _validate: Callable[[TableSnapshot, HoodieWriteResult, HoodieCommitMetadata], None]
+    _publisher: MetricsPublisher
+    _rollbacks: RollbackService
+    _resolver: ConflictResolver = attrs.field(init=False)
+    _written_to: dict[str, WriteStart] = attrs.field(init=False, factory=dict)
+    """Instant that is being written -> the writes of the table when its write began."""
+
+    def __attrs_post_init__(self) -> None:
+        self._resolver = ConflictResolver(self._config, self._index.is_global)
 
     def begin_write(self, snapshot: TableSnapshot, instant_time: str, action: Action) -> None:
-        """Note what the table is as the write of an instant begins.
+        """Remember the state of the table as the write of an instant begins.
 
         Args:
             snapshot: The table, just loaded.
@@ -108,7 +99,8 @@ class Committer:
             action: Its action.
 
         Raises:
-            HoodieCommitException: The instant does not wait to be written.
+            HoodieCommitException: The instant is not in the state ``requested``.
+            HoodieNotSupportedException: The configuration asks to compare keys, and the table stores none.
         """
         instant = snapshot.active_timeline.find(instant_time, action)
         if instant is None or instant.state is not State.REQUESTED:
@@ -122,7 +114,7 @@ class Committer:
         self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema)
 
     def forget(self, instant_time: str) -> None:
-        """An instant has ended, completed or rolled back."""
+        """Drop what is held for an instant that was completed or rolled back."""
         self._written_to.pop(instant_time, None)
         self._heartbeats.stop(instant_time)
         self._resolver.forget()
@@ -130,22 +122,22 @@ class Committer:
     def complete(
         self, instant_time: str, action: Action, result: HoodieWriteResult, extra_metadata: Mapping[str, str]
     ) -> bool:
-        """The list of steps that completes a write.
+        """Complete a write, step by step.
 
         Args:
             instant_time: The instant.
             action: Its action.
             result: What was written.
-            extra_metadata: To store in the commit, besides what the result has.
+            extra_metadata: Extra metadata of the commit, in addition to that of the result.
 
         Returns:
-            Whether it was completed; False for a write of nothing with ``hoodie.allow.empty.commit=false``, and for a
+            Whether it was completed. False for an empty write with ``hoodie.allow.empty.commit=false``, and for a
             delete from a table that was never written.
 
         Raises:
-            HoodieCommitException: The instant or the table is not what it was when the write began.
+            HoodieCommitException: The instant or the table has changed since the write began.
             HoodieWriteConflictException: Another writer committed meanwhile.
-            HoodieValidationException: A validator does not agree.
+            HoodieValidationException: A validator rejects the commit.
         """
         snapshot = load_table(self._config)
         if not result.commit_metadata.schema:
@@ -164,7 +156,7 @@ class Committer:
         self._validate(snapshot, result, metadata)
         operation = ConcurrentOperation.of_commit(HoodieInstant(instant_time, action, State.INFLIGHT), metadata)
         if self._config.write.has_several_writers:
-            # Most conflicts are found without the lock, which is then not asked for.
+            # Most conflicts are found without the lock, and then the lock need not be taken.
             with self._metrics.step("look for conflicts"):
                 self._resolver.check(snapshot, operation, metadata, self._start_of(instant_time))
         self._update_index(snapshot, instant_time, result)
@@ -179,7 +171,7 @@ class Committer:
                 was_held = transaction.is_held()
         if not is_complete:
             raise HoodieCommitException(
-                f"instant {instant_time} of {snapshot.base_path} was completed by somebody else just now"
+                f"instant {instant_time} of {snapshot.base_path} was just completed by another writer"
             )
         result.commit_state.is_committed = True
         if not was_held:
@@ -196,14 +188,14 @@ class Committer:
                     others = self._writes_of_others(snapshot.active_timeline, instant_time)
                     is_undone = self._was_undone(snapshot, operation.instant)
         except HoodieIOException as error:
-            # The instant is completed: the caller must not hear of a failed write.
+            # The instant is completed, so this error must not look like a failed write.
             logger.warning("after instant %s was completed: %s", instant_time, error)
         self.forget(instant_time)
         if is_undone:
             result.commit_state.is_committed = False
             raise HoodieCommitException(
-                f"instant {instant_time} of {snapshot.base_path} was rolled back by another writer in the moment in "
-                f"which it was being completed; nothing was committed. {ONE_AT_A_TIME}, and write again. "
+                f"instant {instant_time} of {snapshot.base_path} was rolled back by another writer while it was being "
+                f"completed; nothing was committed. {ONE_AT_A_TIME}, and write again. "
                 f"{SEVERAL_WRITERS}"
             )
         self._publisher.note_commit(snapshot.table_config.table_name, action, metadata)
@@ -212,7 +204,7 @@ class Committer:
                 name = snapshot.table_config.table_name
                 self._callbacks.tell(instant_time, name, snapshot.base_path, action, metadata)
         if others:
-            # Without a lock nothing prevents that. Each of two writers looks after it has completed its own instant, so
+            # Without a lock nothing prevents this. Both writers look after they have completed their own instants, so
             # at least one of them sees the other.
             raise HoodieWriteConflictException(
                 f"{instant_time} was completed on {snapshot.base_path}, and another writer's "
@@ -224,8 +216,9 @@ class Committer:
         return True
 
     def _withdraw_delete(self, snapshot: TableSnapshot, instant_time: str, action: Action) -> None:
-        """Take the instant of a delete away that found a table without columns: a commit would give it an empty schema,
-        with which other readers cannot open it. Hudi refuses such deletes.
+        """Remove the instant of a delete from a table without columns.
+
+        A commit would give the table an empty schema, and then other readers cannot open it. Hudi refuses such deletes.
         """
         instant = snapshot.active_timeline.find(instant_time, action)
         if instant is None or instant.is_completed:
@@ -235,14 +228,14 @@ class Committer:
         logger.info("nothing to delete: %s was never written, so no commit was made", snapshot.base_path)
 
     def _was_undone(self, snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
-        """Whether another writer that takes itself for the only one rolled an instant back while it was completed."""
+        """Whether another writer, which ignores this one, rolled the instant back while it was being completed."""
         timeline = snapshot.active_timeline
         ways_back = timeline.filter_actions(Action.ROLLBACK, Action.RESTORE)
         if not len(ways_back.after(instant.requested_time)):
             return False
         found = timeline.find(instant.requested_time, instant.action)
         if found is not None and found.is_completed and snapshot.storage.exists(timeline.path_of(instant)):
-            # Rollbacks of others are left to whoever makes them: what becomes of them is no failure of this commit.
+            # Rollbacks of other writers are their own: a problem with them is not a failure of this commit.
             try:
                 undone = being_rolled_back(timeline)
             except HoodieException as error:
@@ -259,15 +252,16 @@ class Committer:
         metadata: HoodieCommitMetadata,
         state: CommitState,
     ) -> None:
-        """Find out whether an instant did harm that was completed when the lock was lost, perhaps.
+        """Check an instant that was completed while the lock was perhaps already lost.
 
-        Whoever had the lock meanwhile may have rolled the instant back, as a dead writer's, or have committed what it
-        does not know of. What they did stands: the instant is taken back, unless others have built on it.
+        Meanwhile another writer may have had the lock. It may have rolled this instant back, taking its writer for
+        dead, or may have committed without knowing of it. The other writer's work stands: on a conflict this instant is
+        rolled back, unless others have built on it.
 
         Raises:
-            HoodieLockException: It had been rolled back; nothing is committed.
-            HoodieWriteConflictException: Another write stands in its way, and nothing is committed; or, where that
-                cannot be had, it is, and must be compared with what others wrote.
+            HoodieLockException: The instant had been rolled back; nothing is committed.
+            HoodieWriteConflictException: The instant conflicts with another write, and nothing is committed. If the
+                rollback failed, the instant stays committed, and its rows must be compared with those of the others.
         """
         instant_time, action = operation.instant.requested_time, operation.instant.action
         where = f"{instant_time} of {snapshot.base_path}"
@@ -284,8 +278,8 @@ class Committer:
                 if now is None:
                     state.is_committed = False
                     raise HoodieLockException(
-                        f"{where} was rolled back by another writer, which took this one for dead; {lost}. Nothing was "
-                        "committed; write again",
+                        f"{where} was rolled back by another writer, which took this writer for dead; {lost}. Nothing "
+                        "was committed; write again",
                         was_lost=True,
                     )
                 try:
@@ -301,14 +295,14 @@ class Committer:
             ):
                 raise
             raise HoodieWriteConflictException(
-                f"{where} was completed, but {lost}, and it could not be taken back ({error}): rows of it may hide "
-                "rows that other writers committed in that time, or be hidden by them. Compare, and upsert the records "
-                "of both again",
+                f"{where} was completed, but {lost}, and it could not be taken back ({error}): its rows may hide rows "
+                "that other writers committed in that time, or be hidden by them. Compare them, and upsert the records "
+                "of both writers again",
                 instant_time=instant_time,
             ) from error
 
     def _update_index(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> None:
-        """Tell the index what was written: from now on it may be completed at any moment."""
+        """Update the index with what was written, because the instant may be completed at any moment from now on."""
         with self._metrics.step("update index") as step:
             step.count(files=len(result.statuses))
             table = IndexedTable(snapshot.storage, {}, base_path=snapshot.base_path, instant_time=instant_time)
@@ -317,7 +311,7 @@ class Committer:
     def _check_again(
         self, snapshot: TableSnapshot, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
     ) -> TableSnapshot:
-        """All that must still be so when the instant is completed; under the lock where there is one."""
+        """Check again, while any lock is held, everything that must be true when the instant is completed."""
         instant_time = operation.instant.requested_time
         snapshot = self._with_same_properties(snapshot).refreshed()
         timeline = snapshot.active_timeline
@@ -340,7 +334,7 @@ class Committer:
         undone &= known.completed if known is not None else frozenset()
         if undone:
             raise HoodieWriteConflictException(
-                f"{', '.join(in_order(undone))} of {snapshot.base_path}, which {instant_time} is built on, is being "
+                f"{', '.join(in_order(undone))} of {snapshot.base_path}, which {instant_time} builds on, is being "
                 f"rolled back by another writer; nothing of {instant_time} was committed. Write again: that is safe",
                 instant_time=instant_time,
                 other_instants=in_order(undone),
@@ -349,7 +343,7 @@ class Committer:
         return snapshot
 
     def _check_layout(self, snapshot: TableSnapshot, instant_time: str) -> None:
-        """Refuse files beside those that another writer committed meanwhile by a contradicting index."""
+        """Refuse to commit if another writer, with a contradicting index, has committed meanwhile."""
         others = in_order(snapshot.active_timeline.completed_writes().times - self._start_of(instant_time).completed)
         if not others:
             return
@@ -366,14 +360,14 @@ class Committer:
             ) from error
 
     def conflict_of_missing_file(self, instant_time: str, error: BaseException) -> HoodieWriteConflictException | None:
-        """The conflict behind a file that a write was to read and that was cleaned: another write changed it first.
+        """Find the conflict behind a missing file: another write replaced the file, and a clean deleted it.
 
         Args:
-            instant_time: The write.
-            error: What it ended with, perhaps in a task.
+            instant_time: The write that was to read the file.
+            error: The error that ended the write, perhaps in a task.
 
         Returns:
-            What its caller is to be told; None where it is no such conflict.
+            The error for the caller; None if there was no such conflict.
         """
         start = self._written_to.get(instant_time)
         if not isinstance(error, HoodieMissingFileException):
@@ -389,8 +383,8 @@ class Committer:
             return None
         return HoodieWriteConflictException(
             f"{', '.join(others[:SHOWN_ERRORS])} was committed to {self._config.base_path} while {instant_time} was "
-            f"being written, and a file that this was to change was cleaned; nothing of {instant_time} was committed. "
-            "Write again: that is safe",
+            f"being written, and a file that {instant_time} was to change was cleaned; nothing of {instant_time} was "
+            "committed. Write again: that is safe",
             instant_time=instant_time,
             other_instants=others,
             is_retry_safe=True,
@@ -400,16 +394,16 @@ class Committer:
         start = self._written_to.get(instant_time)
         if start is None:
             raise HoodieCommitException(
-                f"instant {instant_time} of {self._config.base_path} was not written by this client, so the writes of "
-                "others since its start are not known; nothing was committed. Commit with the client that wrote it"
+                f"instant {instant_time} of {self._config.base_path} was not written by this client, so it is unknown "
+                "what others wrote since its start; nothing was committed. Commit with the client that wrote it"
             )
         return start
 
     def _check_nobody_committed(self, timeline: HoodieActiveTimeline, instant_time: str) -> None:
-        """Refuse to complete what was written to a table that is another one now.
+        """Refuse to complete a write if another writer has committed since it began.
 
-        What was written replaces versions of files as they were when the write began: completed beside another commit,
-        it would hide that one's rows, or be hidden itself.
+        The write replaces the file versions of that time: beside another commit its rows would hide the other's, or be
+        hidden by them.
         """
         others = self._writes_of_others(timeline, instant_time)
         if others:
@@ -423,7 +417,7 @@ class Committer:
             )
 
     def _writes_of_others(self, timeline: HoodieActiveTimeline, instant_time: str) -> list[str]:
-        """Completed instants that are newer than this one, came since its write began, or were rolled back since."""
+        """Instants that are completed and newer than this one, or completed or rolled back since its write began."""
         others = set(timeline.completed_writes().after(instant_time).times)
         known = self._written_to.get(instant_time)
         if known is not None:
@@ -432,13 +426,13 @@ class Committer:
         return in_order(others)
 
     def _reconcile_with_markers(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> int:
-        """Delete files of task attempts that lost; make sure that every file that counts was announced.
+        """Delete the files of losing task attempts; check that every file of the result has a marker.
 
         Returns:
-            How many files were deleted.
+            The number of deleted files.
         """
         markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
-        # Attempts may live on that the engine gave up: what they announce after the list was made they delete.
+        # Task attempts that the engine gave up may still run: they delete files that they announce after this.
         markers.close()
         announced = {(marker.partition_path, marker.file_name): marker for marker in markers.list_markers()}
         written = {
@@ -453,17 +447,17 @@ class Committer:
         deleted = 0
         for key in sorted(announced.keys() - written.keys()):
             partition_path, file_name = key
-            # The file goes first: while there is a marker, a rollback would still find it. A task that is still writing
-            # this file finds at its end that the instant takes no files any more, and deletes it.
+            # The file is deleted before its marker, so that a rollback in between still finds it. A task that is still
+            # writing this file finds at its end that the instant takes no more files, and deletes it.
             path = join(snapshot.base_path, partition_path, file_name)
             if snapshot.storage.delete_file(path):
                 deleted += 1
-                logger.info("deleted %s: left by a task attempt that lost", path)
+                logger.info("deleted %s, which a losing task attempt left", path)
             markers.delete(partition_path, file_name, announced[key].io_type)
         return deleted
 
     def _with_same_properties(self, snapshot: TableSnapshot) -> TableSnapshot:
-        """Version, layout and metadata table as they were when the write began; else nothing is completed."""
+        """Load the table's properties again; refuse if version, layout or metadata table changed during the write."""
         before = snapshot.table_config
         snapshot = snapshot.with_properties_reloaded()
         after = snapshot.table_config
@@ -476,14 +470,16 @@ class Committer:
         if after.metadata_partitions or after.metadata_partitions_inflight:
             raise HoodieCommitException(
                 f"a metadata table was built on {snapshot.base_path} while it was being written; committing would "
-                "make "
-                "it wrong. Nothing was committed: write again"
+                "make it wrong. Nothing was committed: write again"
             )
         if (before.table_version, before.timeline_layout_version) != (
             after.table_version,
             after.timeline_layout_version,
         ):
-            raise HoodieCommitException(f"the version of {snapshot.base_path} changed while it was being written")
+            raise HoodieCommitException(
+                f"the version of {snapshot.base_path} changed while it was being written; nothing was committed: write "
+                "again"
+            )
         return snapshot
 
     def _check_inflight(self, snapshot: TableSnapshot, instant_time: str, action: Action) -> None:
@@ -505,8 +501,8 @@ class Committer:
             restored = timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(instant_time)
             if restored.last_instant is not None:
                 return subject + (
-                    f"restore {restored.last_instant.requested_time} undid it, if it was started. Start a new one with "
-                    "start_commit() and write again"
+                    f"restore {restored.last_instant.requested_time} undid it, or it was never started. Start a new "
+                    "one with start_commit() and write again"
                 )
             return subject + "it was never started. Start one with start_commit()"
         if instant.state is State.COMPLETED:
@@ -514,8 +510,8 @@ class Committer:
         if instant.action is not action:
             name = "an insert_overwrite or delete_partition" if action is Action.REPLACE_COMMIT else "that operation"
             return subject + (
-                f"it was started as a {instant.action}, and this takes a {action}: name the operation to start it, as "
-                f"start_commit(operation) does for {name}"
+                f"it was started as a {instant.action}, and this operation needs a {action}: for {name} give the "
+                "operation to start_commit(operation)"
             )
         if instant.state is State.INFLIGHT:
             return subject + "it was written to already. Start a new one with start_commit()"

@@ -10,7 +10,10 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Final
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.config.metrics_config import REPORTER_TYPES, HoodieMetricsConfig, parse_labels
@@ -32,6 +35,17 @@ logger = logging.getLogger(__name__)
 
 _TYPE_KEY = "hoodie.metrics.reporter.type"
 _AFTER_COMMIT = "post-commit"
+_DURATIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "clean": "clean.duration",
+        "archive": "archive.duration",
+        "roll back": "rollback.duration",
+        "tag location": "index.lookup.duration",
+        "update index": "index.update.duration",
+        "reconcile with markers": "finalize.duration",
+    }
+)
+"""Step -> Hudi's name for its duration."""
 
 
 def commit_gauges(action: str, metadata: HoodieCommitMetadata) -> dict[str, float]:
@@ -73,23 +87,15 @@ def step_gauges(steps: Iterable[StepDuration]) -> dict[str, float]:
     for step in steps:
         milliseconds = round(step.seconds * 1000, 3)
         add(f"step.{re.sub('[^0-9A-Za-z]+', '_', step.name)}.duration", milliseconds)
+        if step.name in _DURATIONS:
+            add(_DURATIONS[step.name], milliseconds)
         match step.name:
             case "clean":
-                add("clean.duration", milliseconds)
                 add("clean.numFilesDeleted", step.files or 0)
             case "archive":
-                add("archive.duration", milliseconds)
                 add("archive.numInstantsArchived", step.records or 0)
-            case "roll back":
-                add("rollback.duration", milliseconds)
             case "delete the files":
                 add("rollback.numFilesDeleted", step.files or 0)
-            case "tag location":
-                add("index.lookup.duration", milliseconds)
-            case "update index":
-                add("index.update.duration", milliseconds)
-            case "reconcile with markers":
-                add("finalize.duration", milliseconds)
     return found
 
 
@@ -135,25 +141,15 @@ class MetricsPublisher(ProgressListener):
 
     def end(self, summary: str) -> None:
         """Report the metrics of the call."""
-        if self._reporter is None:
-            return
-        try:
-            self._reporter.report(self._gauges())
-        except HoodieIOException as error:
-            logger.warning("the metrics of a call could not be reported; the table is not affected: %s", error)
-        except Exception:
-            logger.warning("the metrics of a call could not be reported; the table is not affected", exc_info=True)
+        if self._reporter is not None:
+            with _errors_logged("the metrics of a call could not be reported; the table is not affected"):
+                self._reporter.report(self._gauges())
 
     def close(self) -> None:
         """Close the reporter."""
-        if self._reporter is None:
-            return
-        try:
-            self._reporter.close()
-        except HoodieIOException as error:
-            logger.warning("the metrics reporter could not be closed: %s", error)
-        except Exception:
-            logger.warning("the metrics reporter could not be closed", exc_info=True)
+        if self._reporter is not None:
+            with _errors_logged("the metrics reporter could not be closed"):
+                self._reporter.close()
 
     def _gauges(self) -> dict[str, float]:
         steps = self._steps()
@@ -177,6 +173,17 @@ class MetricsPublisher(ProgressListener):
             except HoodieException as error:
                 logger.warning("the metrics of a call are reported without the table's name: %s", error)
         return self._prefix
+
+
+@contextmanager
+def _errors_logged(problem: str) -> Iterator[None]:
+    """Log errors as warnings, with the traceback unless storage or a network failed."""
+    try:
+        yield
+    except HoodieIOException as error:
+        logger.warning("%s: %s", problem, error)
+    except Exception:
+        logger.warning("%s", problem, exc_info=True)
 
 
 def _create(config: HoodieMetricsConfig) -> MetricsReporter | None:

@@ -1,4 +1,4 @@
-"""Classes of the user's that properties name, found before anything else is done."""
+"""Load the user's classes that properties name, before a client does anything else."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ __all__ = ["check_named_classes"]
 
 
 def check_named_classes(config: HoodieWriteConfig) -> None:
-    """Find the merger, key generator and partitioner of bulk inserts that properties name.
+    """Load the record merger, the key generator and the partitioner of bulk inserts that properties name.
 
-    Those of the index, lock, validators, callback and metrics are found by what uses them, when a client is made.
+    The classes of the index, lock, validators and callback are loaded by the parts that use them, when a client is
+    created.
 
     Raises:
-        HoodieConfigException: There is no such class, or it is of another kind.
+        HoodieConfigException: There is no such class, or it does not have the required base class.
     """
     if config.payload.merger_class is not None:
         load_class(config.payload.merger_class, MERGER_KEYS[0], HoodieRecordMerger)

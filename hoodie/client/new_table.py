@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import record_name, record_namespace, to_avro
+from hoodie.common.config.property import to_property_value
 from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
@@ -108,19 +109,15 @@ def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTa
             or files that no table wrote.
     """
     table = config.table
-    properties = {}
-    if table.archive_folder is not None:
-        properties["hoodie.archivelog.folder"] = table.archive_folder
-    if table.timeline_timezone is not None:
-        properties["hoodie.table.timeline.timezone"] = table.timeline_timezone.value
-    if table.database_name is not None:
-        properties["hoodie.database.name"] = table.database_name
-    if table.url_encode_partitioning is not None:
-        properties["hoodie.datasource.write.partitionpath.urlencode"] = str(table.url_encode_partitioning).lower()
-    if table.payload_class is not None:
-        properties["hoodie.compaction.payload.class"] = table.payload_class
-    if table.populate_meta_fields is not None:
-        properties["hoodie.populate.meta.fields"] = str(table.populate_meta_fields).lower()
+    described = {
+        "hoodie.archivelog.folder": table.archive_folder,
+        "hoodie.table.timeline.timezone": table.timeline_timezone,
+        "hoodie.database.name": table.database_name,
+        "hoodie.datasource.write.partitionpath.urlencode": table.url_encode_partitioning,
+        "hoodie.compaction.payload.class": table.payload_class,
+        "hoodie.populate.meta.fields": table.populate_meta_fields,
+    }
+    properties = {key: to_property_value(value) for key, value in described.items() if value is not None}
     properties |= HoodieTimestampKeyGeneratorConfig.stored_properties(config.properties)
     properties |= config.payload.table_properties()
     storage = open_storage(config.base_path, config.storage_options, config.retry.policy)

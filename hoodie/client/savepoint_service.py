@@ -1,4 +1,4 @@
-"""Savepoints, and the ways back: what a client does with them.
+"""Make and delete savepoints, and restore tables.
 
 Hudi: org.apache.hudi.client.BaseHoodieWriteClient (savepoint, deleteSavepoint, restoreToSavepoint, restoreToInstant).
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+
+import attrs
 
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -36,36 +38,30 @@ __all__ = ["SavepointService"]
 logger = logging.getLogger(__name__)
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class SavepointService:
     """Makes and deletes savepoints, and restores.
 
     Args:
         config: The writer's configuration.
         metrics: Times the steps.
-        transactions: The table's lock, held all the time where several writers are at work.
+        transactions: The table's lock; with several writers it is held all the time.
         rollbacks: Finishes rollbacks before a restore.
     """
 
-    def __init__(
-        self,
-        config: HoodieWriteConfig,
-        metrics: HoodieMetrics,
-        transactions: TransactionManager,
-        rollbacks: RollbackService,
-    ) -> None:
-        self._config = config
-        self._metrics = metrics
-        self._transactions = transactions
-        self._rollbacks = rollbacks
+    _config: HoodieWriteConfig
+    _metrics: HoodieMetrics
+    _transactions: TransactionManager
+    _rollbacks: RollbackService
 
     def savepoint(self, instant_time: str | None, user: str, comment: str) -> HoodieSavepoint:
-        """Make a savepoint; see `SavepointActionExecutor`. None is the newest completed commit."""
+        """Make a savepoint of a commit, for None of the newest completed one; see `SavepointActionExecutor`."""
         snapshot = load_table(self._config)
         with (
             self._transactions.transaction(snapshot, "savepoint") as transaction,
             self._metrics.step("savepoint"),
         ):
-            # Others may have cleaned, or begun a restore, while the lock was waited for.
+            # While this client waited for the lock, others may have cleaned or begun a restore.
             snapshot = snapshot.refreshed()
             refuse_pending_restore(snapshot, error=HoodieRestoreException)
             if instant_time is None:
@@ -81,32 +77,32 @@ class SavepointService:
         return made.plan
 
     def delete_savepoint(self, instant_time: str) -> bool:
-        """Take a savepoint away; see `delete_savepoint`."""
+        """Delete a savepoint; see `delete_savepoint`."""
         snapshot = load_table(self._config)
         with self._transactions.transaction(snapshot, "delete savepoint") as transaction:
             snapshot = self._archive_beginning(snapshot.refreshed(), transaction, instant_time)
             transaction.check_held()
-            # A pending one counts. An archiver that archives past it looks for it once what is archived can be seen.
+            # A pending savepoint counts: an archiver that archives past it looks for it once the archive is visible.
             snapshot.active_timeline.revert_completed_to_inflight(instant_time, Action.SAVEPOINT)
             snapshot = self._archive_beginning(snapshot.refreshed(), transaction, instant_time)
             return delete_savepoint(snapshot, instant_time)
 
     def _archive_beginning(self, snapshot: TableSnapshot, transaction: Transaction, instant_time: str) -> TableSnapshot:
-        """Archive a savepoint's commit where readers would take it for the beginning; the table after that."""
+        """Archive a savepoint's commit if readers would take it for the beginning; returns the table after that."""
         if not _is_beginning(snapshot, instant_time):
             return snapshot
         HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_commit(instant_time)
         return snapshot.refreshed()
 
     def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
-        """As `restore_to_instant`, to an instant that must be savepointed."""
+        """Like `restore_to_instant`, to an instant that must have a savepoint."""
         return self._restore(instant_time, _check_savepointed)
 
     def restore_to_instant(self, instant_time: str) -> tuple[str, ...]:
-        """Take the table back to an instant, or finish a restore to it that was begun.
+        """Restore the table to an instant, or finish a restore to it that was begun.
 
         Args:
-            instant_time: The instant that will be the newest.
+            instant_time: The instant that will be the newest one.
 
         Returns:
             The instant times that were undone.
@@ -135,12 +131,12 @@ class SavepointService:
     def _finish(
         self, snapshot: TableSnapshot, transaction: Transaction, restore_time: str, instant_time: str
     ) -> tuple[str, ...]:
-        """Go on with a restore that another process began."""
+        """Continue a restore that another process began."""
         plan = read_restore_plan(snapshot.active_timeline, restore_time)
         if plan.restored_to != instant_time:
             raise HoodieRestoreException(
                 f"a restore of {snapshot.base_path} to {plan.restored_to} was begun ({restore_time}) "
-                f"and is not finished: restore_to_instant({plan.restored_to!r}) finishes it, then restore to "
+                f"and is not finished: finish it with restore_to_instant({plan.restored_to!r}), then restore to "
                 f"{instant_time}"
             )
         logger.warning("finishing restore %s of %s", restore_time, snapshot.base_path)
@@ -160,8 +156,9 @@ def _check_savepointed(snapshot: TableSnapshot, instant_time: str) -> None:
 
 
 def _is_beginning(snapshot: TableSnapshot, instant_time: str) -> bool:
-    """Whether readers would take a commit without its savepoint for the beginning of the timeline, so that younger
-    ones that were archived past it would not count for them.
+    """Whether readers would take a commit for the beginning of the timeline once its savepoint is deleted.
+
+    They would then ignore the younger commits that were archived past it.
     """
     timeline = snapshot.active_timeline
     left = timeline.filter(lambda i: (i.action, i.requested_time) != (Action.SAVEPOINT, instant_time))

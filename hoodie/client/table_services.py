@@ -1,4 +1,4 @@
-"""What keeps a table small: cleaning, archiving, and when they run.
+"""Cleaning and archiving, and when they run.
 
 Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient, org.apache.hudi.async.AsyncCleanerService.
 """
@@ -9,6 +9,8 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
+
+import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.client.open_table import load_table, switch_off_metadata_table
@@ -33,47 +35,40 @@ logger = logging.getLogger(__name__)
 _NO_SERVICES = "nothing is cleaned or archived until it is finished"
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class TableServices:
     """The table services of one client.
 
-    Each may die at any point: what it left is finished by the next run, of any writer. `clean` and `archive` raise;
-    `run_after_commit` does not, because the commit that it follows is there whatever becomes of the services.
+    Each may die at any point: the next run, of any writer, finishes what it left. `clean` and `archive` raise errors.
+    `run_after_commit` does not, because the commit before it stands whatever happens to the services.
 
     Args:
         context: The engine.
         config: The writer's configuration.
-        metrics: Times the steps of what runs in the client's thread.
-        transactions: The table's lock: what is planned is planned under it, where several writers are at work.
-        rollbacks: Rolls back failed writes before a clean, where that is the policy.
+        metrics: Times the steps of services that run in the caller's thread.
+        transactions: The table's lock; with several writers, plans are made while it is held.
+        rollbacks: Rolls back failed writes before a clean, if that is the policy.
     """
 
-    def __init__(
-        self,
-        context: HoodieEngineContext,
-        config: HoodieWriteConfig,
-        metrics: HoodieMetrics,
-        transactions: TransactionManager,
-        rollbacks: RollbackService,
-    ) -> None:
-        self._context = context
-        self._config = config
-        self._metrics = metrics
-        self._transactions = transactions
-        self._rollbacks = rollbacks
-        self._empty_plan: EmptyPlan | None = None
-        self._thread: threading.Thread | None = None
-        self._failures: list[str] = []
+    _context: HoodieEngineContext
+    _config: HoodieWriteConfig
+    _metrics: HoodieMetrics
+    _transactions: TransactionManager
+    _rollbacks: RollbackService
+    _empty_plan: EmptyPlan | None = attrs.field(init=False, default=None)
+    _thread: threading.Thread | None = attrs.field(init=False, default=None)
+    _failures: list[str] = attrs.field(init=False, factory=list)
 
     # --- cleaning -----------------------------------------------------------------------------------------------
 
     def clean(self) -> HoodieCleanMetadata | None:
-        """Finish cleans that are pending, then plan one and carry it out, however few commits came after the last.
+        """Finish pending cleans, then plan a clean and carry it out, however few commits came after the last one.
 
         Returns:
-            What the newest clean did; None when there was nothing to do.
+            What the newest clean did; None if there was nothing to do.
 
         Raises:
-            HoodieCorruptedDataException: A plan, or what holds files, is damaged; it is named.
+            HoodieCorruptedDataException: A plan, or an instant that refers to files, is damaged; the message names it.
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.
         """
@@ -113,7 +108,7 @@ class TableServices:
         )
 
     def _finish_pending_cleans(self, snapshot: TableSnapshot) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
-        """Carry out the cleans that other runs left behind, the oldest first; the table after that."""
+        """Carry out the cleans that other runs left behind, the oldest first; returns the table after that."""
         finished: list[HoodieCleanMetadata] = []
         pending = snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()
         if not len(pending):
@@ -136,13 +131,13 @@ class TableServices:
         return finished, snapshot.refreshed()
 
     def _prepare_table(self) -> TableSnapshot:
-        """The table, checked, without a metadata table."""
+        """Load and check the table, and switch off its metadata table."""
         snapshot = load_table(self._config)
         refuse_pending_restore(snapshot, _NO_SERVICES)
         return switch_off_metadata_table(self._config, snapshot)
 
     def _look_again(self, snapshot: TableSnapshot) -> TableSnapshot:
-        """Others may have changed the table, or have died over a restore of it, while the lock was waited for."""
+        """Load the timeline again: while this client waited for the lock, others may have changed the table."""
         if self._transactions.is_lock_required:
             snapshot = snapshot.refreshed()
             refuse_pending_restore(snapshot, _NO_SERVICES)
@@ -154,10 +149,10 @@ class TableServices:
         """Move old instants from the active timeline to the archive, once there are too many.
 
         Returns:
-            How many were moved.
+            The number of instants that were moved.
 
         Raises:
-            HoodieCorruptedDataException: The oldest instant that is due, or what decides about it, is damaged.
+            HoodieCorruptedDataException: The oldest instant that is due is damaged, or a file that decides about it.
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.
         """
@@ -176,10 +171,10 @@ class TableServices:
     # --- after a commit -----------------------------------------------------------------------------------------
 
     def run_after_commit(self) -> list[str]:
-        """Clean, then archive, as far as they are automatic; in a thread where they are asynchronous.
+        """Run the automatic services, first clean, then archive; asynchronous ones run in a thread.
 
         Returns:
-            What went wrong, of a service of an earlier commit that ran in a thread too; it was logged.
+            Their errors, which were logged, including those of services in the thread after an earlier commit.
         """
         if not self._config.write.table_services_enabled:
             return []
@@ -191,10 +186,10 @@ class TableServices:
         if self._config.archival.automatic:
             (beside if self._config.archival.run_async else inline).append(self._archive)
         self._run(inline)
-        # What the thread below meets is told with the next commit, however fast it is.
+        # Errors of the thread below are reported with the next commit, however fast the thread is.
         failures, self._failures = self._failures, []
         if beside and (self._thread is None or not self._thread.is_alive()):
-            # What is due while one is running is taken by the next.
+            # Work that becomes due while a thread is running is left to the next one.
             self._thread = threading.Thread(target=self._run_beside, args=(beside,), name="hoodie-table-services")
             self._thread.start()
         return failures
@@ -210,20 +205,20 @@ class TableServices:
                     service()
             except Exception as error:
                 logger.warning(
-                    "a table service of %s failed after a commit, which stands; the next one goes on where it stopped",
+                    "a table service of %s failed after a commit, which stands; its next run continues its work",
                     self._config.base_path,
                     exc_info=True,
                 )
                 self._failures.append(f"{type(error).__name__}: {error}")
 
     def wait(self) -> None:
-        """Wait for what runs in a thread."""
+        """Wait for the services in the thread."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     @property
     def _is_alone(self) -> bool:
-        """Whether nobody else can be about to write, so that folders of empty partitions may go."""
+        """Whether no other writer can be about to write, so that folders of empty partitions may be deleted."""
         alone = self._config.write.concurrency_mode is WriteConcurrencyMode.SINGLE_WRITER
         return alone and not self._config.clean.run_async

@@ -95,18 +95,6 @@ PREPPED_OPERATIONS = frozenset(
 """Operations whose input brings keys and locations."""
 
 
-_OPERATIONS_WITHOUT_STORED_KEYS = frozenset(
-    {
-        WriteOperationType.INSERT,
-        WriteOperationType.INSERT_PREPPED,
-        WriteOperationType.BULK_INSERT,
-        WriteOperationType.BULK_INSERT_PREPPED,
-        WriteOperationType.INSERT_OVERWRITE,
-        WriteOperationType.INSERT_OVERWRITE_TABLE,
-    }
-)
-
-
 _COMBINED_INSERTS = frozenset(
     {
         WriteOperationType.INSERT,
@@ -116,6 +104,10 @@ _COMBINED_INSERTS = frozenset(
     }
 )
 """Inserts that ``hoodie.combine.before.insert`` applies to."""
+_OPERATIONS_WITHOUT_STORED_KEYS = _COMBINED_INSERTS | {
+    WriteOperationType.INSERT_PREPPED,
+    WriteOperationType.BULK_INSERT_PREPPED,
+}
 
 
 @attrs.frozen

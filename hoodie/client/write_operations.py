@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hoodie import exception
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata
 from hoodie.client.write_result import SHOWN_ERRORS, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
@@ -13,7 +12,13 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.timeline.active_timeline import Content
 from hoodie.common.table.timeline.instant import Action
-from hoodie.exception import HoodieNotSupportedException
+from hoodie.exception import (
+    HoodieDeleteException,
+    HoodieInsertException,
+    HoodieNotSupportedException,
+    HoodieUpsertException,
+    HoodieWriteException,
+)
 from hoodie.metrics.metrics import StepDuration
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.bulk_insert_commit_action_executor import (
@@ -52,19 +57,14 @@ EXECUTORS: dict[WriteOperationType, type[BaseCommitActionExecutor]] = {
     WriteOperationType.DELETE_PARTITION: DeletePartitionCommitActionExecutor,
     WriteOperationType.DELETE_PREPPED: DeletePreppedCommitActionExecutor,
 }
-_ERRORS: dict[WriteOperationType, type[exception.HoodieWriteException]] = {
-    WriteOperationType.UPSERT: exception.HoodieUpsertException,
-    WriteOperationType.INSERT: exception.HoodieInsertException,
-    WriteOperationType.BULK_INSERT: exception.HoodieInsertException,
-    WriteOperationType.DELETE: exception.HoodieDeleteException,
-    WriteOperationType.UPSERT_PREPPED: exception.HoodieUpsertException,
-    WriteOperationType.INSERT_PREPPED: exception.HoodieInsertException,
-    WriteOperationType.BULK_INSERT_PREPPED: exception.HoodieInsertException,
-    WriteOperationType.INSERT_OVERWRITE: exception.HoodieInsertException,
-    WriteOperationType.INSERT_OVERWRITE_TABLE: exception.HoodieInsertException,
-    WriteOperationType.DELETE_PARTITION: exception.HoodieDeleteException,
-    WriteOperationType.DELETE_PREPPED: exception.HoodieDeleteException,
+_ERRORS: dict[WriteOperationType, type[HoodieWriteException]] = {
+    WriteOperationType.UPSERT: HoodieUpsertException,
+    WriteOperationType.UPSERT_PREPPED: HoodieUpsertException,
+    WriteOperationType.DELETE: HoodieDeleteException,
+    WriteOperationType.DELETE_PARTITION: HoodieDeleteException,
+    WriteOperationType.DELETE_PREPPED: HoodieDeleteException,
 }
+"""The error of each operation; all others insert."""
 
 
 def action_of(operation: WriteOperationType | str | None) -> Action:
@@ -142,6 +142,6 @@ def refuse_errors(result: HoodieWriteResult, way_out: str) -> None:
     """
     if result.has_errors:
         shown = "; ".join(f"{error.record_key}: {error.reason}" for error in result.errors[:SHOWN_ERRORS])
-        raise _ERRORS[result.operation](
+        raise _ERRORS.get(result.operation, HoodieInsertException)(
             f"{result.error_count} records of instant {result.instant_time} failed ({shown}){way_out}"
         )

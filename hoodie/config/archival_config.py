@@ -16,67 +16,32 @@ class HoodieArchivalConfig(PropertyGroup):
     Hudi: org.apache.hudi.config.HoodieArchivalConfig.
     """
 
-    automatic: bool = property_field(
-        "hoodie.archive.automatic",
-        boolean(),
-        True,
-        "Archive after each commit, if there are too many instants. With false only `client.archive()` archives.",
-    )
-    run_async: bool = property_field(
-        "hoodie.archive.async",
-        boolean(),
-        False,
-        "Archive in the thread that cleans (`hoodie.clean.async`), while the next write runs.",
-    )
-    max_commits: int = property_field(
-        "hoodie.keep.max.commits",
-        integer(minimum=2, maximum=2**31 - 1),
-        30,
-        "Archive when the active timeline has more completed commits than this. Cleans and rollbacks are counted "
-        "separately.",
-    )
-    min_commits: int = property_field(
-        "hoodie.keep.min.commits",
-        integer(minimum=1, maximum=2**31 - 1),
-        20,
-        "The number of commits that archiving leaves. What the cleaner still needs stays in any case: if that is more "
-        "commits, this number and hoodie.keep.max.commits are raised.",
-    )
-    batch_size: int = property_field(
-        "hoodie.commits.archival.batch",
-        integer(minimum=1, maximum=2**31 - 1),
-        10,
-        "Entries in one block of an archive file.",
-    )
-    beyond_savepoint: bool = property_field(
-        "hoodie.archive.beyond.savepoint",
-        boolean(),
-        False,
-        "Archive commits that are newer than the oldest savepoint too, except those with a savepoint. With false "
-        "archiving stops before the oldest savepoint.",
-    )
+    automatic: bool = property_field("hoodie.archive.automatic", boolean(), True)
+    """Archive after each commit, if there are too many instants. With false only `client.archive()` archives."""
+    run_async: bool = property_field("hoodie.archive.async", boolean(), False)
+    """Archive in the thread that cleans (`hoodie.clean.async`), while the next write runs."""
+    max_commits: int = property_field("hoodie.keep.max.commits", integer(minimum=2, maximum=2**31 - 1), 30)
+    """Archive when the active timeline has more completed commits than this. Cleans and rollbacks are counted
+    separately."""
+    min_commits: int = property_field("hoodie.keep.min.commits", integer(minimum=1, maximum=2**31 - 1), 20)
+    """The number of commits that archiving leaves. What the cleaner still needs stays in any case: if that is more
+    commits, this number and hoodie.keep.max.commits are raised."""
+    batch_size: int = property_field("hoodie.commits.archival.batch", integer(minimum=1, maximum=2**31 - 1), 10)
+    """Entries in one block of an archive file."""
+    beyond_savepoint: bool = property_field("hoodie.archive.beyond.savepoint", boolean(), False)
+    """Archive commits that are newer than the oldest savepoint too, except those with a savepoint. With false archiving
+    stops before the oldest savepoint."""
     block_on_latest_clean: bool = property_field(
-        "hoodie.archive.block.on.latest.clean.ectr",
-        boolean(),
-        False,
-        "Never archive a commit that the last clean kept readable.",
-        since="1.2.0",
+        "hoodie.archive.block.on.latest.clean.ectr", boolean(), False, since="1.2.0"
     )
-    merge_enable: bool = property_field(
-        "hoodie.archive.merge.enable",
-        boolean(),
-        False,
-        "Merge small archive files. (Hudi 1.x no longer merges, but reads merged files.)",
-    )
+    """Never archive a commit that the last clean kept readable."""
+    merge_enable: bool = property_field("hoodie.archive.merge.enable", boolean(), False)
+    """Merge small archive files. (Hudi 1.x no longer merges, but reads merged files.)"""
     merge_files_batch_size: int = property_field(
-        "hoodie.archive.merge.files.batch.size",
-        integer(minimum=2, maximum=2**31 - 1),
-        10,
-        "The number of small files that are merged into one.",
+        "hoodie.archive.merge.files.batch.size", integer(minimum=2, maximum=2**31 - 1), 10
     )
+    """The number of small files that are merged into one."""
     merge_small_file_limit_bytes: int = property_field(
-        "hoodie.archive.merge.small.file.limit.bytes",
-        integer(minimum=1),
-        20 * 1024 * 1024,
-        "An archive file smaller than this may be merged.",
+        "hoodie.archive.merge.small.file.limit.bytes", integer(minimum=1), 20 * 1024 * 1024
     )
+    """An archive file smaller than this may be merged."""

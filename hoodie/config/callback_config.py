@@ -60,46 +60,24 @@ class HoodieWriteCommitCallbackConfig(PropertyGroup):
     Hudi: org.apache.hudi.config.HoodieWriteCommitCallbackConfig.
     """
 
-    is_on: bool = property_field(
-        _PREFIX + "on",
-        boolean(),
-        False,
-        "Call the callback after each commit. Its errors are logged, and the commit stands.",
-        since="0.6.0",
-    )
-    class_name: str = property_field(
-        _PREFIX + "class",
-        text("a class"),
-        HTTP_CALLBACK,
-        "The callback: Hudi's HTTP callback, by this name or `HoodieWriteCommitHttpCallback`, or your own "
-        "`HoodieWriteCommitCallback` as package.module.Class.",
-        since="0.6.0",
-    )
+    is_on: bool = property_field(_PREFIX + "on", boolean(), False, since="0.6.0")
+    """Call the callback after each commit. Its errors are logged, and the commit stands."""
+    class_name: str = property_field(_PREFIX + "class", text("a class"), HTTP_CALLBACK, since="0.6.0")
+    """The callback: Hudi's HTTP callback, by this name or `HoodieWriteCommitHttpCallback`, or your own
+    `HoodieWriteCommitCallback` as package.module.Class."""
     http_url: str | None = property_field(
-        _PREFIX + "http.url",
-        text("a URL that begins with http:// or https://", _check_url),
-        None,
-        "The URL to which the HTTP callback posts the message, as JSON. Redirects are not followed.",
-        since="0.6.0",
+        _PREFIX + "http.url", text("a URL that begins with http:// or https://", _check_url), None, since="0.6.0"
     )
+    """The URL to which the HTTP callback posts the message, as JSON. Redirects are not followed."""
     http_api_key: str = property_field(
-        _PREFIX + "http.api.key",
-        text(),
-        "hudi_write_commit_http_callback",
-        "The value that the HTTP callback sends in the header `HUDI-CALLBACK-KEY`.",
-        since="0.6.0",
+        _PREFIX + "http.api.key", text(), "hudi_write_commit_http_callback", since="0.6.0"
     )
+    """The value that the HTTP callback sends in the header `HUDI-CALLBACK-KEY`."""
     http_timeout_seconds: int = property_field(
-        _PREFIX + "http.timeout.seconds",
-        integer(minimum=1, maximum=86_400),
-        30,
-        "How long the HTTP callback waits for a connection and for an answer, in seconds. The write waits for it.",
-        since="0.6.0",
+        _PREFIX + "http.timeout.seconds", integer(minimum=1, maximum=86_400), 30, since="0.6.0"
     )
+    """How long the HTTP callback waits for a connection and for an answer, in seconds. The write waits for it."""
     http_custom_headers: str | None = property_field(
-        _PREFIX + "http.custom.headers",
-        text(f"headers as {_HEADERS_FORM}", _check_headers),
-        None,
-        f"Further headers of the HTTP callback, as `{_HEADERS_FORM}`. They are never logged.",
-        since="0.15.0",
+        _PREFIX + "http.custom.headers", text(f"headers as {_HEADERS_FORM}", _check_headers), None, since="0.15.0"
     )
+    """Further headers of the HTTP callback, as `Name:value;Name2:value2`. They are never logged."""

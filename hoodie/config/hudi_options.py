@@ -14,7 +14,7 @@ from importlib import resources
 
 import attrs
 
-from hoodie.common.config.property import ConfigProperty, all_keys, properties_of, to_property_value
+from hoodie.common.config.property import ConfigProperty, all_keys, descriptions_of, properties_of, to_property_value
 from hoodie.config.hudi_keys import HudiKey, KeyClass, load_hudi_keys
 from hoodie.config.write_config import GROUPS
 
@@ -101,8 +101,10 @@ def render() -> str:
     parts += [_harmless_row(key) for key in sorted(by_class[KeyClass.HARMLESS], key=_name)]
     parts.append("\n## Options that only hoodie has\n")
     parts.append("| option | default | what it does |\n|---|---|---|")
-    own = [prop for group in GROUPS.values() for prop in properties_of(group).values() if prop.is_ours]
-    parts += [f"| `{prop.key}` | {_code(_text(prop.default))} | {prop.doc} |" for prop in own]
+    for group in GROUPS.values():
+        descriptions = descriptions_of(group)
+        own = {field: prop for field, prop in properties_of(group).items() if prop.is_ours}
+        parts += [f"| `{p.key}` | {_code(_text(p.default))} | {descriptions[field]} |" for field, p in own.items()]
     return "\n".join(parts) + "\n"
 
 

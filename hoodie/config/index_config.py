@@ -103,149 +103,94 @@ class HoodieIndexConfig(PropertyGroup):
             unsupported=dict.fromkeys(_UNSUPPORTED_INDEXES, ""),
         ),
         IndexType.SIMPLE,
-        "How the location of a key is found. SIMPLE reads the keys of the touched partitions. GLOBAL_SIMPLE reads "
-        "the keys of all partitions, and keeps a key unique in the whole table. BLOOM and GLOBAL_BLOOM do the same, "
-        "but only read the keys of files whose key range and bloom filter may contain incoming keys. INMEMORY keeps "
-        "locations in this process and forgets them when it ends (local client only). BUCKET computes the file group "
-        "from the key.",
     )
+    """How the location of a key is found. SIMPLE reads the keys of the touched partitions. GLOBAL_SIMPLE reads the keys
+    of all partitions, and keeps a key unique in the whole table. BLOOM and GLOBAL_BLOOM do the same, but only read the
+    keys of files whose key range and bloom filter may contain incoming keys. INMEMORY keeps locations in this process
+    and forgets them when it ends (local client only). BUCKET computes the file group from the key."""
     simple_index_update_partition_path: bool = property_field(
-        "hoodie.simple.index.update.partition.path",
-        boolean(),
-        True,
-        "What GLOBAL_SIMPLE does with a record whose key is in another partition: with true the record moves to its "
-        "new partition, with false it is updated where it is.",
+        "hoodie.simple.index.update.partition.path", boolean(), True
     )
+    """What GLOBAL_SIMPLE does with a record whose key is in another partition: with true the record moves to its new
+    partition, with false it is updated where it is."""
     index_class: str | None = property_field(
-        "hoodie.index.class",
-        text("package.module.Class", _check_class_name),
-        None,
-        "An index class, your own or one that hoodie ships, used instead of ``hoodie.index.type``: a subclass "
-        "of hoodie.HoodieIndex, as package.module.Class. Read from the writer's configuration only.",
+        "hoodie.index.class", text("package.module.Class", _check_class_name), None
     )
+    """An index class, your own or one that hoodie ships, used instead of ``hoodie.index.type``: a subclass of
+    hoodie.HoodieIndex, as package.module.Class. Read from the writer's configuration only."""
     database_url: str | None = property_field(
         "hoodie.index.database.url",
         text("sqlite:///path/of/a/file, a local path, or postgresql://user@host/database"),
         None,
-        "Where hoodie.index.external.database_index.HoodieDatabaseIndex keeps keys. Default: SQLite, in the file "
-        "``.hoodie/.index/keys.sqlite`` of a table on a local disk. Leave passwords to libpq (``PGPASSFILE``, "
-        "``PGPASSWORD``).",
         is_ours=True,
     )
+    """Where hoodie.index.external.database_index.HoodieDatabaseIndex keeps keys. Default: SQLite, in the file
+    ``.hoodie/.index/keys.sqlite`` of a table on a local disk. Leave passwords to libpq (``PGPASSFILE``,
+    ``PGPASSWORD``)."""
     database_table: str | None = property_field(
         "hoodie.index.database.table",
         text("lower-case letters, digits and underscores, at most 40, a letter first", _check_prefix),
         None,
-        "Prefix of the names of the tables in that database. Default: made from the table's path.",
         is_ours=True,
     )
+    """Prefix of the names of the tables in that database. Default: made from the table's path."""
     database_update_partition_path: bool = property_field(
-        "hoodie.index.database.update.partition.path",
-        boolean(),
-        True,
-        "What HoodieDatabaseIndex does with a record whose key is in another partition: with true the record moves "
-        "to its new partition, with false it is updated where it is.",
-        is_ours=True,
+        "hoodie.index.database.update.partition.path", boolean(), True, is_ours=True
     )
+    """What HoodieDatabaseIndex does with a record whose key is in another partition: with true the record moves to its
+    new partition, with false it is updated where it is."""
     bucket_engine: BucketEngine = property_field(
-        "hoodie.index.bucket.engine",
-        choice(BucketEngine),
-        BucketEngine.SIMPLE,
-        "How BUCKET finds the bucket of a key: SIMPLE by a fixed number of buckets; CONSISTENT_HASHING by hash ranges "
-        "that can be split. As in Hudi, CONSISTENT_HASHING is for MERGE_ON_READ tables.",
+        "hoodie.index.bucket.engine", choice(BucketEngine), BucketEngine.SIMPLE
     )
+    """How BUCKET finds the bucket of a key: SIMPLE by a fixed number of buckets; CONSISTENT_HASHING by hash ranges that
+    can be split. As in Hudi, CONSISTENT_HASHING is for MERGE_ON_READ tables."""
     bucket_num_buckets: int = property_field(
-        "hoodie.bucket.index.num.buckets",
-        integer(minimum=1, maximum=99_999_999),
-        256,
-        "Buckets, and so file groups, in each partition with BUCKET. It cannot change once a table has records.",
+        "hoodie.bucket.index.num.buckets", integer(minimum=1, maximum=99_999_999), 256
     )
-    bucket_hash_fields: tuple[str, ...] = property_field(
-        "hoodie.bucket.index.hash.field",
-        column_names(),
-        (),
-        "The record key fields that BUCKET hashes; default: all of them.",
-    )
+    """Buckets, and so file groups, in each partition with BUCKET. It cannot change once a table has records."""
+    bucket_hash_fields: tuple[str, ...] = property_field("hoodie.bucket.index.hash.field", column_names(), ())
+    """The record key fields that BUCKET hashes; default: all of them."""
     bucket_key_rule: BucketKeyRule = property_field(
-        "hoodie.bucket.index.key.rule",
-        choice(BucketKeyRule),
-        BucketKeyRule.REFUSE,
-        "What BUCKET does with record keys for which Hudi 0.15 and Hudi 1.x choose different buckets (keys of one "
-        "field with a colon; values of composite keys with a comma): REFUSE them, or follow 0.15 or 1.x.",
-        is_ours=True,
+        "hoodie.bucket.index.key.rule", choice(BucketKeyRule), BucketKeyRule.REFUSE, is_ours=True
     )
-    bloom_prune_by_ranges: bool = property_field(
-        "hoodie.bloom.index.prune.by.ranges",
-        boolean(),
-        True,
-        "Whether BLOOM and GLOBAL_BLOOM skip files by the smallest and largest key in their footers. With false "
-        "the footers are not read for that, which pays off only if keys are random.",
-    )
-    bloom_use_treebased_filter: bool = property_field(
-        "hoodie.bloom.index.use.treebased.filter",
-        boolean(),
-        True,
-        "How incoming keys are compared with key ranges: with true by a search in the sorted keys, with false each key "
-        "with each range. The result is the same.",
-    )
-    bloom_use_caching: bool = property_field(
-        "hoodie.bloom.index.use.caching",
-        boolean(),
-        True,
-        "Whether a client caches the key ranges that it reads from footers for its later writes (at most 64 MiB; "
-        "base files never change).",
-    )
-    bloom_bucketized_checking: bool = property_field(
-        "hoodie.bloom.index.bucketized.checking",
-        boolean(),
-        True,
-        "Whether the comparisons of keys with files are spread over tasks evenly, with several files in a task or "
-        "one file in several tasks; with false each file is a task.",
-    )
+    """What BUCKET does with record keys for which Hudi 0.15 and Hudi 1.x choose different buckets (keys of one field
+    with a colon; values of composite keys with a comma): REFUSE them, or follow 0.15 or 1.x."""
+    bloom_prune_by_ranges: bool = property_field("hoodie.bloom.index.prune.by.ranges", boolean(), True)
+    """Whether BLOOM and GLOBAL_BLOOM skip files by the smallest and largest key in their footers. With false the
+    footers are not read for that, which pays off only if keys are random."""
+    bloom_use_treebased_filter: bool = property_field("hoodie.bloom.index.use.treebased.filter", boolean(), True)
+    """How incoming keys are compared with key ranges: with true by a search in the sorted keys, with false each key
+    with each range. The result is the same."""
+    bloom_use_caching: bool = property_field("hoodie.bloom.index.use.caching", boolean(), True)
+    """Whether a client caches the key ranges that it reads from footers for its later writes (at most 64 MiB; base
+    files never change)."""
+    bloom_bucketized_checking: bool = property_field("hoodie.bloom.index.bucketized.checking", boolean(), True)
+    """Whether the comparisons of keys with files are spread over tasks evenly, with several files in a task or one file
+    in several tasks; with false each file is a task."""
     bloom_keys_per_bucket: int = property_field(
-        "hoodie.bloom.index.keys.per.bucket",
-        integer(minimum=1, maximum=2**31 - 1),
-        10_000_000,
-        "With hoodie.bloom.index.bucketized.checking: the maximum number of keys of one file that a task compares.",
+        "hoodie.bloom.index.keys.per.bucket", integer(minimum=1, maximum=2**31 - 1), 10_000_000
     )
-    bloom_parallelism: int = property_field(
-        "hoodie.bloom.index.parallelism",
-        integer(minimum=0, maximum=2**31 - 1),
-        0,
-        "With hoodie.bloom.index.bucketized.checking: the number of tasks for the comparisons; with 0 the number of "
-        "the engine's cores decides.",
-    )
-    bloom_update_partition_path: bool = property_field(
-        "hoodie.bloom.index.update.partition.path",
-        boolean(),
-        True,
-        "What GLOBAL_BLOOM does with a record whose key is in another partition: with true the record moves to its new "
-        "partition, with false it is updated where it is.",
-    )
+    """With hoodie.bloom.index.bucketized.checking: the maximum number of keys of one file that a task compares."""
+    bloom_parallelism: int = property_field("hoodie.bloom.index.parallelism", integer(minimum=0, maximum=2**31 - 1), 0)
+    """With hoodie.bloom.index.bucketized.checking: the number of tasks for the comparisons; with 0 the number of the
+    engine's cores decides."""
+    bloom_update_partition_path: bool = property_field("hoodie.bloom.index.update.partition.path", boolean(), True)
+    """What GLOBAL_BLOOM does with a record whose key is in another partition: with true the record moves to its new
+    partition, with false it is updated where it is."""
     bloom_num_entries: int = property_field(
-        "hoodie.index.bloom.num_entries",
-        integer(minimum=1, maximum=2**31 - 1),
-        60_000,
-        "The number of keys that a bloom filter is sized for. A DYNAMIC_V0 filter starts with this size and grows.",
+        "hoodie.index.bloom.num_entries", integer(minimum=1, maximum=2**31 - 1), 60_000
     )
-    bloom_fpp: float = property_field(
-        "hoodie.index.bloom.fpp",
-        decimal(above=0.0, below=1.0),
-        0.000000001,
-        "The share of false positives that a bloom filter is sized for.",
-    )
+    """The number of keys that a bloom filter is sized for. A DYNAMIC_V0 filter starts with this size and grows."""
+    bloom_fpp: float = property_field("hoodie.index.bloom.fpp", decimal(above=0.0, below=1.0), 0.000000001)
+    """The share of false positives that a bloom filter is sized for."""
     bloom_filter_type: BloomFilterType = property_field(
-        "hoodie.bloom.index.filter.type",
-        choice(BloomFilterType),
-        BloomFilterType.DYNAMIC_V0,
-        "The kind of the bloom filter in a base file's footer.",
+        "hoodie.bloom.index.filter.type", choice(BloomFilterType), BloomFilterType.DYNAMIC_V0
     )
+    """The kind of the bloom filter in a base file's footer."""
     bloom_dynamic_max_entries: int = property_field(
-        "hoodie.bloom.index.filter.dynamic.max.entries",
-        integer(minimum=1, maximum=2**31 - 1),
-        100_000,
-        "The number of keys at which a DYNAMIC_V0 filter stops growing.",
+        "hoodie.bloom.index.filter.dynamic.max.entries", integer(minimum=1, maximum=2**31 - 1), 100_000
     )
+    """The number of keys at which a DYNAMIC_V0 filter stops growing."""
 
     @property
     def index_name(self) -> str:

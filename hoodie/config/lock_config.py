@@ -31,197 +31,99 @@ class HoodieLockConfig(PropertyGroup):
     Hudi: org.apache.hudi.config.HoodieLockConfig, DynamoDbBasedLockConfig and StorageBasedLockConfig.
     """
 
-    provider: str | None = property_field(
-        _PREFIX + "provider",
-        text("a lock provider"),
-        None,
-        "The lock provider: `FileSystemBasedLockProvider`, `StorageBasedLockProvider`, "
-        "`ZookeeperBasedLockProvider`, `DynamoDBBasedLockProvider` or `InProcessLockProvider`, by these names or by "
-        "Hudi's full class names, or your own `LockProvider` as package.module.Class. Required for "
-        "OPTIMISTIC_CONCURRENCY_CONTROL.",
-    )
-    wait_time_ms: int = property_field(
-        _PREFIX + "wait_time_ms",
-        _MILLISECONDS,
-        60_000,
-        "How long one attempt to take the lock waits, in milliseconds. It is also the lease time of a DynamoDB lock.",
-    )
-    client_num_retries: int = property_field(
-        _PREFIX + "client.num_retries",
-        _COUNT,
-        50,
-        "The number of attempts to take the lock after the first one.",
-    )
+    provider: str | None = property_field(_PREFIX + "provider", text("a lock provider"), None)
+    """The lock provider: `FileSystemBasedLockProvider`, `StorageBasedLockProvider`, `ZookeeperBasedLockProvider`,
+    `DynamoDBBasedLockProvider` or `InProcessLockProvider`, by these names or by Hudi's full class names, or your own
+    `LockProvider` as package.module.Class. Required for OPTIMISTIC_CONCURRENCY_CONTROL."""
+    wait_time_ms: int = property_field(_PREFIX + "wait_time_ms", _MILLISECONDS, 60_000)
+    """How long one attempt to take the lock waits, in milliseconds. It is also the lease time of a DynamoDB lock."""
+    client_num_retries: int = property_field(_PREFIX + "client.num_retries", _COUNT, 50)
+    """The number of attempts to take the lock after the first one."""
     client_wait_time_ms_between_retry: int = property_field(
-        _PREFIX + "client.wait_time_ms_between_retry",
-        _MILLISECONDS,
-        5000,
-        "Pause between two attempts to take the lock, in milliseconds.",
+        _PREFIX + "client.wait_time_ms_between_retry", _MILLISECONDS, 5000
     )
-    num_retries: int = property_field(
-        _PREFIX + "num_retries",
-        _COUNT,
-        15,
-        "How often a ZooKeeper call is repeated after a lost connection.",
-    )
-    wait_time_ms_between_retry: int = property_field(
-        _PREFIX + "wait_time_ms_between_retry",
-        integer(minimum=1),
-        100,
-        "The longest first pause before the lock is tried again within an attempt, in milliseconds; it doubles each "
-        "time. Hudi's default is 1000.",
-    )
+    """Pause between two attempts to take the lock, in milliseconds."""
+    num_retries: int = property_field(_PREFIX + "num_retries", _COUNT, 15)
+    """How often a ZooKeeper call is repeated after a lost connection."""
+    wait_time_ms_between_retry: int = property_field(_PREFIX + "wait_time_ms_between_retry", integer(minimum=1), 100)
+    """The longest first pause before the lock is tried again within an attempt, in milliseconds; it doubles each time.
+    Hudi's default is 1000."""
     max_wait_time_ms_between_retry: int = property_field(
-        _PREFIX + "max_wait_time_ms_between_retry",
-        integer(minimum=1),
-        2000,
-        "The maximum of these pauses, in milliseconds. Hudi's default is 16000.",
+        _PREFIX + "max_wait_time_ms_between_retry", integer(minimum=1), 2000
     )
-    filesystem_path: str | None = property_field(
-        _PREFIX + "filesystem.path",
-        text("a folder"),
-        None,
-        "The folder of the file `lock` of FileSystemBasedLockProvider; default: the table's `.hoodie`.",
-    )
-    filesystem_expire_minutes: int = property_field(
-        _PREFIX + "filesystem.expire",
-        _COUNT,
-        0,
-        "The age in minutes at which a file system lock counts as left behind by a dead writer; 0 for never, then "
-        "somebody must delete the file. A live writer of hoodie keeps its lock young, a writer of Hudi does not: "
-        "give more than its longest commit takes.",
-    )
+    """The maximum of these pauses, in milliseconds. Hudi's default is 16000."""
+    filesystem_path: str | None = property_field(_PREFIX + "filesystem.path", text("a folder"), None)
+    """The folder of the file `lock` of FileSystemBasedLockProvider; default: the table's `.hoodie`."""
+    filesystem_expire_minutes: int = property_field(_PREFIX + "filesystem.expire", _COUNT, 0)
+    """The age in minutes at which a file system lock counts as left behind by a dead writer; 0 for never, then somebody
+    must delete the file. A live writer of hoodie keeps its lock young, a writer of Hudi does not: give more than its
+    longest commit takes."""
     storage_validity_seconds: int = property_field(
-        _PREFIX + "storage.validity.timeout.secs",
-        integer(minimum=1),
-        300,
-        "How long a lock of StorageBasedLockProvider stays valid without renewal, in seconds.",
-        since="1.1",
+        _PREFIX + "storage.validity.timeout.secs", integer(minimum=1), 300, since="1.1"
     )
+    """How long a lock of StorageBasedLockProvider stays valid without renewal, in seconds."""
     storage_renew_interval_seconds: int = property_field(
         _PREFIX + "storage.renew.interval.secs",
         integer(minimum=1),
         30,
-        "The time between two renewals of a lock of StorageBasedLockProvider, in seconds; at most a tenth of its "
-        "validity.",
         since="1.1",
         alternatives=(_PREFIX + "storage.heartbeat.poll.secs",),
     )
-    zookeeper_url: str | None = property_field(
-        _PREFIX + "zookeeper.url",
-        text("a host, or several with ports"),
-        None,
-        "The host of ZooKeeper, or `host:port,host:port`.",
-    )
-    zookeeper_port: int | None = property_field(
-        _PREFIX + "zookeeper.port",
-        integer(minimum=1, maximum=65535),
-        None,
-        "The port of ZooKeeper, for hosts without one.",
-    )
-    zookeeper_base_path: str | None = property_field(
-        _PREFIX + "zookeeper.base_path",
-        text("a path"),
-        None,
-        "The path in ZooKeeper below which the lock is; the same for all writers of a table.",
-    )
-    zookeeper_lock_key: str | None = property_field(
-        _PREFIX + "zookeeper.lock_key",
-        text("a name"),
-        None,
-        "The name of the lock below the base path; default: the table's name.",
-    )
+    """The time between two renewals of a lock of StorageBasedLockProvider, in seconds; at most a tenth of its
+    validity."""
+    zookeeper_url: str | None = property_field(_PREFIX + "zookeeper.url", text("a host, or several with ports"), None)
+    """The host of ZooKeeper, or `host:port,host:port`."""
+    zookeeper_port: int | None = property_field(_PREFIX + "zookeeper.port", integer(minimum=1, maximum=65535), None)
+    """The port of ZooKeeper, for hosts without one."""
+    zookeeper_base_path: str | None = property_field(_PREFIX + "zookeeper.base_path", text("a path"), None)
+    """The path in ZooKeeper below which the lock is; the same for all writers of a table."""
+    zookeeper_lock_key: str | None = property_field(_PREFIX + "zookeeper.lock_key", text("a name"), None)
+    """The name of the lock below the base path; default: the table's name."""
     zookeeper_session_timeout_ms: int = property_field(
-        _PREFIX + "zookeeper.session_timeout_ms",
-        integer(minimum=1),
-        60_000,
-        "The time after which ZooKeeper releases the lock of a writer that it no longer hears from, in milliseconds.",
+        _PREFIX + "zookeeper.session_timeout_ms", integer(minimum=1), 60_000
     )
+    """The time after which ZooKeeper releases the lock of a writer that it no longer hears from, in milliseconds."""
     zookeeper_connection_timeout_ms: int = property_field(
-        _PREFIX + "zookeeper.connection_timeout_ms",
-        integer(minimum=1),
-        15_000,
-        "How long to wait for a connection to ZooKeeper, in milliseconds.",
+        _PREFIX + "zookeeper.connection_timeout_ms", integer(minimum=1), 15_000
     )
-    dynamodb_table: str = property_field(
-        _PREFIX + "dynamodb.table",
-        text("a table"),
-        "hudi_locks",
-        "The DynamoDB table of locks; created if it is missing.",
-    )
-    dynamodb_partition_key: str | None = property_field(
-        _PREFIX + "dynamodb.partition_key",
-        text("a key"),
-        None,
-        "The key of the table's lock in DynamoDB; default: the table's name.",
-    )
-    dynamodb_region: str = property_field(
-        _PREFIX + "dynamodb.region",
-        text("a region"),
-        "us-east-1",
-        "DynamoDB's region.",
-    )
-    dynamodb_endpoint_url: str | None = property_field(
-        _PREFIX + "dynamodb.endpoint_url",
-        text("a URL"),
-        None,
-        "The URL of a DynamoDB service other than Amazon's.",
-    )
+    """How long to wait for a connection to ZooKeeper, in milliseconds."""
+    dynamodb_table: str = property_field(_PREFIX + "dynamodb.table", text("a table"), "hudi_locks")
+    """The DynamoDB table of locks; created if it is missing."""
+    dynamodb_partition_key: str | None = property_field(_PREFIX + "dynamodb.partition_key", text("a key"), None)
+    """The key of the table's lock in DynamoDB; default: the table's name."""
+    dynamodb_region: str = property_field(_PREFIX + "dynamodb.region", text("a region"), "us-east-1")
+    """DynamoDB's region."""
+    dynamodb_endpoint_url: str | None = property_field(_PREFIX + "dynamodb.endpoint_url", text("a URL"), None)
+    """The URL of a DynamoDB service other than Amazon's."""
     dynamodb_billing_mode: DynamoDbBillingMode = property_field(
-        _PREFIX + "dynamodb.billing_mode",
-        choice(DynamoDbBillingMode),
-        DynamoDbBillingMode.PAY_PER_REQUEST,
-        "The billing mode of a lock table that hoodie creates.",
+        _PREFIX + "dynamodb.billing_mode", choice(DynamoDbBillingMode), DynamoDbBillingMode.PAY_PER_REQUEST
     )
-    dynamodb_read_capacity: int = property_field(
-        _PREFIX + "dynamodb.read_capacity", integer(minimum=1), 20, "Read capacity of such a table with PROVISIONED."
-    )
-    dynamodb_write_capacity: int = property_field(
-        _PREFIX + "dynamodb.write_capacity", integer(minimum=1), 10, "Write capacity of such a table with PROVISIONED."
-    )
+    """The billing mode of a lock table that hoodie creates."""
+    dynamodb_read_capacity: int = property_field(_PREFIX + "dynamodb.read_capacity", integer(minimum=1), 20)
+    """Read capacity of such a table with PROVISIONED."""
+    dynamodb_write_capacity: int = property_field(_PREFIX + "dynamodb.write_capacity", integer(minimum=1), 10)
+    """Write capacity of such a table with PROVISIONED."""
     dynamodb_table_creation_timeout_ms: int = property_field(
-        _PREFIX + "dynamodb.table_creation_timeout",
-        _MILLISECONDS,
-        120_000,
-        "How long to wait until a new lock table is ready, in milliseconds.",
+        _PREFIX + "dynamodb.table_creation_timeout", _MILLISECONDS, 120_000
     )
-    single_writer_enable: bool = property_field(
-        _PREFIX + "single.writer.enable",
-        boolean(),
-        True,
-        "With SINGLE_WRITER: wait for a hoodie writer in another process, at most `hoodie.write.lock.wait_time_ms`. "
-        "On a file system, a lock of the operating system keeps processes apart. Elsewhere a writer only waits for "
-        "instants that another one began in the last 10 seconds.",
-        is_ours=True,
-    )
-    wait_retry: bool = property_field(
-        _PREFIX + "wait.retry",
-        boolean(),
-        False,
-        "Repeat a write with auto-commit that lost a conflict with another writer, on the table as it is then, instead "
-        "of failing. The input is held in the meantime.",
-        is_ours=True,
-    )
+    """How long to wait until a new lock table is ready, in milliseconds."""
+    single_writer_enable: bool = property_field(_PREFIX + "single.writer.enable", boolean(), True, is_ours=True)
+    """With SINGLE_WRITER: wait for a hoodie writer in another process, at most `hoodie.write.lock.wait_time_ms`. On a
+    file system, a lock of the operating system keeps processes apart. Elsewhere a writer only waits for instants that
+    another one began in the last 10 seconds."""
+    wait_retry: bool = property_field(_PREFIX + "wait.retry", boolean(), False, is_ours=True)
+    """Repeat a write with auto-commit that lost a conflict with another writer, on the table as it is then, instead of
+    failing. The input is held in the meantime."""
     wait_retry_max_attempts: int = property_field(
-        _PREFIX + "wait.retry.max.attempts",
-        integer(minimum=1, maximum=2**31 - 1),
-        10,
-        "The maximum number of attempts of such a write, including the first one.",
-        is_ours=True,
+        _PREFIX + "wait.retry.max.attempts", integer(minimum=1, maximum=2**31 - 1), 10, is_ours=True
     )
+    """The maximum number of attempts of such a write, including the first one."""
     wait_retry_max_time_ms: int = property_field(
-        _PREFIX + "wait.retry.max.time.ms",
-        _MILLISECONDS,
-        600_000,
-        "The time since the start of the first attempt after which such a write is not repeated, in milliseconds.",
-        is_ours=True,
+        _PREFIX + "wait.retry.max.time.ms", _MILLISECONDS, 600_000, is_ours=True
     )
-    num_retries_on_conflict_failures: int = property_field(
-        "hoodie.write.num.retries.on.conflict.failures",
-        _COUNT,
-        0,
-        "Hudi's name for the same: the number of repetitions, used if hoodie.write.lock.wait.retry is not given.",
-    )
+    """The time since the start of the first attempt after which such a write is not repeated, in milliseconds."""
+    num_retries_on_conflict_failures: int = property_field("hoodie.write.num.retries.on.conflict.failures", _COUNT, 0)
+    """Hudi's name for the same: the number of repetitions, used if hoodie.write.lock.wait.retry is not given."""
 
     @property
     def write_attempts(self) -> int:

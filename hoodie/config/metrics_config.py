@@ -42,60 +42,29 @@ class HoodieMetricsConfig(PropertyGroup):
     org.apache.hudi.config.metrics.HoodieMetricsPrometheusConfig.
     """
 
-    is_on: bool = property_field(
-        _PREFIX + "on", boolean(), False, "Report the metrics of each call of a client, at its end."
-    )
-    reporter_type: str | None = property_field(
-        _PREFIX + "reporter.type",
-        text("a reporter"),
-        None,
-        "Where metrics go. CONSOLE prints them; JSON_LINES (hoodie only) appends a line to a file; PROMETHEUS "
-        "serves them over HTTP; PROMETHEUS_PUSHGATEWAY pushes them; INMEMORY does nothing. Required if "
-        "hoodie.metrics.on is true, because Hudi's default, GRAPHITE, is not supported.",
-    )
-    prefix: str | None = property_field(
-        _PREFIX + "reporter.metricsname.prefix",
-        text(),
-        None,
-        "The prefix of all names, with dots as underscores; default: the table's name.",
-        since="0.11.0",
-    )
-    prometheus_port: int = property_field(
-        _PREFIX + "prometheus.port", _PORT, 9090, "The port that PROMETHEUS serves on, at all addresses of the machine."
-    )
-    pushgateway_host: str = property_field(
-        _PREFIX + "pushgateway.host", text("a host"), "localhost", "The host of the push gateway."
-    )
-    pushgateway_port: int = property_field(_PREFIX + "pushgateway.port", _PORT, 9091, "The port of the push gateway.")
-    pushgateway_job_name: str = property_field(
-        _PREFIX + "pushgateway.job.name",
-        text("a name"),
-        "hoodie",
-        "The name of the job at the push gateway.",
-    )
-    pushgateway_random_suffix: bool = property_field(
-        _PREFIX + "pushgateway.random.job.name.suffix",
-        boolean(),
-        True,
-        "Add a random number to the job's name, so that jobs with the same name do not overwrite each other.",
-    )
-    pushgateway_delete_on_shutdown: bool = property_field(
-        _PREFIX + "pushgateway.delete.on.shutdown",
-        boolean(),
-        True,
-        "Delete the metrics from the push gateway when the client is closed.",
-    )
+    is_on: bool = property_field(_PREFIX + "on", boolean(), False)
+    """Report the metrics of each call of a client, at its end."""
+    reporter_type: str | None = property_field(_PREFIX + "reporter.type", text("a reporter"), None)
+    """Where metrics go. CONSOLE prints them; JSON_LINES (hoodie only) appends a line to a file; PROMETHEUS serves them
+    over HTTP; PROMETHEUS_PUSHGATEWAY pushes them; INMEMORY does nothing. Required if hoodie.metrics.on is true, because
+    Hudi's default, GRAPHITE, is not supported."""
+    prefix: str | None = property_field(_PREFIX + "reporter.metricsname.prefix", text(), None, since="0.11.0")
+    """The prefix of all names, with dots as underscores; default: the table's name."""
+    prometheus_port: int = property_field(_PREFIX + "prometheus.port", _PORT, 9090)
+    """The port that PROMETHEUS serves on, at all addresses of the machine."""
+    pushgateway_host: str = property_field(_PREFIX + "pushgateway.host", text("a host"), "localhost")
+    """The host of the push gateway."""
+    pushgateway_port: int = property_field(_PREFIX + "pushgateway.port", _PORT, 9091)
+    """The port of the push gateway."""
+    pushgateway_job_name: str = property_field(_PREFIX + "pushgateway.job.name", text("a name"), "hoodie")
+    """The name of the job at the push gateway."""
+    pushgateway_random_suffix: bool = property_field(_PREFIX + "pushgateway.random.job.name.suffix", boolean(), True)
+    """Add a random number to the job's name, so that jobs with the same name do not overwrite each other."""
+    pushgateway_delete_on_shutdown: bool = property_field(_PREFIX + "pushgateway.delete.on.shutdown", boolean(), True)
+    """Delete the metrics from the push gateway when the client is closed."""
     pushgateway_labels: str | None = property_field(
-        _PREFIX + "pushgateway.report.labels",
-        text(f"labels as {_LABELS_FORM}", _check_labels),
-        None,
-        f"The labels of the metrics at the push gateway, as `{_LABELS_FORM}`.",
-        since="0.14.0",
+        _PREFIX + "pushgateway.report.labels", text(f"labels as {_LABELS_FORM}", _check_labels), None, since="0.14.0"
     )
-    json_path: str | None = property_field(
-        _PREFIX + "json.path",
-        text("a file"),
-        None,
-        "The local file that JSON_LINES appends to.",
-        is_ours=True,
-    )
+    """The labels of the metrics at the push gateway, as `name:value,name2:value2`."""
+    json_path: str | None = property_field(_PREFIX + "json.path", text("a file"), None, is_ours=True)
+    """The local file that JSON_LINES appends to."""

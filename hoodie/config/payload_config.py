@@ -66,72 +66,61 @@ class HoodiePayloadConfig(PropertyGroup):
         "hoodie.payload.delete.field",
         text(),
         None,
-        "The column that marks deletes, for the payload classes DefaultHoodieRecordPayload, EventTimeAvroPayload and "
-        "FirstValueAvroPayload.",
         alternatives=("hoodie.record.merge.property.hoodie.payload.delete.field",),
     )
+    """The column that marks deletes, for the payload classes DefaultHoodieRecordPayload, EventTimeAvroPayload and
+    FirstValueAvroPayload."""
     delete_marker: str | None = property_field(
         "hoodie.payload.delete.marker",
         text(),
         None,
-        "The value of the column `hoodie.payload.delete.field` that marks a delete.",
         alternatives=("hoodie.record.merge.property.hoodie.payload.delete.marker",),
     )
+    """The value of the column `hoodie.payload.delete.field` that marks a delete."""
     merge_mode: MergeMode | None = property_field(
         "hoodie.write.record.merge.mode",
         choice(MergeMode),
         None,
-        "How records merge, by the names of Hudi 1.x: COMMIT_TIME_ORDERING is OverwriteWithLatestAvroPayload, "
-        "EVENT_TIME_ORDERING is DefaultHoodieRecordPayload (or EventTimeAvroPayload), CUSTOM is any other payload "
-        "class or a record merger.",
         alternatives=("hoodie.record.merge.mode",),
         since="1.0.0",
     )
+    """How records merge, by the names of Hudi 1.x: COMMIT_TIME_ORDERING is OverwriteWithLatestAvroPayload,
+    EVENT_TIME_ORDERING is DefaultHoodieRecordPayload (or EventTimeAvroPayload), CUSTOM is any other payload class or a
+    record merger."""
     merge_strategy: str | None = property_field(
         "hoodie.write.record.merge.strategy.id",
         text(),
         None,
-        "The id of the merge strategy; it must be that of the table's payload class.",
         alternatives=(
             "hoodie.record.merge.strategy.id",
             "hoodie.datasource.write.record.merger.strategy",
             "hoodie.compaction.record.merger.strategy",
         ),
     )
+    """The id of the merge strategy; it must be that of the table's payload class."""
     merger_class: str | None = property_field(
         "hoodie.write.record.merge.custom.implementation.classes",
         _merger_class(),
         None,
-        "Your own class that merges records, as `package.module.Class` or as a class: a subclass of "
-        "`hoodie.HoodieRecordMerger`. A table created with it can only be written with it.",
         alternatives=("hoodie.datasource.write.record.merger.impls",),
     )
-    partial_update: bool = property_field(
-        "hoodie.write.partial.update",
-        boolean(),
-        False,
-        "Upsert changes only the columns that the input has; the table's other columns keep their values. A "
-        "null in a column that the input has is written. This does not affect the other operations: insert and "
-        "bulk_insert need all columns, and delete removes whole records and ignores keys that are not in the table.",
-        is_ours=True,
-    )
+    """Your own class that merges records, as `package.module.Class` or as a class: a subclass of
+    `hoodie.HoodieRecordMerger`. A table created with it can only be written with it."""
+    partial_update: bool = property_field("hoodie.write.partial.update", boolean(), False, is_ours=True)
+    """Upsert changes only the columns that the input has; the table's other columns keep their values. A null in a
+    column that the input has is written. This does not affect the other operations: insert and bulk_insert need all
+    columns, and delete removes whole records and ignores keys that are not in the table."""
     missing_keys: MissingKeyPolicy = property_field(
-        "hoodie.write.partial.update.missing.keys",
-        choice(MissingKeyPolicy),
-        MissingKeyPolicy.FAIL,
-        "What a partial update does with a key that the table does not have: FAIL refuses the write before anything is "
-        "written, INSERT adds a record with nulls in the columns that the input lacks.",
-        is_ours=True,
+        "hoodie.write.partial.update.missing.keys", choice(MissingKeyPolicy), MissingKeyPolicy.FAIL, is_ours=True
     )
+    """What a partial update does with a key that the table does not have: FAIL refuses the write before anything is
+    written, INSERT adds a record with nulls in the columns that the input lacks."""
     new_columns: NewColumnPolicy = property_field(
-        "hoodie.write.partial.update.new.columns",
-        choice(NewColumnPolicy),
-        NewColumnPolicy.FAIL,
-        "What a partial update does with a column, or a field of a struct, that the table does not have: FAIL "
-        "refuses the write before anything is written and names the nearest column, ADD adds it to the table. This "
-        "also applies if the table's payload class accepts input with fewer columns, and the input lacks some.",
-        is_ours=True,
+        "hoodie.write.partial.update.new.columns", choice(NewColumnPolicy), NewColumnPolicy.FAIL, is_ours=True
     )
+    """What a partial update does with a column, or a field of a struct, that the table does not have: FAIL refuses the
+    write before anything is written and names the nearest column, ADD adds it to the table. This also applies if the
+    table's payload class accepts input with fewer columns, and the input lacks some."""
 
     def table_properties(self) -> dict[str, str]:
         """What these properties say about a new table, in the form that `HoodieTableMetaClient.init_table` takes."""

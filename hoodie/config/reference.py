@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hoodie.common.config.property import ConfigProperty, properties_of, to_property_value
+from hoodie.common.config.property import ConfigProperty, descriptions_of, properties_of, to_property_value
 from hoodie.config.hudi_keys import HudiKey, KeyClass, load_hudi_keys
 from hoodie.config.write_config import GROUPS
 
@@ -51,7 +51,8 @@ def render() -> str:
         title = (group.__doc__ or "").partition("\n")[0].rstrip(".")
         parts.append(f"## `config.{name}`: {title[:1].lower()}{title[1:]}\n")
         parts.append("| property | field | default | allowed | |\n|---|---|---|---|---|")
-        parts += [_row(field, prop) for field, prop in properties_of(group).items()]
+        descriptions = descriptions_of(group)
+        parts += [_row(field, prop, descriptions[field]) for field, prop in properties_of(group).items()]
         parts.append("")
     parts.append("## Refused properties\n")
     parts.append("| property | accepted values | why, and what to do |\n|---|---|---|")
@@ -59,8 +60,7 @@ def render() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _row(field: str, prop: ConfigProperty) -> str:
-    doc = prop.doc
+def _row(field: str, prop: ConfigProperty, doc: str) -> str:
     if prop.alternatives:
         doc += f" Also: {', '.join(f'`{key}`' for key in prop.alternatives)}."
     if prop.is_ours:

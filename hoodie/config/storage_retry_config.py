@@ -18,32 +18,22 @@ class StorageRetryConfig(PropertyGroup):
     layer below repeats calls; exceptions cannot be named, because hoodie knows which failures are temporary.
     """
 
-    retry_enable: bool = property_field(
-        "hoodie.filesystem.operation.retry.enable",
-        boolean(),
-        True,
-        "Repeat calls of S3, Google Cloud Storage and Azure that fail for a temporary reason: no connection, a "
-        "time-out, 408, 429, 5xx. Hudi's default is false, because its connector repeats calls.",
-    )
+    retry_enable: bool = property_field("hoodie.filesystem.operation.retry.enable", boolean(), True)
+    """Repeat calls of S3, Google Cloud Storage and Azure that fail for a temporary reason: no connection, a time-out,
+    408, 429, 5xx. Hudi's default is false, because its connector repeats calls."""
     max_retry_numbers: int = property_field(
-        "hoodie.filesystem.operation.retry.max_numbers",
-        integer(minimum=0, maximum=1000),
-        10,
-        "The number of retries of a call. Hudi's default is 4.",
+        "hoodie.filesystem.operation.retry.max_numbers", integer(minimum=0, maximum=1000), 10
     )
+    """The number of retries of a call. Hudi's default is 4."""
     initial_retry_interval_ms: int = property_field(
-        "hoodie.filesystem.operation.retry.initial_interval_ms",
-        integer(minimum=0),
-        100,
-        "The longest pause before the first retry, in milliseconds; it doubles with each retry. Each pause is "
-        "shortened by a random part of up to half of it.",
+        "hoodie.filesystem.operation.retry.initial_interval_ms", integer(minimum=0), 100
     )
+    """The longest pause before the first retry, in milliseconds; it doubles with each retry. Each pause is shortened by
+    a random part of up to half of it."""
     max_retry_interval_ms: int = property_field(
-        "hoodie.filesystem.operation.retry.max_interval_ms",
-        integer(minimum=0),
-        2000,
-        "The longest pause before any retry, in milliseconds.",
+        "hoodie.filesystem.operation.retry.max_interval_ms", integer(minimum=0), 2000
     )
+    """The longest pause before any retry, in milliseconds."""
 
     @property
     def policy(self) -> RetryPolicy:

@@ -80,105 +80,82 @@ class HoodieTableOptions(PropertyGroup):
     """
 
     table_name: str | None = property_field(
-        "hoodie.table.name",
-        text(),
-        None,
-        "Name of the table.",
-        alternatives=("hoodie.datasource.write.table.name",),
+        "hoodie.table.name", text(), None, alternatives=("hoodie.datasource.write.table.name",)
     )
-    database_name: str | None = property_field("hoodie.database.name", text(), None, "Name of the table's database.")
+    """Name of the table."""
+    database_name: str | None = property_field("hoodie.database.name", text(), None)
+    """Name of the table's database."""
     table_type: HoodieTableType | None = property_field(
         "hoodie.datasource.write.table.type",
         choice([HoodieTableType.COPY_ON_WRITE], unsupported={"MERGE_ON_READ": ""}),
         None,
-        "The type of the table.",
         alternatives=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
     )
+    """The type of the table."""
     record_key_fields: tuple[str, ...] | None = property_field(
-        "hoodie.datasource.write.recordkey.field",
-        column_names(),
-        None,
-        "The columns of the record key.",
-        alternatives=("hoodie.table.recordkey.fields",),
+        "hoodie.datasource.write.recordkey.field", column_names(), None, alternatives=("hoodie.table.recordkey.fields",)
     )
+    """The columns of the record key."""
     partition_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.partitionpath.field",
         column_names(),
         None,
-        "The columns of the partition path; empty for a table without partitions.",
         alternatives=("hoodie.table.partition.fields",),
     )
+    """The columns of the partition path; empty for a table without partitions."""
     ordering_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.precombine.field",
         column_names(),
         None,
-        "The column whose larger value wins among records with the same key.",
         alternatives=("hoodie.table.precombine.field", "hoodie.table.ordering.fields", "hoodie.payload.ordering.field"),
     )
+    """The column whose larger value wins among records with the same key."""
     key_generator_class: str | None = property_field(
         "hoodie.datasource.write.keygenerator.class",
         _class_name(_KEY_GENERATOR_PACKAGE, "key generator"),
         None,
-        "The class that makes record key and partition path from the columns.",
         alternatives=(
             "hoodie.table.keygenerator.class",
             "hoodie.datasource.write.keygenerator.type",
             "hoodie.table.keygenerator.type",
         ),
     )
+    """The class that makes record key and partition path from the columns."""
     payload_class: str | None = property_field(
         "hoodie.datasource.write.payload.class",
         _payload_class(),
         None,
-        "How a stored record and an incoming record with the same key merge: a payload class of Hudi, with or without "
-        "its package, or its short name.",
         alternatives=(
             "hoodie.compaction.payload.class",
             "hoodie.datasource.write.payload.type",
             "hoodie.compaction.payload.type",
         ),
     )
+    """How a stored record and an incoming record with the same key merge: a payload class of Hudi, with or without its
+    package, or its short name."""
     hive_style_partitioning: bool | None = property_field(
-        "hoodie.datasource.write.hive_style_partitioning",
-        boolean(),
-        None,
-        "Name partition folders `column=value`.",
+        "hoodie.datasource.write.hive_style_partitioning", boolean(), None
     )
+    """Name partition folders `column=value`."""
     url_encode_partitioning: bool | None = property_field(
-        "hoodie.datasource.write.partitionpath.urlencode",
-        boolean(),
-        None,
-        "URL-encode partition values in folder names.",
+        "hoodie.datasource.write.partitionpath.urlencode", boolean(), None
     )
+    """URL-encode partition values in folder names."""
     complex_keygen_new_encoding: bool | None = property_field(
-        "hoodie.write.complex.keygen.new.encoding",
-        boolean(),
-        None,
-        "The form of the keys of ComplexKeyGenerator with one field, for tables without records: true for the value "
-        "alone, as Hudi 0.15.0 writes it; false, or not given, for `field:value`. A table with records keeps its "
-        "form.",
-        since="1.1.0",
+        "hoodie.write.complex.keygen.new.encoding", boolean(), None, since="1.1.0"
     )
-    populate_meta_fields: bool | None = property_field(
-        "hoodie.populate.meta.fields",
-        boolean(),
-        None,
-        "With false the table stores no record keys, partition paths and commit times (virtual keys): it is smaller, "
-        "and only supports insert and bulk_insert.",
-    )
+    """The form of the keys of ComplexKeyGenerator with one field, for tables without records: true for the value alone,
+    as Hudi 0.15.0 writes it; false, or not given, for `field:value`. A table with records keeps its form."""
+    populate_meta_fields: bool | None = property_field("hoodie.populate.meta.fields", boolean(), None)
+    """With false the table stores no record keys, partition paths and commit times (virtual keys): it is smaller, and
+    only supports insert and bulk_insert."""
     timeline_timezone: TimelineTimezone | None = property_field(
-        "hoodie.table.timeline.timezone",
-        choice(TimelineTimezone),
-        None,
-        "The time zone of the table's instant times: UTC (the default of a new table) or LOCAL, the zone of the "
-        "writing machine.",
+        "hoodie.table.timeline.timezone", choice(TimelineTimezone), None
     )
-    archive_folder: str | None = property_field(
-        "hoodie.archivelog.folder",
-        text(),
-        None,
-        "The folder of the archived timeline, in `.hoodie`. New tables use `archived`, and no other is supported.",
-    )
+    """The time zone of the table's instant times: UTC (the default of a new table) or LOCAL, the zone of the writing
+    machine."""
+    archive_folder: str | None = property_field("hoodie.archivelog.folder", text(), None)
+    """The folder of the archived timeline, in `.hoodie`. New tables use `archived`, and no other is supported."""
 
     def contradictions(self, table: HasProperties) -> list[str]:
         """Compare these properties with those of the table.
@@ -192,41 +169,35 @@ class HoodieTableOptions(PropertyGroup):
         stored = table.properties
         found: list[str] = []
 
-        def compare(key: str, given: object, table_key: str, actual: object) -> None:
+        def compare(key: str, given: object, actual: object, table_key: str = "") -> None:
             if given is not None and given != actual:
-                has = f"the table has {_show(actual)} ({table_key})"
+                has = f"the table has {_show(actual)} ({table_key or key})"
                 found.append(f"{key} = {_show(given)}: {has}; leave it out, or write to a table made with it")
 
-        compare("hoodie.table.name", self.table_name, "hoodie.table.name", stored.get("hoodie.table.name"))
-        if "hoodie.database.name" in stored:
-            compare(
-                "hoodie.database.name", self.database_name, "hoodie.database.name", stored.get("hoodie.database.name")
-            )
-        compare(
-            "hoodie.datasource.write.table.type",
-            self.table_type,
-            "hoodie.table.type",
-            stored.get("hoodie.table.type", "COPY_ON_WRITE"),
-        )
+        def compare_flag(key: str, given: bool | None, default: str) -> None:
+            compare(key, given, stored.get(key, default).strip().lower() == "true")
+
+        compare("hoodie.table.name", self.table_name, stored.get("hoodie.table.name"))
+        # A table without the property belongs to any database.
+        database_name = stored.get("hoodie.database.name", self.database_name)
+        compare("hoodie.database.name", self.database_name, database_name)
+        table_type = stored.get("hoodie.table.type", "COPY_ON_WRITE")
+        compare("hoodie.datasource.write.table.type", self.table_type, table_type, "hoodie.table.type")
         for key, given, table_key in (
             ("hoodie.datasource.write.recordkey.field", self.record_key_fields, "hoodie.table.recordkey.fields"),
             ("hoodie.datasource.write.partitionpath.field", self.partition_fields, "hoodie.table.partition.fields"),
             ("hoodie.datasource.write.precombine.field", self.ordering_fields, "hoodie.table.precombine.field"),
         ):
-            compare(key, given and _without_types(given), table_key, _without_types(_split(stored.get(table_key, ""))))
+            compare(key, given and _without_types(given), _without_types(_split(stored.get(table_key, ""))), table_key)
         self._compare_partition_types(stored, found)
         self._compare_classes(stored, found)
-        for key, flag in (
-            ("hoodie.datasource.write.hive_style_partitioning", self.hive_style_partitioning),
-            ("hoodie.datasource.write.partitionpath.urlencode", self.url_encode_partitioning),
-        ):
-            compare(key, flag, key, stored.get(key, "false").strip().lower() == "true")
-        key = "hoodie.populate.meta.fields"
-        compare(key, self.populate_meta_fields, key, stored.get(key, "true").strip().lower() == "true")
+        compare_flag("hoodie.datasource.write.hive_style_partitioning", self.hive_style_partitioning, "false")
+        compare_flag("hoodie.datasource.write.partitionpath.urlencode", self.url_encode_partitioning, "false")
+        compare_flag("hoodie.populate.meta.fields", self.populate_meta_fields, "true")
         key = "hoodie.table.timeline.timezone"
-        compare(key, self.timeline_timezone, key, stored.get(key, "").strip().upper() or TimelineTimezone.LOCAL)
+        compare(key, self.timeline_timezone, stored.get(key, "").strip().upper() or TimelineTimezone.LOCAL)
         key = "hoodie.archivelog.folder"
-        compare(key, self.archive_folder, key, stored.get(key, "").strip() or "archived")
+        compare(key, self.archive_folder, stored.get(key, "").strip() or "archived")
         return found
 
     def _compare_partition_types(self, stored: Mapping[str, str], found: list[str]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
+from typing import Any
 
 import attrs
 
@@ -53,37 +54,26 @@ class TimeUnit(StrEnum):
     DAYS = "DAYS"
 
 
-def _pattern() -> Parser[str | None]:
+def _text(allowed: str, check: Callable[[str], object] | None = None) -> Parser[str | None]:
+    """A parser of text that may be empty; ``check`` raises ValueError for other text that is not allowed."""
+
     def parse(value: str) -> str | None:
-        if value:
-            DatePattern.of(value)
+        if value and check is not None:
+            check(value)
         return value or None
 
-    return Parser(parse, "str", "a date pattern of Joda")
-
-
-def _patterns() -> Parser[str | None]:
-    return Parser(lambda value: value or None, "str", "date patterns of Joda")
+    return Parser(parse, "str", allowed)
 
 
 def _zone() -> Parser[str | None]:
-    def parse(value: str) -> str | None:
-        if value:
-            time_zone(value)
-        return value or None
-
-    return Parser(parse, "str", "a time zone: a name of the tz database, or an offset such as GMT+08:00")
+    return _text("a time zone: a name of the tz database, or an offset such as GMT+08:00", time_zone)
 
 
-def _regular_expression() -> Parser[str | None]:
-    def parse(value: str) -> str | None:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"is not a regular expression ({error})") from error
-        return value or None
-
-    return Parser(parse, "str", "a regular expression")
+def _check_regular_expression(value: str) -> None:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression ({error})") from error
 
 
 def _date_time_parser() -> Parser[str]:
@@ -95,8 +85,9 @@ def _date_time_parser() -> Parser[str]:
     return Parser(parse, "class", _PARSER)
 
 
-def _keys(name: str) -> tuple[str, tuple[str, ...]]:
-    return f"{_PREFIX}{name}", (f"{_OLD_PREFIX}{name}",)
+def _option(name: str, parser: Parser[Any]) -> Any:
+    """A property under both of its names, without a default."""
+    return property_field(f"{_PREFIX}{name}", parser, None, alternatives=[f"{_OLD_PREFIX}{name}"])
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -109,79 +100,39 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
     the JVM's.
     """
 
-    timestamp_type: TimestampType | None = property_field(
-        _keys("timestamp.type")[0],
-        choice(TimestampType),
-        None,
-        "What the partition field holds: seconds, milliseconds or microseconds since 1970, numbers of another unit "
-        "(SCALAR), or text. MIXED is the same as DATE_STRING, as in Hudi. EPOCHMICROSECONDS is from Hudi 1.x.",
-        alternatives=_keys("timestamp.type")[1],
+    timestamp_type: TimestampType | None = _option("timestamp.type", choice(TimestampType))
+    """What the partition field holds: seconds, milliseconds or microseconds since 1970, numbers of another unit
+    (SCALAR), or text. MIXED is the same as DATE_STRING, as in Hudi. EPOCHMICROSECONDS is from Hudi 1.x."""
+    time_unit: TimeUnit | None = _option("timestamp.scalar.time.unit", choice(TimeUnit))
+    """The unit of the numbers, for the type SCALAR; default: SECONDS. Date columns count DAYS, timestamp columns
+    MICROSECONDS."""
+    input_date_format: str | None = _option("input.dateformat", _text("date patterns of Joda"))
+    """Joda patterns of the texts (`yyyy-MM-dd'T'HH:mm:ssZ`), for the types DATE_STRING and MIXED; the first pattern
+    that matches a text is used."""
+    input_date_format_delimiter: str | None = _option(
+        "input.dateformat.list.delimiter.regex", _text("a regular expression", _check_regular_expression)
     )
-    time_unit: TimeUnit | None = property_field(
-        _keys("timestamp.scalar.time.unit")[0],
-        choice(TimeUnit),
-        None,
-        "The unit of the numbers, for the type SCALAR; default: SECONDS. Date columns count DAYS, timestamp columns "
-        "MICROSECONDS.",
-        alternatives=_keys("timestamp.scalar.time.unit")[1],
-    )
-    input_date_format: str | None = property_field(
-        _keys("input.dateformat")[0],
-        _patterns(),
-        None,
-        "Joda patterns of the texts (`yyyy-MM-dd'T'HH:mm:ssZ`), for the types DATE_STRING and MIXED; the "
-        "first pattern that matches a text is used.",
-        alternatives=_keys("input.dateformat")[1],
-    )
-    input_date_format_delimiter: str | None = property_field(
-        _keys("input.dateformat.list.delimiter.regex")[0],
-        _regular_expression(),
-        None,
-        "The separator between the patterns of input.dateformat, as a regular expression; default: a comma.",
-        alternatives=_keys("input.dateformat.list.delimiter.regex")[1],
-    )
-    input_timezone: str | None = property_field(
-        _keys("input.timezone")[0],
-        _zone(),
-        None,
-        "The time zone of texts that name none.",
-        alternatives=_keys("input.timezone")[1],
-    )
-    output_date_format: str | None = property_field(
-        _keys("output.dateformat")[0],
-        _pattern(),
-        None,
-        "The pattern of the folder names, such as `yyyy/MM/dd`.",
-        alternatives=_keys("output.dateformat")[1],
-    )
-    output_timezone: str | None = property_field(
-        _keys("output.timezone")[0],
-        _zone(),
-        None,
-        "The time zone of the folder names. If it is not given, texts that name a zone keep it.",
-        alternatives=_keys("output.timezone")[1],
-    )
-    timezone: str | None = property_field(
-        _keys("timezone")[0],
-        _zone(),
-        None,
-        "The time zone for both, instead of input.timezone and output.timezone.",
-        alternatives=_keys("timezone")[1],
-    )
+    """The separator between the patterns of input.dateformat, as a regular expression; default: a comma."""
+    input_timezone: str | None = _option("input.timezone", _zone())
+    """The time zone of texts that name none."""
+    output_date_format: str | None = _option("output.dateformat", _text("a date pattern of Joda", DatePattern.of))
+    """The pattern of the folder names, such as `yyyy/MM/dd`."""
+    output_timezone: str | None = _option("output.timezone", _zone())
+    """The time zone of the folder names. If it is not given, texts that name a zone keep it."""
+    timezone: str | None = _option("timezone", _zone())
+    """The time zone for both, instead of input.timezone and output.timezone."""
     date_time_parser: str | None = property_field(
         "hoodie.keygen.datetime.parser.class",
         _date_time_parser(),
         None,
-        "The parser of texts: Hudi's own.",
         alternatives=("hoodie.deltastreamer.keygen.datetime.parser.class",),
     )
+    """The parser of texts: Hudi's own."""
     consistent_logical_timestamp_enabled: bool | None = property_field(
-        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
-        boolean(),
-        None,
-        "Write timestamps in keys and partition paths as `2026-11-21 10:30:00.0` (UTC), not as numbers. A table does "
-        "not store this: give it to every writer; one that makes other keys than the stored ones is refused.",
+        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled", boolean(), None
     )
+    """Write timestamps in keys and partition paths as `2026-11-21 10:30:00.0` (UTC), not as numbers. A table does not
+    store this: give it to every writer; one that makes other keys than the stored ones is refused."""
 
     @classmethod
     def stored_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from hoodie.common.config.property import (
+    PropertyGroup,
     all_keys,
     changed_properties,
     check_properties,
@@ -50,24 +51,6 @@ logger = logging.getLogger(__name__)
 
 _FAILED_WRITES = {"hoodie.cleaner.policy.failed.writes", "hoodie.clean.failed.writes.policy"}
 
-GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
-    {
-        "write": HoodieWriteOptions,
-        "table": HoodieTableOptions,
-        "storage": HoodieStorageConfig,
-        "compaction": HoodieCompactionConfig,
-        "index": HoodieIndexConfig,
-        "payload": HoodiePayloadConfig,
-        "timestamps": HoodieTimestampKeyGeneratorConfig,
-        "retry": StorageRetryConfig,
-        "clean": HoodieCleanConfig,
-        "archival": HoodieArchivalConfig,
-        "lock": HoodieLockConfig,
-        "callback": HoodieWriteCommitCallbackConfig,
-        "validator": HoodiePreCommitValidatorConfig,
-        "metrics": HoodieMetricsConfig,
-    }
-)
 _PREFIX = "hoodie."
 _METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
 _DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
@@ -237,6 +220,13 @@ class HoodieWriteConfig:
             raise HoodieConfigException(
                 f"The properties of this writer contradict those of the table at {self.base_path!r}:{lines}"
             )
+
+
+_DEFAULTS = attrs.asdict(HoodieWriteConfig(base_path=""), recurse=False)
+GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(
+    {name: type(value) for name, value in _DEFAULTS.items() if isinstance(value, PropertyGroup)}
+)
+"""The groups of properties: field of `HoodieWriteConfig` -> class."""
 
 
 def check_config(config: object, client: str) -> None:

@@ -112,14 +112,7 @@ def _check_json_object(value: str) -> None:
 
 
 _AVRO_SCHEMA = text("the JSON of an Avro record", _check_json_object)
-_COLUMNS: Parser[tuple[str, ...]] = column_names()
 _PARALLELISM: Parser[int] = integer(minimum=0, maximum=2**31 - 1)
-
-
-def _parallelism(key: str, operation: str) -> int:
-    return property_field(
-        key, _PARALLELISM, 0, f"The number of shuffle partitions of {operation}; with 0 as many as the input has."
-    )
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -137,154 +130,93 @@ class HoodieWriteOptions(PropertyGroup):
             unsupported={str(other): "" for other in WriteOperationType if other not in (*_OPERATIONS, "UNKNOWN")},
         ),
         WriteOperationType.UPSERT,
-        "The operation of `hoodie.write_table` if the call names none. Clients ignore it: each method is an operation.",
     )
-    auto_commit: bool = property_field(
-        "hoodie.auto.commit",
-        boolean(),
-        True,
-        "Complete the instant at the end of each write. With false the caller does it with `client.commit`.",
-    )
-    combine_before_insert: bool = property_field(
-        "hoodie.combine.before.insert",
-        boolean(),
-        False,
-        "Keep one record per key of the input of insert and bulk_insert.",
-    )
-    combine_before_upsert: bool = property_field(
-        "hoodie.combine.before.upsert",
-        boolean(),
-        True,
-        "Keep one record per key of the input of upsert. Set to false only for input without duplicates.",
-    )
-    combine_before_delete: bool = property_field(
-        "hoodie.combine.before.delete", boolean(), True, "Keep each key of the input of delete only once."
-    )
-    merge_allow_duplicate_on_inserts: bool = property_field(
-        "hoodie.merge.allow.duplicate.on.inserts",
-        boolean(),
-        True,
-        "With true, an insert into an existing file is added even if the file has its key. With false it replaces "
-        "that record, and of several inserts with the same key into one existing file the last one counts.",
-    )
-    insert_shuffle_parallelism: int = _parallelism("hoodie.insert.shuffle.parallelism", "insert")
-    upsert_shuffle_parallelism: int = _parallelism("hoodie.upsert.shuffle.parallelism", "upsert")
-    bulk_insert_shuffle_parallelism: int = _parallelism("hoodie.bulkinsert.shuffle.parallelism", "bulk_insert")
-    delete_shuffle_parallelism: int = _parallelism("hoodie.delete.shuffle.parallelism", "delete")
+    """The operation of `hoodie.write_table` if the call names none. Clients ignore it: each method is an operation."""
+    auto_commit: bool = property_field("hoodie.auto.commit", boolean(), True)
+    """Complete the instant at the end of each write. With false the caller does it with `client.commit`."""
+    combine_before_insert: bool = property_field("hoodie.combine.before.insert", boolean(), False)
+    """Keep one record per key of the input of insert and bulk_insert."""
+    combine_before_upsert: bool = property_field("hoodie.combine.before.upsert", boolean(), True)
+    """Keep one record per key of the input of upsert. Set to false only for input without duplicates."""
+    combine_before_delete: bool = property_field("hoodie.combine.before.delete", boolean(), True)
+    """Keep each key of the input of delete only once."""
+    merge_allow_duplicate_on_inserts: bool = property_field("hoodie.merge.allow.duplicate.on.inserts", boolean(), True)
+    """With true, an insert into an existing file is added even if the file has its key. With false it replaces that
+    record, and of several inserts with the same key into one existing file the last one counts."""
+    insert_shuffle_parallelism: int = property_field("hoodie.insert.shuffle.parallelism", _PARALLELISM, 0)
+    """The number of shuffle partitions of insert; with 0 as many as the input has."""
+    upsert_shuffle_parallelism: int = property_field("hoodie.upsert.shuffle.parallelism", _PARALLELISM, 0)
+    """The number of shuffle partitions of upsert; with 0 as many as the input has."""
+    bulk_insert_shuffle_parallelism: int = property_field("hoodie.bulkinsert.shuffle.parallelism", _PARALLELISM, 0)
+    """The number of shuffle partitions of bulk_insert; with 0 as many as the input has."""
+    delete_shuffle_parallelism: int = property_field("hoodie.delete.shuffle.parallelism", _PARALLELISM, 0)
+    """The number of shuffle partitions of delete; with 0 as many as the input has."""
     bulk_insert_sort_mode: BulkInsertSortMode = property_field(
-        "hoodie.bulkinsert.sort.mode",
-        choice(BulkInsertSortMode),
-        BulkInsertSortMode.NONE,
-        "How bulk_insert spreads and sorts its rows. NONE: as they come. GLOBAL_SORT: all rows by partition path and "
-        "key. PARTITION_SORT: the rows of each task. PARTITION_PATH_REPARTITION: all rows of a partition path go to "
-        "one task; with _AND_SORT also one partition path after the other.",
+        "hoodie.bulkinsert.sort.mode", choice(BulkInsertSortMode), BulkInsertSortMode.NONE
     )
+    """How bulk_insert spreads and sorts its rows. NONE: as they come. GLOBAL_SORT: all rows by partition path and key.
+    PARTITION_SORT: the rows of each task. PARTITION_PATH_REPARTITION: all rows of a partition path go to one task; with
+    _AND_SORT also one partition path after the other."""
     bulk_insert_partitioner_class: str | None = property_field(
-        "hoodie.bulkinsert.user.defined.partitioner.class",
-        text("a class"),
-        None,
-        "Your own `BulkInsertPartitioner` as package.module.Class, instead of a sort mode. Hudi's own classes are "
-        "accepted by their names.",
+        "hoodie.bulkinsert.user.defined.partitioner.class", text("a class"), None
     )
+    """Your own `BulkInsertPartitioner` as package.module.Class, instead of a sort mode. Hudi's own classes are accepted
+    by their names."""
     bulk_insert_sort_columns: tuple[str, ...] = property_field(
-        "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
-        _COLUMNS,
-        (),
-        "The columns that CustomColumnsSortPartitioner (Hudi: RDDCustomColumnsSortPartitioner) sorts by.",
+        "hoodie.bulkinsert.user.defined.partitioner.sort.columns", column_names(), ()
     )
-    insert_drop_duplicates: bool = property_field(
-        "hoodie.datasource.write.insert.drop.duplicates",
-        boolean(),
-        False,
-        "insert and bulk_insert drop records whose key is in the table, and keep one record per key of the input. "
-        "This costs the look-up of an upsert. It concerns inserts: the `upsert` method of clients ignores it, and "
-        "`write_table` does an insert instead of an upsert unless the call names the operation.",
-    )
+    """The columns that CustomColumnsSortPartitioner (Hudi: RDDCustomColumnsSortPartitioner) sorts by."""
+    insert_drop_duplicates: bool = property_field("hoodie.datasource.write.insert.drop.duplicates", boolean(), False)
+    """insert and bulk_insert drop records whose key is in the table, and keep one record per key of the input. This
+    costs the look-up of an upsert. It concerns inserts: the `upsert` method of clients ignores it, and `write_table`
+    does an insert instead of an upsert unless the call names the operation."""
     insert_dup_policy: InsertDupPolicy = property_field(
         "hoodie.datasource.insert.dup.policy",
         choice(InsertDupPolicy, aliases={"INSERT": InsertDupPolicy.NONE}),
         InsertDupPolicy.NONE,
-        "What insert and bulk_insert do with records whose key is in the table: NONE adds them, DROP drops them "
-        "(like hoodie.datasource.write.insert.drop.duplicates), FAIL refuses the write. It concerns inserts, as that "
-        "property does.",
     )
+    """What insert and bulk_insert do with records whose key is in the table: NONE adds them, DROP drops them (like
+    hoodie.datasource.write.insert.drop.duplicates), FAIL refuses the write. It concerns inserts, as that property
+    does."""
     write_buffer_limit_bytes: int = property_field(
-        "hoodie.write.buffer.limit.bytes",
-        integer(minimum=1),
-        4 * 1024 * 1024,
-        "How many bytes of records reading may be ahead of writing, for each file that is being written.",
+        "hoodie.write.buffer.limit.bytes", integer(minimum=1), 4 * 1024 * 1024
     )
-    avro_schema: str | None = property_field(
-        "hoodie.avro.schema",
-        _AVRO_SCHEMA,
-        None,
-        "The schema of input without a schema (dicts and `HoodieRecord`s), as Avro JSON.",
-    )
+    """How many bytes of records reading may be ahead of writing, for each file that is being written."""
+    avro_schema: str | None = property_field("hoodie.avro.schema", _AVRO_SCHEMA, None)
+    """The schema of input without a schema (dicts and `HoodieRecord`s), as Avro JSON."""
     set_null_for_missing_columns: bool = property_field(
-        "hoodie.write.set.null.for.missing.columns",
-        boolean(),
-        False,
-        "Write null to columns of the table that the input does not have, instead of refusing the input.",
-        since="0.14.1",
+        "hoodie.write.set.null.for.missing.columns", boolean(), False, since="0.14.1"
     )
-    schema_widen_lossy: bool = property_field(
-        "hoodie.write.schema.widen.lossy",
-        boolean(),
-        False,
-        "Where the input has floats, let an integer column become float or double for good, as Hudi does, and round "
-        "integers of the input that a float or double column cannot hold. A warning names each such column. Without "
-        "this, whole floats are stored as the table's integers, and any other value that would lose something is "
-        "refused. Key columns are never rounded.",
-        is_ours=True,
-    )
-    allow_empty_commit: bool = property_field(
-        "hoodie.allow.empty.commit",
-        boolean(),
-        True,
-        "Complete an instant even if nothing was written.",
-    )
-    commit_on_errors: bool = property_field(
-        "hoodie.write.commit.on.errors",
-        boolean(),
-        False,
-        "With auto-commit, commit the good records of a write even if other records failed.",
-        is_ours=True,
-    )
-    allow_other_files: bool = property_field(
-        "hoodie.table.create.allow.other.files",
-        boolean(),
-        False,
-        "Create a new table even if its folder is that of a Delta or Iceberg table, or holds other files. These "
-        "files are not touched; readers may take those in partition folders for the table's.",
-        is_ours=True,
-    )
+    """Write null to columns of the table that the input does not have, instead of refusing the input."""
+    schema_widen_lossy: bool = property_field("hoodie.write.schema.widen.lossy", boolean(), False, is_ours=True)
+    """Where the input has floats, let an integer column become float or double for good, as Hudi does, and round
+    integers of the input that a float or double column cannot hold. A warning names each such column. Without this,
+    whole floats are stored as the table's integers, and any other value that would lose something is refused. Key
+    columns are never rounded."""
+    allow_empty_commit: bool = property_field("hoodie.allow.empty.commit", boolean(), True)
+    """Complete an instant even if nothing was written."""
+    commit_on_errors: bool = property_field("hoodie.write.commit.on.errors", boolean(), False, is_ours=True)
+    """With auto-commit, commit the good records of a write even if other records failed."""
+    allow_other_files: bool = property_field("hoodie.table.create.allow.other.files", boolean(), False, is_ours=True)
+    """Create a new table even if its folder is that of a Delta or Iceberg table, or holds other files. These files are
+    not touched; readers may take those in partition folders for the table's."""
     static_overwrite_partition_paths: tuple[str, ...] = property_field(
-        "hoodie.static.overwrite.partition.paths",
-        column_names(),
-        (),
-        "The partition paths that insert_overwrite replaces, including those that get no records; records for "
-        "other partitions are refused. Default: the partitions that the records go to.",
+        "hoodie.static.overwrite.partition.paths", column_names(), ()
     )
-    commit_metadata_key_prefix: str = property_field(
-        "hoodie.datasource.write.commitmeta.key.prefix",
-        text(),
-        "_",
-        "Properties whose key starts with this prefix, Hudi's own included, are stored in the extra metadata of the "
-        "commit. Secrets and `schema` are refused there.",
-    )
-    rollback_using_markers: bool = property_field(
-        "hoodie.rollback.using.markers",
-        boolean(),
-        True,
-        "Find the files of a failed write by its markers; with false, by listing the table.",
-    )
+    """The partition paths that insert_overwrite replaces, including those that get no records; records for other
+    partitions are refused. Default: the partitions that the records go to."""
+    commit_metadata_key_prefix: str = property_field("hoodie.datasource.write.commitmeta.key.prefix", text(), "_")
+    """Properties whose key starts with this prefix, Hudi's own included, are stored in the extra metadata of the
+    commit. Secrets and `schema` are refused there."""
+    rollback_using_markers: bool = property_field("hoodie.rollback.using.markers", boolean(), True)
+    """Find the files of a failed write by its markers; with false, by listing the table."""
     markers_type: MarkerType = property_field(
         "hoodie.write.markers.type",
         choice(MarkerType, aliases={"TIMELINE_SERVER_BASED": MarkerType.DIRECT}),
         MarkerType.DIRECT,
-        "How markers are stored. There is no timeline server: TIMELINE_SERVER_BASED, Hudi's default, is accepted and "
-        "means DIRECT. Markers of both kinds are read.",
     )
+    """How markers are stored. There is no timeline server: TIMELINE_SERVER_BASED, Hudi's default, is accepted and means
+    DIRECT. Markers of both kinds are read."""
     concurrency_mode: WriteConcurrencyMode = property_field(
         "hoodie.write.concurrency.mode",
         choice(
@@ -295,91 +227,61 @@ class HoodieWriteOptions(PropertyGroup):
             },
         ),
         WriteConcurrencyMode.SINGLE_WRITER,
-        "How many writers the table has. With SINGLE_WRITER one process writes at a time, see "
-        "hoodie.write.lock.single.writer.enable, and a commit is refused if somebody else committed meanwhile. With "
-        "OPTIMISTIC_CONCURRENCY_CONTROL several processes may write at once: of two writers that change the same file "
-        "group, the one that commits first wins. This needs hoodie.write.lock.provider, and sets "
-        "hoodie.cleaner.policy.failed.writes to LAZY.",
     )
+    """How many writers the table has. With SINGLE_WRITER one process writes at a time, see
+    hoodie.write.lock.single.writer.enable, and a commit is refused if somebody else committed meanwhile. With
+    OPTIMISTIC_CONCURRENCY_CONTROL several processes may write at once: of two writers that change the same file group,
+    the one that commits first wins. This needs hoodie.write.lock.provider, and sets hoodie.cleaner.policy.failed.writes
+    to LAZY."""
     conflict_resolution_strategy: str | None = property_field(
-        "hoodie.write.lock.conflict.resolution.strategy",
-        text("a class"),
-        None,
-        "Which writes conflict: `SimpleConcurrentFileWritesConflictResolutionStrategy` (writes to the same file "
-        "group), `BucketIndexConcurrentFileWritesConflictResolutionStrategy` (writes to the same bucket; the default "
-        "for a bucket index), `PreferWriterConflictResolutionStrategy` (pending table services do not count), by "
-        "these names or Hudi's full class names, or your own `ConflictResolutionStrategy`.",
+        "hoodie.write.lock.conflict.resolution.strategy", text("a class"), None
     )
+    """Which writes conflict: `SimpleConcurrentFileWritesConflictResolutionStrategy` (writes to the same file group),
+    `BucketIndexConcurrentFileWritesConflictResolutionStrategy` (writes to the same bucket; the default for a bucket
+    index), `PreferWriterConflictResolutionStrategy` (pending table services do not count), by these names or Hudi's
+    full class names, or your own `ConflictResolutionStrategy`."""
     failed_writes_policy: FailedWritesPolicy = property_field(
         "hoodie.cleaner.policy.failed.writes",
         choice(FailedWritesPolicy),
         FailedWritesPolicy.EAGER,
-        "Who rolls back failed writes: with EAGER the next commit, which must be the only writer; with LAZY the "
-        "cleaner and `client.rollback_failed_writes()`, once the writer's heartbeat has expired; with NEVER nobody.",
         alternatives=("hoodie.clean.failed.writes.policy",),
     )
-    heartbeat_interval_ms: int = property_field(
-        "hoodie.client.heartbeat.interval_in_ms",
-        integer(minimum=1),
-        60_000,
-        "The time between two heartbeats of a writer, in milliseconds.",
-    )
+    """Who rolls back failed writes: with EAGER the next commit, which must be the only writer; with LAZY the cleaner
+    and `client.rollback_failed_writes()`, once the writer's heartbeat has expired; with NEVER nobody."""
+    heartbeat_interval_ms: int = property_field("hoodie.client.heartbeat.interval_in_ms", integer(minimum=1), 60_000)
+    """The time between two heartbeats of a writer, in milliseconds."""
     heartbeat_tolerable_misses: int = property_field(
-        "hoodie.client.heartbeat.tolerable.misses",
-        integer(minimum=0, maximum=2**31 - 1),
-        2,
-        "The number of heartbeats that may be missing before a writer counts as dead.",
+        "hoodie.client.heartbeat.tolerable.misses", integer(minimum=0, maximum=2**31 - 1), 2
     )
-    table_services_enabled: bool = property_field(
-        "hoodie.table.services.enabled",
-        boolean(),
-        True,
-        "With false no table service (cleaning, archiving) runs after commits; only `client.clean()` and "
-        "`client.archive()` run them.",
-    )
+    """The number of heartbeats that may be missing before a writer counts as dead."""
+    table_services_enabled: bool = property_field("hoodie.table.services.enabled", boolean(), True)
+    """With false no table service (cleaning, archiving) runs after commits; only `client.clean()` and
+    `client.archive()` run them."""
     early_conflict_detection: bool = property_field(
-        "hoodie.write.concurrency.early.conflict.detection.enable",
-        boolean(),
-        False,
-        "Before a file is written, look for markers of other live writers of the same file group, and fail at once "
-        "instead of at the end. Only with OPTIMISTIC_CONCURRENCY_CONTROL. Costs a few listings for each file.",
-        since="0.13.0",
+        "hoodie.write.concurrency.early.conflict.detection.enable", boolean(), False, since="0.13.0"
     )
+    """Before a file is written, look for markers of other live writers of the same file group, and fail at once instead
+    of at the end. Only with OPTIMISTIC_CONCURRENCY_CONTROL. Costs a few listings for each file."""
     record_key_max_bytes: int = property_field(
-        "hoodie.write.record.key.max.bytes",
-        integer(minimum=1, maximum=2**31 - 1),
-        64 * 1024,
-        "The maximum size of a record key, in bytes of UTF-8; a write with a longer key is refused. Deletes take "
-        "keys of any length. Each key is hashed up to 30 times for bloom filters, which takes about half a second "
-        "for a key of 1 MB.",
-        is_ours=True,
+        "hoodie.write.record.key.max.bytes", integer(minimum=1, maximum=2**31 - 1), 64 * 1024, is_ours=True
     )
-    unique_keys: bool = property_field(
-        "hoodie.write.concurrency.unique.keys",
-        boolean(),
-        False,
-        "Only with OPTIMISTIC_CONCURRENCY_CONTROL: compare the keys of new records with those that other writers added "
-        "since the write began. Without it, a key that two writers insert at the same time is stored twice.",
-        is_ours=True,
-    )
-    metadata_enable: bool | None = property_field(
-        "hoodie.metadata.enable",
-        boolean(),
-        None,
-        "hoodie does not write metadata tables yet: a write switches off a metadata table that only holds file "
-        "listings. Set false to allow that for a metadata table that holds more (indexes, column statistics). True "
-        "is the same as not given.",
-    )
+    """The maximum size of a record key, in bytes of UTF-8; a write with a longer key is refused. Deletes take keys of
+    any length. Each key is hashed up to 30 times for bloom filters, which takes about half a second for a key of 1
+    MB."""
+    unique_keys: bool = property_field("hoodie.write.concurrency.unique.keys", boolean(), False, is_ours=True)
+    """Only with OPTIMISTIC_CONCURRENCY_CONTROL: compare the keys of new records with those that other writers added
+    since the write began. Without it, a key that two writers insert at the same time is stored twice."""
+    metadata_enable: bool | None = property_field("hoodie.metadata.enable", boolean(), None)
+    """hoodie does not write metadata tables yet: a write switches off a metadata table that only holds file listings.
+    Set false to allow that for a metadata table that holds more (indexes, column statistics). True is the same as not
+    given."""
 
     progress_enable: ProgressMode = property_field(
-        "hoodie.write.progress.enable",
-        choice(ProgressMode),
-        ProgressMode.AUTO,
-        "Show the current step and its tasks in one line on a terminal (standard error) or in a notebook, once a "
-        "call has taken 2 seconds. `auto` shows nothing if the environment variable CI is set, or if Spark draws its "
-        "own bar. Files, pipes and logs never get the line.",
-        is_ours=True,
+        "hoodie.write.progress.enable", choice(ProgressMode), ProgressMode.AUTO, is_ours=True
     )
+    """Show the current step and its tasks in one line on a terminal (standard error) or in a notebook, once a call has
+    taken 2 seconds. `auto` shows nothing if the environment variable CI is set, or if Spark draws its own bar. Files,
+    pipes and logs never get the line."""
 
     @property
     def duplicates_of_inserts(self) -> InsertDupPolicy:

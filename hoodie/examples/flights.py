@@ -18,6 +18,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -269,35 +270,17 @@ def _missing_for_spark() -> str | None:
         return "PySpark is not installed (pip install 'hoodie[spark]')"
     java_home = os.environ.get("JAVA_HOME")
     java = Path(java_home, "bin", "java") if java_home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        return (
-            "there is no Java (put it on PATH, or set JAVA_HOME)"
-            if not java_home
-            else f"there is no {java} (JAVA_HOME)"
-        )
-    return None
-
-
-def _work_folder(given: Path | None) -> tempfile.TemporaryDirectory[str] | _KeptFolder:
-    return (
-        _KeptFolder(given)
-        if given
-        else tempfile.TemporaryDirectory(prefix="hoodie-flights-", ignore_cleanup_errors=True)
-    )
-
-
-class _KeptFolder:
-    """A folder that the user chose and that is kept."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> str:
-        self._path.mkdir(parents=True, exist_ok=True)
-        return str(self._path)
-
-    def __exit__(self, *details: object) -> None:
+    if java is not None and Path(java).exists():
         return None
+    return f"there is no {java} (JAVA_HOME)" if java_home else "there is no Java (put it on PATH, or set JAVA_HOME)"
+
+
+def _work_folder(given: Path | None) -> AbstractContextManager[str]:
+    """The folder that the user chose, which is kept; without one, a temporary folder."""
+    if given is None:
+        return tempfile.TemporaryDirectory(prefix="hoodie-flights-", ignore_cleanup_errors=True)
+    given.mkdir(parents=True, exist_ok=True)
+    return nullcontext(str(given))
 
 
 def _heading(title: str, base_path: str) -> None:

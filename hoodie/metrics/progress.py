@@ -98,9 +98,9 @@ ProgressCallback = Callable[[ProgressEvent], object]
 
 
 class ProgressListener:
-    """Follows the calls of one client. The client's thread and a `Ticker` call it, never both at once.
+    """Follows the calls of one client. Its methods do nothing: a listener overrides those that it needs.
 
-    Every method does nothing by default.
+    The client's thread and a `Ticker` call it, never both at once.
     """
 
     def begin(self, operation: str) -> None:

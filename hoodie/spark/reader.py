@@ -42,7 +42,7 @@ __all__ = ["read"]
 
 QUERY_TYPE = "hoodie.datasource.query.type"
 QUERY_TYPES = ("snapshot", "read_optimized")
-"""Of a copy-on-write table both give the same rows."""
+"""For a copy-on-write table both give the same rows."""
 NOT_YET = (
     "as.of.instant",
     "hoodie.datasource.read.begin.instanttime",
@@ -64,40 +64,41 @@ def read(
     end: str | None = None,
     storage_options: StorageOptions | None = None,
 ) -> DataFrame:
-    """The newest committed rows of a table, at the speed of Spark's own Parquet scan.
+    """Read the newest committed rows of a table, at the speed of Spark's own Parquet scan.
 
     Spark scans the files with its own connectors (Hadoop's) and credentials; hoodie reads the timeline and lists the
     files, on the driver. The set of files is fixed when the call returns.
 
-    The keyword arguments mean what they mean in `hoodie.read_table`.
+    The keyword arguments mean the same as in `hoodie.read_table`.
 
     Args:
         spark: The session.
         base_path: The table's folder.
-        options: Hudi's read options, of which there is ``hoodie.datasource.query.type``: ``snapshot``, the default.
+        options: Hudi's read options. The only one is ``hoodie.datasource.query.type``: ``snapshot``, the default, or
+            ``read_optimized``.
         columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
         filters: Which rows: an expression, or lists of tuples; None or an empty list for all. They choose the same
-            rows as in `hoodie.read_table`: partitions that cannot hold such rows are not read, the rest is filtered by
-            Arrow in the Python of Spark's workers, which needs hoodie there. ``where`` of the DataFrame is faster, as
-            Spark's scan passes over row groups by it; it has Spark's rules for nulls and NaN.
+            rows as in `hoodie.read_table`: partitions that cannot hold such rows are not read, and Arrow filters the
+            rest in the Python of Spark's workers, which needs hoodie there. ``where`` of the DataFrame is faster,
+            because Spark's scan skips row groups by it; it has Spark's rules for nulls and NaN.
         query_type: The same as the option.
         as_of: Not supported yet.
         begin: Not supported yet.
         end: Not supported yet.
-        storage_options: Options and credentials with which hoodie reads the timeline, or a function that returns them.
-            Spark's scan has those of its connector.
+        storage_options: Options and credentials for reading the timeline, or a function that returns them. Spark's scan
+            uses those of its connector.
 
     Returns:
-        Hudi's meta columns (strings), then the user's columns; or those that are asked for.
+        Hudi's meta columns (strings), then the user's columns; or the columns in ``columns``.
 
     Raises:
         TableNotFoundException: There is no table at that path.
-        HoodieNotSupportedException: The table or an option needs what hoodie does not have, or a filter cannot be sent
-            to executors, such as one that names columns by number.
-        HoodieConfigException: An option is unknown, or its value is; all such options are named. Or the filters are of
-            another form, or option and argument contradict each other.
+        HoodieNotSupportedException: The table or an option needs a feature that hoodie does not have, or a filter
+            cannot be sent to executors, such as one that names columns by number.
+        HoodieConfigException: An option or its value is unknown; the message names all such options. Or the filters
+            have another form, or option and argument contradict each other.
         HoodieSchemaException: A column is not in the table, or a filter does not fit it.
-        HoodieIOException: Spark has no connector for the storage, or a base file that commits name is not there.
+        HoodieIOException: Spark has no connector for the storage, or a base file that commits name is missing.
         HoodieException: The session was stopped.
 
         >>> import hoodie.spark
@@ -118,7 +119,7 @@ def read(
         lambda snapshot: _files_to_read(snapshot, expression),
     )
     if wanted is not None and snapshot.load_avro_schema() is None:
-        # Nothing was ever written: no rows, and no types to give them.
+        # The table was never written: it has no rows, and its columns have no types yet.
         fields = [st.StructField(name, st.StringType() if name in META_COLUMNS else st.NullType()) for name in wanted]
         return spark.createDataFrame([], st.StructType(fields))
     check_columns(snapshot.base_path, schema, wanted or ())
@@ -129,8 +130,8 @@ def read(
 
 
 def _filtered(frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None, row_filter: RowFilter) -> DataFrame:
-    """The rows of a filter, in the columns that are wanted and those that it looks at."""
-    # Batches without columns say nothing of how many rows they have.
+    """The rows that match a filter, with the wanted columns and those that the filter reads."""
+    # A batch without columns would lose its number of rows.
     names = row_filter.read_columns(schema.names if wanted is None else list(wanted), schema) or schema.names[:1]
     needed = pa.schema([schema.field(name) for name in names])
     scanned = SparkData(frame.select([quoted(name) for name in names]), needed)
@@ -139,7 +140,7 @@ def _filtered(frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None,
 
 @attrs.frozen
 class _RowsOf:
-    """Task: the rows of a batch that a filter finds."""
+    """Task: the rows of a batch that match a filter."""
 
     row_filter: RowFilter
 
@@ -197,7 +198,7 @@ def _check_storage(base_path: str) -> None:
 
 
 def _schema(snapshot: TableSnapshot) -> pa.Schema:
-    """Meta columns and the user's; the former only when nothing tells the latter yet."""
+    """The meta columns and the user's; a table that was never written has only meta columns."""
     avro_schema = snapshot.load_avro_schema()
     columns = [] if avro_schema is None else list(to_arrow(avro_schema))
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *columns])

@@ -19,7 +19,7 @@ from pyspark import StorageLevel, TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from hoodie import exception
+from hoodie.common.util.class_loading import error_of_class
 from hoodie.engine.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
 from hoodie.engine.fingerprint import fingerprint
 from hoodie.engine.task_identity import TaskIdentity
@@ -356,10 +356,10 @@ def hoodie_errors() -> Iterator[None]:
         raise
     except Exception as error:
         found = _HOODIE_ERROR.findall(str(error))
-        error_class = getattr(exception, found[-1][0], None) if found else None
-        if error_class is None:
+        if not found:
             raise
-        raise error_class(found[-1][1].split(" SQLSTATE: ")[0].strip()) from error
+        name, text = found[-1]
+        raise error_of_class(name, text.split(" SQLSTATE: ")[0].strip()) from error
 
 
 @attrs.frozen

@@ -1,7 +1,7 @@
 """Base files of a table as a Spark DataFrame, at the speed of Spark's own Parquet scan.
 
-Rows go past `HoodieFileGroupReader` here: Spark's scan decodes on the JVM, splits files between tasks and pushes
-``where`` into row groups, and its rows never cross to Python. hoodie says which files, and in which types.
+These rows do not pass through `HoodieFileGroupReader`: Spark's scan decodes them in the JVM, splits files between tasks
+and pushes ``where`` into row groups. Its rows never cross to Python. hoodie chooses the files and the types.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ CONNECTORS = {
     "abfs": "org.apache.hadoop:hadoop-azure",
     "abfss": "org.apache.hadoop:hadoop-azure",
 }
-"""What brings Hadoop's connector of a scheme."""
+"""The package with Hadoop's connector for each scheme."""
 REBASE_MODE = "spark.sql.parquet.datetimeRebaseModeInRead"
 FOOTER_THREADS = 16
 WIDENS_SINCE = 4
-"""The release of Spark that reads columns of a file as wider types by itself."""
+"""The first release of Spark that reads columns of a file as wider types by itself."""
 
 Promotions = frozenset[tuple[pa.DataType, pa.DataType]]
 _WIDENED_BY_SPARK_4: Promotions = frozenset({(pa.int32(), pa.int64()), (pa.int32(), pa.float64())})
-"""Types of a file and of the table that Spark 4 reads as Hudi does."""
+"""Pairs of a file's type and the table's type that Spark 4 widens as Hudi does."""
 
 NarrowColumns = tuple[tuple[str, pa.DataType], ...]
-"""Columns of a file whose type is narrower than the table's."""
+"""Columns of a file whose type is narrower than the table's, with the file's type."""
 
 
 def scan_files(
@@ -59,9 +59,9 @@ def scan_files(
     Args:
         spark: The session.
         snapshot: The table.
-        base_path: The table's folder as the user wrote it, which names the connector that Spark takes.
+        base_path: The table's folder as the user wrote it; its scheme decides which connector Spark uses.
         files: The files; there may be none.
-        schema: The columns, meta columns too.
+        schema: The columns, including meta columns.
 
     Raises:
         HoodieIOException: Spark has no connector for the storage, or cannot read a file.
@@ -81,22 +81,22 @@ def _scan(
     schema: pa.Schema,
     narrow: Mapping[str, pa.DataType],
 ) -> DataFrame:
-    """The rows of some files, their narrow columns widened to the table's types."""
+    """The rows of some files, with narrow columns widened to the table's types."""
     relative = [relative_to(snapshot.base_path, file.path) for file in files]
     file_schema = pa.schema([field.with_type(narrow.get(field.name, field.type)) for field in schema])
-    # Paths are taken at their word, and folders like day=1 do not become columns: the files hold all columns.
+    # No globs in paths, and no columns from folders like day=1: the files hold all columns.
     reader = spark.read.schema(spark_schema(file_schema)).option("__globPaths__", "false")
     reader = reader.option("recursiveFileLookup", "true")
     if spark.conf.get(REBASE_MODE, "EXCEPTION") == "EXCEPTION":
-        # Spark 3.5 asks which calendar days before 1582 are of: it is today's, unless the session says otherwise.
+        # Spark 3.5 fails on days before 1582 without this: they are in today's calendar, unless the session has a mode.
         reader = reader.option("datetimeRebaseMode", "CORRECTED")
     root = _spark_path(base_path, snapshot.base_path)
     try:
         frame = reader.parquet(*(join(root, path) for path in relative))
-    except Exception as error:  # Py4J hands out errors of connectors under several classes.
+    except Exception as error:  # Py4J raises errors of connectors as several classes.
         if not root.startswith("s3://") or not _lacks_connector(error):
             raise _cannot_read(root, error) from error
-        # Outside of Amazon's own clusters the connector of s3:// is called s3a://.
+        # Outside of Amazon's own clusters the connector for s3:// has the scheme s3a.
         root = "s3a" + root.removeprefix("s3")
         try:
             frame = reader.parquet(*(join(root, path) for path in relative))
@@ -110,10 +110,10 @@ def _scan(
 
 
 def _kept_from_statistics(field: pa.Field) -> Column:
-    """A column of a scan, floats in a form that Spark's filters do not push into the files.
+    """A column of a scan; floats get a form whose filters Spark does not push into the files.
 
-    To Spark NaN is equal to itself and greater than all numbers; statistics of Parquet leave it out. Of a row group
-    that holds 1.0 and NaN they say that nothing is above 1.0, and Spark would not read it for ``v > 5``.
+    For Spark, NaN is equal to itself and greater than all numbers, but Parquet's statistics leave it out. For a row
+    group with 1.0 and NaN they give the maximum 1.0, so Spark would skip it for ``v > 5``.
     """
     column = sf.col(quoted(field.name))
     if pa.types.is_floating(field.type):
@@ -126,7 +126,7 @@ def _kept_from_statistics(field: pa.Field) -> Column:
 
 
 def _float_paths(data_type: pa.DataType) -> Iterator[tuple[str, ...]]:
-    """Names that lead to floats within structs; filters on lists and maps are not pushed."""
+    """The paths of floats within structs; Spark does not push filters on lists and maps."""
     if not pa.types.is_struct(data_type):
         return
     for child in data_type:
@@ -137,7 +137,7 @@ def _float_paths(data_type: pa.DataType) -> Iterator[tuple[str, ...]]:
 
 
 def _widened(field: pa.Field, file_type: pa.DataType) -> Column:
-    """A column of a scan in the table's type. Floats go by their digits, as in Hudi: 0.1 is 0.1 as a double, too."""
+    """A column of a scan in the table's type. Floats are widened by their digits, as in Hudi: 0.1 becomes 0.1."""
     column = sf.col(quoted(field.name))
     for data_type in (_floats_as_strings(file_type, field.type), field.type):
         column = column.cast(spark_schema(pa.schema([field.with_type(_nullable(data_type))])).fields[0].dataType)
@@ -145,7 +145,7 @@ def _widened(field: pa.Field, file_type: pa.DataType) -> Column:
 
 
 def _nullable(data_type: pa.DataType) -> pa.DataType:
-    """The type with nulls allowed inside, as Spark's scans allow them everywhere; it refuses casts to the contrary."""
+    """The type with nulls allowed at every level: Spark's scans allow them, and it refuses casts that forbid them."""
     if pa.types.is_struct(data_type):
         return pa.struct([pa.field(field.name, _nullable(field.type)) for field in data_type])
     if pa.types.is_list(data_type):
@@ -195,11 +195,11 @@ def _cannot_read(root: str, error: Exception) -> HoodieIOException:
 def _group_by_narrow_columns(
     spark: SparkSession, snapshot: TableSnapshot, files: Sequence[HoodieBaseFile], schema: pa.Schema
 ) -> dict[NarrowColumns, list[HoodieBaseFile]]:
-    """Files by the columns that Spark cannot read as the table's types, or would widen otherwise than Hudi does.
+    """Group files by the columns that Spark cannot read as the table's types, or would widen differently than Hudi.
 
-    Spark 3.5 fails on an int32 file that it is told to read as bigint, and on other such pairs; Spark 4 knows some of
-    them. All files of an instant have one schema: that in the metadata of its commit, or, where the commit is archived,
-    that of one of its files.
+    Spark 3.5 fails if it must read an int32 file as bigint, and for other such pairs; Spark 4 can read some of them.
+    All files of an instant have one schema: the one in the commit's metadata, or, if the commit is archived, the one of
+    any of its files.
     """
     widens = _WIDENED_BY_SPARK_4 if int(spark.version.split(".")[0]) >= WIDENS_SINCE else frozenset()
     first = {file.instant_time: file for file in reversed(files)}
@@ -217,7 +217,7 @@ def _group_by_narrow_columns(
 def _narrow_columns_of_commit(
     snapshot: TableSnapshot, instant_time: str, schema: pa.Schema, widens: Promotions
 ) -> NarrowColumns | None:
-    """The narrow columns of files that an instant wrote; None when its metadata does not tell."""
+    """The narrow columns of the files of an instant; None if its metadata has no schema."""
     instant = snapshot.active_timeline.filter_completed_instants().find(instant_time)
     avro_schema = snapshot.active_timeline.read_commit_metadata(instant).schema if instant is not None else None
     return _narrow_columns(to_arrow(avro_schema), schema, widens) if avro_schema else None
@@ -242,13 +242,13 @@ def _narrow_columns(file_schema: pa.Schema, schema: pa.Schema, widens: Promotion
 
 
 def _file_type(widens: Promotions, file_type: pa.DataType, table_type: pa.DataType) -> pa.DataType:
-    """A number's type as the file stores it, where Spark must be told; else the table's."""
+    """The file's type of a number that Spark does not widen as Hudi does; otherwise the table's type."""
     is_number = pa.types.is_integer(file_type) or pa.types.is_floating(file_type) or pa.types.is_decimal(file_type)
     return file_type if is_number and (file_type, table_type) not in widens else table_type
 
 
 def _floats_as_strings(file_type: pa.DataType, table_type: pa.DataType) -> pa.DataType:
-    """The file's type with strings for the floats that the table has as doubles."""
+    """The file's type, with strings in place of floats that are doubles in the table."""
     return _replaced(
         file_type,
         table_type,
@@ -261,7 +261,7 @@ def _replaced(
     table_type: pa.DataType,
     choose: Callable[[pa.DataType, pa.DataType], pa.DataType],
 ) -> pa.DataType:
-    """The table's type with what is chosen for each pair of types of a file and the table that is not nested."""
+    """The table's type, with each type that is not nested replaced by ``choose(file type, table type)``."""
     if pa.types.is_struct(table_type) and pa.types.is_struct(file_type):
         fields = []
         for field in table_type:

@@ -6,7 +6,8 @@ user gave into such a group. It adds what it cannot accept to a list of problems
     @attrs.frozen(kw_only=True, repr=False)
     class HoodieStorageConfig(PropertyGroup):
         parquet_max_file_size: int = property_field(
-            "hoodie.parquet.max.file.size", integer(minimum=1), 120 * 1024 * 1024, "Size of base files, in bytes.")
+            "hoodie.parquet.max.file.size", integer(minimum=1), 120 * 1024 * 1024)
+        "The size of base files, in bytes."
 
     problems: list[str] = []
     read_group(HoodieStorageConfig, {"hoodie.parquet.max.file.size": "1 GB"}, problems)
@@ -17,11 +18,15 @@ Hudi: org.apache.hudi.common.config.ConfigProperty. Differs: a value that does n
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
 import numbers
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -39,6 +44,7 @@ __all__ = [
     "changed_properties",
     "column_names",
     "decimal",
+    "descriptions_of",
     "display_value",
     "integer",
     "is_sensitive",
@@ -108,7 +114,6 @@ class ConfigProperty:
         key: Hudi's name of the property.
         parser: How its value is parsed.
         default: The typed value if the property is not given.
-        doc: What the property does, in whole sentences.
         alternatives: Other keys with the same meaning (older spellings, the name in the table's properties).
         since: The first version of Hudi that has it; "" for "since always".
         is_ours: Whether only hoodie has it.
@@ -117,7 +122,6 @@ class ConfigProperty:
     key: str
     parser: Parser[Any]
     default: Any
-    doc: str
     alternatives: tuple[str, ...] = ()
     since: str = ""
     is_ours: bool = False
@@ -132,7 +136,6 @@ def property_field(
     key: str,
     parser: Parser[Any],
     default: T,
-    doc: str,
     *,
     alternatives: Sequence[str] = (),
     since: str = "",
@@ -140,11 +143,12 @@ def property_field(
 ) -> T:
     """Declare a property as a field of a group.
 
+    The string below the field says what the property does, in whole sentences; see `descriptions_of`.
+
     Args:
         key: Hudi's name of the property.
         parser: How its value is parsed.
         default: The typed value if the property is not given.
-        doc: What the property does, in whole sentences; it appears on the reference page.
         alternatives: Other keys with the same meaning.
         since: The first version of Hudi that has it.
         is_ours: Whether only hoodie has it.
@@ -152,16 +156,7 @@ def property_field(
     Returns:
         A field definition for the body of an attrs class (typed as the field's value, like `attrs.field`).
     """
-    definition = ConfigProperty(
-        key=key,
-        parser=parser,
-        default=default,
-        doc=doc,
-        alternatives=tuple(alternatives),
-        since=since,
-        is_ours=is_ours,
-    )
-
+    definition = ConfigProperty(key, parser, default, tuple(alternatives), since, is_ours)
     return attrs.field(default=default, metadata={_METADATA_KEY: definition})
 
 
@@ -177,6 +172,25 @@ def properties_of(group: type[Any]) -> dict[str, ConfigProperty]:
     return {
         field.name: field.metadata[_METADATA_KEY] for field in attrs.fields(group) if _METADATA_KEY in field.metadata
     }
+
+
+def descriptions_of(group: type[Any]) -> dict[str, str]:
+    """Read what the properties of a group do: the strings below its fields. Only the source code holds them.
+
+    Args:
+        group: A class at the top of a module, with fields made by `property_field`.
+
+    Returns:
+        Field name -> description in one line, in the order of declaration.
+    """
+    module = ast.parse(inspect.getsource(sys.modules[group.__module__]))
+    body = next(node.body for node in module.body if isinstance(node, ast.ClassDef) and node.name == group.__name__)
+    found = {}
+    for statement, following in pairwise(body):
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[field] = " ".join(text.split())
+    return found
 
 
 class PropertyGroup:

@@ -29,22 +29,15 @@ class HoodieStorageConfig(PropertyGroup):
     Hudi: org.apache.hudi.common.config.HoodieStorageConfig.
     """
 
-    parquet_max_file_size: int = property_field(
-        "hoodie.parquet.max.file.size",
-        integer(minimum=1),
-        120 * 1024 * 1024,
-        "The size up to which base files are planned to grow, in bytes. It is an estimate from the average record "
-        "size: files come out a little smaller or larger.",
-    )
-    parquet_block_size: int = property_field(
-        "hoodie.parquet.block.size",
-        integer(minimum=1),
-        120 * 1024 * 1024,
-        "The size of a row group, in bytes. Readers skip and hold whole row groups.",
-    )
+    parquet_max_file_size: int = property_field("hoodie.parquet.max.file.size", integer(minimum=1), 120 * 1024 * 1024)
+    """The size up to which base files are planned to grow, in bytes. It is an estimate from the average record size:
+    files come out a little smaller or larger."""
+    parquet_block_size: int = property_field("hoodie.parquet.block.size", integer(minimum=1), 120 * 1024 * 1024)
+    """The size of a row group, in bytes. Readers skip and hold whole row groups."""
     parquet_page_size: int = property_field(
-        "hoodie.parquet.page.size", integer(minimum=1, maximum=2**31 - 1), 1024 * 1024, "The size of a page, in bytes."
+        "hoodie.parquet.page.size", integer(minimum=1, maximum=2**31 - 1), 1024 * 1024
     )
+    """The size of a page, in bytes."""
     parquet_compression_codec: ParquetCompression = property_field(
         "hoodie.parquet.compression.codec",
         choice(
@@ -53,12 +46,8 @@ class HoodieStorageConfig(PropertyGroup):
             unsupported=dict.fromkeys(("LZO", "BROTLI", "LZ4", "LZ4_RAW"), _NOT_EVERYWHERE),
         ),
         ParquetCompression.SNAPPY,
-        "The codec of base files. Hudi's own default is gzip, which takes about twenty times as long as snappy or zstd "
-        "for files that are hardly smaller. `uncompressed` is the same as `none`. Every Hudi reader reads all of them.",
     )
-    parquet_dictionary_enabled: bool = property_field(
-        "hoodie.parquet.dictionary.enabled",
-        boolean(),
-        True,
-        "Store columns with few distinct values as dictionaries.",
-    )
+    """The codec of base files. Hudi's own default is gzip, which takes about twenty times as long as snappy or zstd for
+    files that are hardly smaller. `uncompressed` is the same as `none`. Every Hudi reader reads all of them."""
+    parquet_dictionary_enabled: bool = property_field("hoodie.parquet.dictionary.enabled", boolean(), True)
+    """Store columns with few distinct values as dictionaries."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hoodie import exception
 from hoodie.common.model.record_columns import RECORD_KEY
+from hoodie.common.util.class_loading import error_of_class
 from hoodie.exception import HoodieException
 
 __all__ = ["failure_of", "row_of_failure"]
@@ -30,6 +30,5 @@ def failure_of(rows: pa.Table | pa.RecordBatch) -> HoodieException | None:
     for text in rows.column(RECORD_KEY).to_pylist():
         if text is not None:
             name, _, message = text.partition("\n")
-            error: HoodieException = getattr(exception, name, HoodieException)(message)
-            return error
+            return error_of_class(name, message)
     return None

@@ -1,4 +1,4 @@
-"""Classes that a user names in a property."""
+"""Classes by their names: those that a user names in a property, and the errors that tasks report."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import importlib
 import sys
 from typing import Any, TypeVar
 
+from hoodie import exception
 from hoodie.exception import HoodieConfigException, HoodieException
 
-__all__ = ["create_object", "load_class"]
+__all__ = ["create_object", "error_of_class", "load_class"]
 
 _Base = TypeVar("_Base")
 
@@ -69,6 +70,19 @@ def create_object(name: str, property_key: str, base_class: type[_Base], *argume
             f"{property_key} = {name} cannot be made ({type(error).__name__}: {error}): its constructor is called with "
             f"{kinds}"
         ) from error
+
+
+def error_of_class(name: str, message: str) -> HoodieException:
+    """Make the error that a task reported by the name of its class and its message.
+
+    Args:
+        name: The name of a class in `hoodie.exception`. Any other name gives a `HoodieException`.
+        message: The message.
+    """
+    error_class = getattr(exception, name, None)
+    if isinstance(error_class, type) and issubclass(error_class, HoodieException):
+        return error_class(message)
+    return HoodieException(message)
 
 
 def _public_name(base_class: type) -> str:

@@ -202,11 +202,12 @@ def create_bulk_insert_partitioner(config: HoodieWriteConfig) -> BulkInsertParti
     return create_object(name, "hoodie.bulkinsert.user.defined.partitioner.class", BulkInsertPartitioner, config)
 
 
-def check_partitioner(partitioner: Any) -> BulkInsertPartitioner:
-    """Return the partitioner; refuse any other object."""
-    if not isinstance(partitioner, BulkInsertPartitioner):
+def check_partitioner(partitioner: Any) -> BulkInsertPartitioner | None:
+    """Return the caller's partitioner, or None; refuse any other object."""
+    if partitioner is not None and not isinstance(partitioner, BulkInsertPartitioner):
         raise HoodieConfigException(
             f"{type(partitioner).__name__} is not a partitioner of bulk inserts: derive it from "
             "hoodie.execution.bulkinsert.bulk_insert_partitioner.BulkInsertPartitioner"
         )
-    return partitioner
+    checked: BulkInsertPartitioner | None = partitioner
+    return checked

@@ -138,7 +138,7 @@ def test_a_callback_that_fails_changes_nothing_but_is_named(base_path: str, capl
     assert len(again.service_errors) == 1
     assert "failed after the commit: callback" in result.summary
     assert commits(base_path) == 2
-    assert "which stands" in caplog.text
+    assert "the commit stands" in caplog.text
 
 
 def test_http_posts_json_with_the_names_of_hudi(base_path: str, receiver: str) -> None:

@@ -135,7 +135,7 @@ def test_closing_says_of_an_instant_without_rows_that_it_was_never_written(
     with client_of(base_path) as client:
         instant_time = client.start_commit()
     assert f"{instant_time} was started and never written" in caplog.text
-    assert "the next start_commit() does it" in caplog.text
+    assert "the next start_commit() rolls it back" in caplog.text
     assert "client.commit" not in caplog.text
 
 
@@ -154,7 +154,10 @@ def test_closing_advises_no_commit_of_a_write_that_failed(
     monkeypatch.undo()
     caplog.clear()
     client.close()
-    assert "failed and is not rolled back: nobody sees its rows; the next start_commit() does it" in caplog.text
+    assert (
+        "failed and is not rolled back: readers do not see its rows; the next start_commit() rolls it back"
+        in caplog.text
+    )
     assert "client.commit" not in caplog.text
 
 

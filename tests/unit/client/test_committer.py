@@ -260,7 +260,7 @@ def test_of_two_that_complete_an_instant_at_once_one_does(writer: Writer, monkey
         if name == "create" and path.endswith(f"{instant_time}.commit"):
             Path(path).write_bytes(b"of somebody else")
 
-    with hooked(monkeypatch, first), pytest.raises(HoodieCommitException, match="completed by somebody else"):
+    with hooked(monkeypatch, first), pytest.raises(HoodieCommitException, match="was just completed by another writer"):
         writer.complete(instant_time, status)
     assert not writer.result.is_committed
     assert (writer.base_path / ".hoodie" / f"{instant_time}.commit").read_bytes() == b"of somebody else"

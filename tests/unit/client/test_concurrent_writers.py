@@ -81,7 +81,7 @@ def test_a_write_that_is_rolled_back_while_it_is_being_completed_is_not_told_to_
 
     with (
         hooked(monkeypatch, roll_back),
-        pytest.raises(HoodieCommitException, match="was rolled back by another writer in the moment"),
+        pytest.raises(HoodieCommitException, match="was rolled back by another writer while it was being completed"),
     ):
         getattr(local_client(path), operation)(row("mine"))
     assert undone

@@ -952,7 +952,7 @@ def test_what_is_built_on_a_commit_that_is_being_rolled_back_is_not_committed(
         late = client(path, BY_HAND)
         started = late.start_commit()
         result = late.upsert(rows(("a", "x", 3)), started)
-        with pytest.raises(HoodieWriteConflictException, match="built on, is being rolled back") as lost:
+        with pytest.raises(HoodieWriteConflictException, match="builds on, is being rolled back") as lost:
             late._committer.complete(started, Action.COMMIT, result, {})
         assert lost.value.is_retry_safe
 

@@ -14,7 +14,6 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie import exception
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     BUCKET,
@@ -32,6 +31,7 @@ from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, Without
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action
+from hoodie.common.util.class_loading import error_of_class
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import Shared
@@ -357,9 +357,9 @@ class BaseCommitActionExecutor(ABC):
         failures = [result for result in results if isinstance(result, TaskFailure)]
         if failures:
             count = sum(failure.count for failure in failures)
-            error_class = getattr(exception, failures[0].error_class)
-            raise error_class(
-                f"{count} of the records to {self.operation.value.lower()} cannot be written. {failures[0].message}"
+            raise error_of_class(
+                failures[0].error_class,
+                f"{count} of the records to {self.operation.value.lower()} cannot be written. {failures[0].message}",
             )
         statuses = [result for result in results if isinstance(result, WriteStatus)]
         self._without_effect += sum((r for r in results if isinstance(r, WithoutEffect)), WithoutEffect())

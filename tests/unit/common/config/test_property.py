@@ -14,6 +14,7 @@ from hoodie.common.config.property import (
     boolean,
     choice,
     decimal,
+    descriptions_of,
     display_value,
     integer,
     property_field,
@@ -30,8 +31,15 @@ class Colour(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Group:
-    size: int = property_field("hoodie.size", integer(minimum=1), 7, "Size.", alternatives=("hoodie.old.size",))
-    flag: bool = property_field("hoodie.flag", boolean(), False, "Flag.")
+    size: int = property_field("hoodie.size", integer(minimum=1), 7, alternatives=("hoodie.old.size",))
+    """The size."""
+    flag: bool = property_field("hoodie.flag", boolean(), False)
+    """Whether it is
+    flagged."""
+
+
+def test_the_string_below_a_field_describes_its_property() -> None:
+    assert descriptions_of(Group) == {"size": "The size.", "flag": "Whether it is flagged."}
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

@@ -12,9 +12,9 @@ from hoodie import HoodieIndex, HoodiePreCommitValidator, HoodieRecordMerger, Ho
 from hoodie.callback.commit_callbacks import create_callback
 from hoodie.client.named_classes import check_named_classes
 from hoodie.client.validator.pre_commit_validators import PreCommitValidators
-from hoodie.common.util.class_loading import create_object, load_class
+from hoodie.common.util.class_loading import create_object, error_of_class, load_class
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException, HoodieIndexException
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieIndexException
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner
 from hoodie.index.index_factory import create_index
 from hoodie.keygen.user_key_generator import UserKeyGenerator
@@ -57,6 +57,17 @@ PLUG_INS: dict[type, tuple[str, Callable[[str], Any]]] = {
         lambda name: conflict_resolution_strategy(name, has_bucket_index=False),
     ),
 }
+
+
+def test_a_reported_error_has_its_class_and_message() -> None:
+    error = error_of_class("HoodieIndexException", "a is in two files")
+    assert (type(error), str(error)) == (HoodieIndexException, "a is in two files")
+
+
+@pytest.mark.parametrize("name", ["NoSuchException", "Iterable", "__name__", "error_of_class", ""])
+def test_any_other_name_gives_the_base_of_all_errors(name: str) -> None:
+    error = error_of_class(name, "failed")
+    assert (type(error), str(error)) == (HoodieException, "failed")
 
 
 @pytest.mark.parametrize(
