@@ -337,12 +337,6 @@ class HoodieTableConfig:
             raise self._bad("hoodie.archivelog.folder", folder, f"a folder of '.hoodie': it {error}") from error
 
     @property
-    def base_file_format(self) -> str:
-        """``hoodie.table.base.file.format``; ``PARQUET`` when absent."""
-        value = self._text("hoodie.table.base.file.format") or self._text("hoodie.table.ro.file.format")
-        return (value or "PARQUET").upper()
-
-    @property
     def metadata_partitions(self) -> tuple[str, ...]:
         """``hoodie.table.metadata.partitions``: partitions of the metadata table that are ready; () without one."""
         return self._names(_METADATA_PARTITIONS)

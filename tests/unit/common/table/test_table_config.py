@@ -304,11 +304,7 @@ def test_absent_properties_have_hudis_defaults() -> None:
     assert (config.key_generator_class, config.payload_class, config.create_schema) == (None, None, None)
     assert (config.hive_style_partitioning, config.url_encode_partitioning) == (False, False)
     assert (config.populate_meta_fields, config.partition_metafile_use_base_format) == (True, False)
-    assert (config.timeline_timezone, config.archive_folder, config.base_file_format) == (
-        "LOCAL",
-        "archived",
-        "PARQUET",
-    )
+    assert (config.timeline_timezone, config.archive_folder) == ("LOCAL", "archived")
     assert (config.metadata_partitions, config.metadata_partitions_inflight) == ((), ())
     assert config.database_name == ""
 
