@@ -1,4 +1,4 @@
-"""Make the record of an instant that goes into the archive: its state, and what its file held.
+"""Make the record that the archive keeps of an instant: its state, and the content of its file.
 
 Hudi: org.apache.hudi.common.table.timeline.MetadataConversionUtils.
 """
@@ -34,7 +34,7 @@ _PLANS = {
     (Action.SAVEPOINT, State.COMPLETED): ("hoodieSavePointMetadata", "HoodieSavepointMetadata"),
     (Action.REPLACE_COMMIT, State.REQUESTED): ("hoodieRequestedReplaceMetadata", "HoodieRequestedReplaceMetadata"),
 }
-"""Contents that are Avro: the field of the entry and the record; those of commits are JSON, others are left out."""
+"""Contents that are Avro: the entry's field and its record. Commits hold JSON; the archive leaves out all others."""
 
 
 @cache
@@ -53,8 +53,8 @@ def encode_archived_entry(instant: HoodieInstant, content: bytes, transition_tim
         source: The file's path, for the error message.
 
     Raises:
-        HoodieCorruptedDataException: The content of a completed instant is damaged. (That of a pending state is left
-            out with a warning then: nobody needs it any more.)
+        HoodieCorruptedDataException: The content of a completed instant is damaged. (Damaged content of a pending state
+            is left out with a warning: nobody needs it any more.)
     """
     try:
         field, value = _payload(instant, content, source)
@@ -100,7 +100,7 @@ def _payload(instant: HoodieInstant, content: bytes, source: str) -> tuple[str |
 
 
 def _commit(record: str, content: bytes, source: str) -> dict[str, Any]:
-    """Commit metadata as its Avro record, with what Hudi's archivers change about it."""
+    """Commit metadata as its Avro record, with the changes that Hudi's archivers make."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -138,7 +138,7 @@ def _defaults(record: str) -> Mapping[str, Any]:
 
 
 def _complete(record: str, value: Any) -> dict[str, Any]:
-    """A value with exactly the fields of its record; those that it lacks have their defaults."""
+    """A value with exactly the fields of its record; missing ones get their defaults."""
     if not isinstance(value, Mapping):
         raise HoodieCorruptedDataException(f"a {record} is a {type(value).__name__}, not an object")
     return {name: value.get(name, default) for name, default in _defaults(record).items()}
