@@ -81,16 +81,15 @@ def _encode(instant: HoodieInstant, transition_time: str, field: str | None, val
 
 def _payload(instant: HoodieInstant, content: bytes, source: str) -> tuple[str | None, Any]:
     found = _PLANS.get((instant.action, instant.state))
+    is_replace = instant.action is Action.REPLACE_COMMIT
+    if not content and instant.is_pending and (found is not None or is_replace):
+        return None, None
     if found is not None:
         field, record = found
-        if not content and instant.state is not State.COMPLETED:
-            return None, None
         return field, decode_record(content, record, source)
-    if instant.action is Action.REPLACE_COMMIT:
-        if not content and instant.state is not State.COMPLETED:
-            return None, None
-        if instant.state is State.COMPLETED:
-            return "hoodieReplaceCommitMetadata", _commit("HoodieReplaceCommitMetadata", content, source)
+    if is_replace and instant.is_completed:
+        return "hoodieReplaceCommitMetadata", _commit("HoodieReplaceCommitMetadata", content, source)
+    if is_replace:
         return "HoodieInflightReplaceMetadata", _commit("HoodieCommitMetadata", content, source)
     if instant.action in COMMIT_ACTIONS:
         if not content and instant.state is State.COMPLETED:

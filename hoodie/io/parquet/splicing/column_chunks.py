@@ -450,7 +450,7 @@ def _added_page_counts(first: Struct, second: Struct) -> Field:
 
 
 def _united_statistics(first: Struct, second: Struct) -> Struct:
-    """Of strings: compared byte by byte, as Parquet orders them; what one side lacks is left out."""
+    """Statistics of both columns of strings, which Parquet orders by bytes; without those that one side lacks."""
     united: Struct = {}
     if _NULLS in first and _NULLS in second:
         united[_NULLS] = Field(I64, first[_NULLS].value + second[_NULLS].value)
