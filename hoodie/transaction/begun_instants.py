@@ -1,4 +1,4 @@
-"""The instants that clients of this process have begun, so that those of other processes can be told from them."""
+"""The instants that clients of this process have begun; all others belong to other processes."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import os
 __all__ = ["forget_instant", "is_begun_here", "note_instant"]
 
 _begun: set[tuple[str, str]] = set()
-"""Base path and instant time; what is never ended stays for as long as the process lives."""
+"""Base path and instant time. An instant that never ends stays here for the life of the process."""
 
 
 def note_instant(base_path: str, instant_time: str) -> None:
-    """To be called before the instant can be seen."""
+    """Register an instant; call this before other writers can see it."""
     _begun.add((base_path, instant_time))
 
 
 def forget_instant(base_path: str, instant_time: str) -> None:
-    """It has ended, or was never made."""
+    """Remove an instant that has ended or was never made."""
     _begun.discard((base_path, instant_time))
 
 
 def is_begun_here(base_path: str, instant_time: str) -> bool:
-    """Whether a client of this process began it; False in a forked child for those of its parent."""
+    """Whether a client of this process began the instant; a forked child forgets those of its parent."""
     return (base_path, instant_time) in _begun
 
 

@@ -1,4 +1,4 @@
-"""What a write changes, of this writer or of another one, in any state.
+"""The changes of one write, by this writer or another one, in any state.
 
 Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
 """
@@ -37,16 +37,12 @@ class ConcurrentOperation:
     file_groups: frozenset[FileGroupKey]
 
     @classmethod
-    def of_commit(
-        cls,
-        instant: HoodieInstant,
-        metadata: HoodieCommitMetadata,
-    ) -> ConcurrentOperation:
-        """By its commit metadata, written or about to be.
+    def of_commit(cls, instant: HoodieInstant, metadata: HoodieCommitMetadata) -> ConcurrentOperation:
+        """The operation that commit metadata describes, whether it is written already or about to be.
 
         Args:
             instant: The instant.
-            metadata: What it wrote; of an inflight one, its workload profile.
+            metadata: Its commit metadata; for an inflight instant, its workload profile.
         """
         groups = {
             (path, str(stat.file_id))
@@ -58,7 +54,7 @@ class ConcurrentOperation:
 
     @classmethod
     def load(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> ConcurrentOperation:
-        """By what its files on the timeline say: completed metadata, a plan, or a workload profile.
+        """The operation that an instant's files describe: completed metadata, a plan, or a workload profile.
 
         Raises:
             HoodieCorruptedDataException: A file is damaged.

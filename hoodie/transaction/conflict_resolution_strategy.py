@@ -1,4 +1,4 @@
-"""Which writes of others stand in the way of completing one's own.
+"""Which writes of other writers prevent a write from completing.
 
 Hudi: org.apache.hudi.client.transaction.{ConflictResolutionStrategy,
 SimpleConcurrentFileWritesConflictResolutionStrategy, BucketIndexConcurrentFileWritesConflictResolutionStrategy,
@@ -7,7 +7,6 @@ PreferWriterConflictResolutionStrategy}.
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
@@ -29,17 +28,15 @@ __all__ = [
     "conflict_resolution_strategy",
 ]
 
-logger = logging.getLogger(__name__)
-
 _KEY = "hoodie.write.lock.conflict.resolution.strategy"
 _BUCKET_ID_LENGTH = 8
-"""Digits of the bucket that a file id of a bucket index begins with."""
+"""A file id of a bucket index begins with its bucket, in so many digits."""
 
 
 class ConflictResolutionStrategy(ABC):
-    """Decides whether two writes that were at work at once may both stand. It has no state.
+    """Decides whether two writes that ran at the same time may both commit. It has no state.
 
-    One of your own is named by ``hoodie.write.lock.conflict.resolution.strategy``.
+    ``hoodie.write.lock.conflict.resolution.strategy`` names a strategy of your own.
 
     Hudi: org.apache.hudi.client.transaction.ConflictResolutionStrategy.
     """
@@ -48,29 +45,29 @@ class ConflictResolutionStrategy(ABC):
     def candidates(
         self, timeline: HoodieActiveTimeline, instant_time: str, start: WriteStart
     ) -> Iterator[HoodieInstant]:
-        """The instants of others to be looked at.
+        """The instants of other writers that the write is compared with.
 
         Args:
-            timeline: As it is now, under the lock.
+            timeline: The current timeline, loaded under the lock.
             instant_time: The instant that is about to be completed.
-            start: What the timeline was when its write began.
+            start: The state of the table when its write began.
         """
 
     @abstractmethod
     def conflicting(self, this: ConcurrentOperation, other: ConcurrentOperation) -> frozenset[FileGroupKey]:
-        """The file groups over which two operations conflict; nothing when both may stand."""
+        """The file groups over which two operations conflict; empty when both may commit."""
 
 
 class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStrategy):
     """Two writes conflict when they changed the same file group: the second to commit loses.
 
-    Looked at are the writes that were completed since this one began, whatever their instant times; those with a later
-    time, whenever they were completed (of two versions of a file group readers take the one with the later time); and
-    what pending compactions and clusterings are going to rewrite.
+    A write is compared with the writes that were completed since it began, whatever their instant times; with writes
+    of a later time, whenever they were completed (readers take the version of a file group with the later time); and
+    with the file groups that pending compactions and clusterings are going to rewrite.
 
-    Hudi: org.apache.hudi.client.transaction.SimpleConcurrentFileWritesConflictResolutionStrategy. Differs: there a
-    commit with a later time that was completed between the start of the instant and that of its write does not count,
-    and what this write changed is hidden by it. A pending clustering with an older time counts as well.
+    Hudi: org.apache.hudi.client.transaction.SimpleConcurrentFileWritesConflictResolutionStrategy. Differs: Hudi
+    ignores a commit with a later time that was completed between the start of the instant and the start of its write,
+    and that commit then hides the changes of this write. Here a pending clustering with an older time counts as well.
     """
 
     def candidates(
@@ -90,7 +87,7 @@ class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStr
         """See `ConflictResolutionStrategy.conflicting`."""
         is_compaction = other.operation_type is WriteOperationType.COMPACT or other.instant.action is Action.COMPACTION
         if is_compaction and is_before(other.instant.requested_time, this.instant.requested_time):
-            # What it compacts is older than what this write adds: it keeps it.
+            # The compaction takes only older log files, so it keeps the changes of this write.
             return frozenset()
         return self._intersection(this, other)
 
@@ -99,7 +96,7 @@ class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStr
 
 
 class BucketIndexConcurrentFileWritesConflictResolutionStrategy(SimpleConcurrentFileWritesConflictResolutionStrategy):
-    """Two writes conflict when they changed the same bucket of a partition, also when each made a file group for it.
+    """Two writes conflict when they changed the same bucket of a partition, even if each made its own file group.
 
     Hudi: org.apache.hudi.client.transaction.BucketIndexConcurrentFileWritesConflictResolutionStrategy.
     """
@@ -112,7 +109,7 @@ class BucketIndexConcurrentFileWritesConflictResolutionStrategy(SimpleConcurrent
 
 
 class PreferWriterConflictResolutionStrategy(SimpleConcurrentFileWritesConflictResolutionStrategy):
-    """A write does not lose against a compaction or clustering that is still pending: that one finds out at its end.
+    """A write does not lose against a pending compaction or clustering, which detects the conflict when it completes.
 
     Hudi: org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy.
     """
@@ -138,11 +135,12 @@ def conflict_resolution_strategy(name: str | None, has_bucket_index: bool) -> Co
     """The strategy of a configuration.
 
     Args:
-        name: One of ours or Hudi's full name of it, or ``package.module.Class`` of a user; None for the usual one.
+        name: The name of a strategy in this module, Hudi's full name of it, or a user's ``package.module.Class``; None
+            for the default.
         has_bucket_index: Whether the writer's index places keys in buckets.
 
     Raises:
-        HoodieConfigException: There is no such class, or it is no strategy.
+        HoodieConfigException: There is no such class, or it is not a strategy.
     """
     if name is None:
         if has_bucket_index:

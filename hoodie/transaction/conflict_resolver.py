@@ -1,11 +1,10 @@
-"""Find out, before an instant is completed, whether writes of others stand in its way.
+"""Check, before an instant is completed, whether it conflicts with writes of other writers.
 
 Hudi: org.apache.hudi.client.utils.TransactionUtils (resolveWriteConflictIfAny).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
 from hoodie.avro.schema_converters import to_arrow
@@ -24,8 +23,6 @@ from hoodie.transaction.write_start import WriteStart
 
 __all__ = ["ConflictResolver"]
 
-logger = logging.getLogger(__name__)
-
 _SHOWN = 3
 _REWRITES = frozenset(
     {
@@ -35,17 +32,17 @@ _REWRITES = frozenset(
         WriteOperationType.LOG_COMPACT,
     }
 )
-"""Operations whose commits do not say what the table's schema is."""
+"""Operations whose commits do not define the table's schema."""
 
 
 class ConflictResolver:
-    """Compares one writer's instants with those of others.
+    """Compares one writer's instants with those of other writers.
 
-    What was read of a completed instant is kept: the second look, under the lock, reads what has come since.
+    It keeps the metadata of completed instants: a second check, under the lock, reads only newer instants.
 
     Args:
         config: The writer's configuration.
-        is_global: Whether a key may live once in the table, by the writer's index.
+        is_global: Whether the writer's index allows a key only once in the whole table.
     """
 
     def __init__(self, config: HoodieWriteConfig, is_global: bool) -> None:
@@ -56,7 +53,7 @@ class ConflictResolver:
         )
         self._known: dict[HoodieInstant, tuple[ConcurrentOperation, HoodieCommitMetadata]] = {}
         self._compared: set[tuple[str, str]] = set()
-        """The own instant and one of another writer: their keys were compared."""
+        """Pairs of an own instant and one of another writer whose keys were compared."""
 
     def check(
         self,
@@ -66,14 +63,14 @@ class ConflictResolver:
         start: WriteStart,
         is_completed: bool = False,
     ) -> None:
-        """Compare with all that others have done since the write began.
+        """Compare an operation with everything that other writers have done since it began.
 
         Args:
-            snapshot: The table; its timeline is as of now.
-            operation: What is about to be completed.
+            snapshot: The table with its current timeline.
+            operation: The operation that is about to be completed.
             metadata: Its commit metadata.
-            start: What the table was when the write began.
-            is_completed: Whether it is completed already: then what others have built on it since is no conflict.
+            start: The state of the table when the write began.
+            is_completed: Whether it is completed already. Later commits that build on it are then no conflict.
 
         Raises:
             HoodieWriteConflictException: Another write was first. Nothing was committed, and writing again is safe.
@@ -99,14 +96,14 @@ class ConflictResolver:
             self._check_keys(snapshot, operation, metadata, committed)
 
     def forget(self) -> None:
-        """Drop what was read: the write has ended."""
+        """Drop the metadata that was read, after the write has ended."""
         self._known.clear()
         self._compared.clear()
 
     def _built_on(
         self, timeline: HoodieActiveTimeline, operation: ConcurrentOperation, start: WriteStart
     ) -> frozenset[str]:
-        """Times of the commits that read, of every file group that they share with this one, what this one wrote."""
+        """Times of the commits that read this one's version of every file group that they share with it."""
         known = {operation.instant.requested_time}
         for instant in self._strategy.candidates(timeline, operation.instant.requested_time, start):
             other, metadata = self._load(timeline, instant)
@@ -136,7 +133,7 @@ class ConflictResolver:
         metadata: HoodieCommitMetadata,
         committed: dict[str, HoodieCommitMetadata],
     ) -> None:
-        """Refuse keys that others added meanwhile; those of an instant are compared once."""
+        """Refuse keys that other writers added meanwhile; the keys of two instants are compared only once."""
         instant_time = operation.instant.requested_time
         new = {time: found for time, found in committed.items() if (instant_time, time) not in self._compared}
         if not new:
@@ -155,7 +152,7 @@ class ConflictResolver:
         self._compared.update((instant_time, time) for time in new)
 
     def _check_nothing_undone(self, snapshot: TableSnapshot, operation: ConcurrentOperation, start: WriteStart) -> None:
-        """What the write has read must still be there, and what was pending then must be known."""
+        """Refuse a write whose input was rolled back, or whose concurrent writes were archived before a comparison."""
         timeline = snapshot.active_timeline
         undone = timeline.undone_since(start.completed)
         if undone:
@@ -170,7 +167,7 @@ class ConflictResolver:
         gone = start.pending - timeline.commits_timeline().times - {operation.instant.requested_time}
         first = timeline.completed_writes().first_instant
         doubtful = {time for time in gone if first is not None and is_before(time, first.requested_time)}
-        # Archived after it had been completed, or rolled back: the archive tells.
+        # It was completed and then archived, or it was rolled back: the archive tells which.
         archived = in_order(doubtful & snapshot.archived_timeline.completed_writes().times) if doubtful else []
         if archived:
             raise HoodieWriteConflictException(
@@ -190,7 +187,7 @@ class ConflictResolver:
         other: ConcurrentOperation,
         schema: str | None,
     ) -> None:
-        """The newest instant's schema is the table's: of two writers that differ one column set would be lost."""
+        """Refuse other columns: the newest instant defines the table's schema, so one set of columns would be lost."""
         own = metadata.schema
         if not own or not schema or schema == own or to_arrow(schema).equals(to_arrow(own)):
             return

@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 
 def heartbeat_age_ms(snapshot: TableSnapshot, instant_time: str) -> float:
-    """How long ago an instant's writer gave its last sign of life, in milliseconds; infinite where there is none.
+    """The age of an instant's newest heartbeat in milliseconds; infinite if there is none.
 
-    By the clock of the storage, which gave the file its time.
+    The clock of the storage counts, since it also sets the file's modification time.
     """
     status = snapshot.storage.file_status(snapshot.heartbeat_path(instant_time))
     return float("inf") if status is None else age_ms(snapshot.storage, status)
@@ -41,14 +41,14 @@ def is_heartbeat_expired(snapshot: TableSnapshot, instant_time: str, options: Ho
 
 @attrs.define
 class _Heartbeat:
-    """One instant's.
+    """The heartbeat of one instant.
 
     Attributes:
         storage: Where its file is.
         path: Its file.
-        content: What is in it, of this writer alone: a store that lost its answer can tell who made the file.
-        stopped: Set when it ends.
-        beaten_ms: When the newest write of the file that succeeded began, on the monotonic clock.
+        content: The file's content, unique to this writer: if the response of a write is lost, it tells who made it.
+        stopped: Set when the heartbeat ends.
+        beaten_ms: When the newest successful write of the file began, on the monotonic clock.
     """
 
     storage: HoodieStorage
@@ -63,8 +63,8 @@ class HoodieHeartbeatClient:
     """The heartbeats of the instants that one client writes.
 
     Each is a file ``.hoodie/.heartbeat/<instant>``; its modification time counts. A thread rewrites it every
-    ``hoodie.client.heartbeat.interval_in_ms``. Others take the writer for dead when the file is older than that times
-    ``hoodie.client.heartbeat.tolerable.misses``, and so does the writer itself: it must not commit then.
+    ``hoodie.client.heartbeat.interval_in_ms``. Other writers take the writer for dead when the file is older than that
+    times ``hoodie.client.heartbeat.tolerable.misses``. So does the writer itself, which then must not commit.
 
     Args:
         options: Interval and tolerable misses.
@@ -79,13 +79,13 @@ class HoodieHeartbeatClient:
         self._heartbeats: dict[str, _Heartbeat] = {}
 
     def start(self, snapshot: TableSnapshot, instant_time: str) -> bool:
-        """Give the first sign of life of an instant, and go on. To be called before the instant can be seen.
+        """Write the first heartbeat of an instant, and keep beating. Call this before others can see the instant.
 
-        The file is created only if absent: of two writers that try one instant time, one has its heartbeat, and the
-        other cannot end it.
+        The file is created only if absent: if two writers try the same instant time, only one gets the heartbeat, and
+        the other cannot end it.
 
         Returns:
-            False when another writer has a heartbeat of that instant time, so that the time is not to be taken.
+            False when another writer has a heartbeat of that instant time; this writer must not take the time.
 
         Raises:
             HoodieIOException: Storage failed; there is no heartbeat.
@@ -107,7 +107,7 @@ class HoodieHeartbeatClient:
         return True
 
     def beat(self, instant_time: str) -> None:
-        """Give a sign of life now; what the thread does all the time.
+        """Write the heartbeat now, as the thread does regularly.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -143,8 +143,8 @@ class HoodieHeartbeatClient:
     def stop(self, instant_time: str) -> None:
         """End the heartbeat of an instant and delete its file; nothing when there is none.
 
-        A file that cannot be deleted is left: it means nothing once its instant has ended. So is that of a heartbeat
-        that has expired: others may have deleted it, and another writer have taken the instant time.
+        A file that cannot be deleted stays: it means nothing once its instant has ended. The file of an expired
+        heartbeat stays as well: another writer may have deleted it and taken the instant time.
         """
         is_expired = self.is_expired(instant_time)
         heartbeat = self._heartbeats.pop(instant_time, None)
@@ -176,7 +176,7 @@ class HoodieHeartbeatClient:
             try:
                 self._beat(heartbeat)
             except HoodieException as error:
-                # Until the next turn, unless it is too late then: `check_alive` finds that out.
+                # The thread tries again after the interval. If that is too late, `check_alive` refuses to commit.
                 logger.warning("the heartbeat %s was not written: %s", heartbeat.path, error)
 
     def _beat(self, heartbeat: _Heartbeat) -> None:
@@ -186,7 +186,7 @@ class HoodieHeartbeatClient:
             if heartbeat.stopped.is_set():
                 return
             if began - heartbeat.beaten_ms > self._options.heartbeat_tolerance_ms:
-                # Others may have judged already: a sign of life now would not undo that.
+                # Other writers may already count this one as dead, and a heartbeat now would not undo that.
                 return
             heartbeat.storage.replace(heartbeat.path, heartbeat.content)
             heartbeat.beaten_ms = began

@@ -1,4 +1,4 @@
-"""Steps that one writer at a time may take.
+"""Steps that only one writer at a time may take.
 
 Hudi: org.apache.hudi.client.transaction.TransactionManager.
 """
@@ -26,17 +26,17 @@ logger = logging.getLogger(__name__)
 
 
 class Transaction:
-    """What is done while the lock is held, if one is needed.
+    """A block that holds the lock, if one is needed.
 
     Args:
-        lock_manager: None for a single writer.
+        lock_manager: The manager of the lock; None for a single writer.
     """
 
     def __init__(self, lock_manager: LockManager | None) -> None:
         self._lock_manager = lock_manager
 
     def check_held(self) -> None:
-        """To be called right before the step that must not be taken by two writers.
+        """Check the lock; call this right before a step that two writers must not take at once.
 
         Raises:
             HoodieLockException: The lock was lost meanwhile.
@@ -45,21 +45,21 @@ class Transaction:
             self._lock_manager.check_held()
 
     def is_held(self) -> bool:
-        """Whether the lock was not lost until now; False also where that cannot be found out."""
+        """Whether the lock is still held; False also if that cannot be determined."""
         return self._lock_manager is None or self._lock_manager.is_held()
 
 
 class TransactionManager:
     """Takes the table's lock where several writers are at work, and keeps other processes out where one is.
 
-    What is inside of a `transaction` reads the timeline again, decides, and changes it. One inside of another joins it.
-    A single writer has its lock for longer, from before it looks at the table until nothing of it is under way: see
-    `alone` and `keep`.
+    The body of a `transaction` reads the timeline again, decides, and changes it. A nested transaction joins the outer
+    one. A single writer holds its lock for longer, from before it reads the table until none of its instants is under
+    way: see `alone` and `keep`.
 
     Args:
         config: Concurrency mode and lock.
         clock: The time of locks; for tests.
-        metrics: Told of waits; None where nobody follows.
+        metrics: Receives the waits for the lock; None without metrics.
 
     Raises:
         HoodieConfigException: The lock provider is not known.
@@ -71,7 +71,7 @@ class TransactionManager:
         self, config: HoodieWriteConfig, clock: LockClock | None = None, metrics: HoodieMetrics | None = None
     ) -> None:
         if config.write.has_several_writers:
-            # Said before anything is written.
+            # An unknown provider must fail before anything is written.
             lock_provider_class(config.lock.provider)
         self._config = config
         self._clock = clock or LockClock()
@@ -90,43 +90,51 @@ class TransactionManager:
 
     @property
     def gave_up(self) -> bool:
-        """Whether the newest attempt to take the lock was interrupted or failed: nobody should wait for it again."""
+        """Whether the newest attempt to take the lock was interrupted or failed, so that waiting again is no use."""
         return self._gave_up
 
     @property
     def keeps_processes_apart(self) -> bool:
-        """Whether a single writer has a lock now that keeps those in other processes out."""
+        """Whether a single writer now holds a lock that keeps writers in other processes out."""
         return self._single.is_held
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep writers in other processes out for a block, where one writer at a time is at work.
+    def alone(self, is_patient: bool = True) -> Iterator[None]:
+        """Keep writers in other processes out for a block, in the mode of a single writer.
+
+        Args:
+            is_patient: Whether to wait for other processes; otherwise the lock is tried once.
 
         Raises:
-            HoodieLockException: Another process writes, and did so for as long as it was waited for.
+            HoodieLockException: Another process is writing, and did not finish during the wait.
         """
-        with self._alone(is_patient=True):
+        reason = object()
+        try:
+            with self._noting():
+                self._single.keep(reason, is_patient)
             yield
+        finally:
+            self._single.drop(reason)
 
     def announce(self, instant_time: str) -> None:
-        """An instant of this process is about to be made, and will be dropped."""
+        """Register an instant of this process that is about to be made; `drop` removes it."""
         note_instant(self._base_path, instant_time)
 
     def keep(self, instant_time: str) -> None:
-        """Keep them out until an instant is dropped.
+        """Keep writers in other processes out until an instant is dropped.
 
         Raises:
-            HoodieLockException: As of `alone`.
+            HoodieLockException: See `alone`.
         """
         with self._noting():
             self._single.keep(instant_time)
 
     def drop(self, instant_time: str, has_ended: bool = True) -> None:
-        """An instant that was kept has ended.
+        """Release the lock for an instant that was kept.
 
         Args:
             instant_time: The instant.
-            has_ended: False when it is left to others.
+            has_ended: False when it is left for other writers to finish or roll back.
         """
         self._single.drop(instant_time)
         if has_ended:
@@ -138,7 +146,7 @@ class TransactionManager:
         return self._clock
 
     def check(self, snapshot: TableSnapshot) -> None:
-        """Refuse a lock that can never be taken, before anything is written; nobody is asked for it yet.
+        """Refuse a lock that can never be taken, before anything is written; the lock service is not called yet.
 
         Args:
             snapshot: The table.
@@ -152,29 +160,19 @@ class TransactionManager:
                              self._manager(snapshot).provider.name)  # fmt: skip
 
     @contextmanager
-    def _alone(self, is_patient: bool) -> Iterator[None]:
-        reason = object()
-        try:
-            with self._noting():
-                self._single.keep(reason, is_patient)
-            yield
-        finally:
-            self._single.drop(reason)
-
-    @contextmanager
     def transaction(self, snapshot: TableSnapshot, owner: str, is_patient: bool = True) -> Iterator[Transaction]:
-        """Hold the lock for a block; it is given back however the block ends.
+        """Hold the lock for a block, and release it however the block ends.
 
         Args:
             snapshot: The table.
-            owner: What is being done, for the log: an instant time or a service.
-            is_patient: Whether others are waited for; else the lock is looked at once.
+            owner: The instant time or service that takes the lock, for the log.
+            is_patient: Whether to wait for other writers; otherwise the lock is tried once.
 
         Raises:
-            HoodieLockException: Others held the lock for too long, or its service failed.
+            HoodieLockException: Other writers held the lock for too long, or its service failed.
         """
         if not self.is_lock_required:
-            with self._alone(is_patient):
+            with self.alone(is_patient):
                 yield Transaction(None)
             return
         with self._mutex:
@@ -194,7 +192,7 @@ class TransactionManager:
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        """Around an attempt to take the lock."""
+        """Record whether an attempt to take the lock fails."""
         try:
             yield
         except BaseException:
@@ -203,11 +201,11 @@ class TransactionManager:
         self._gave_up = False
 
     def call_off(self) -> None:
-        """Let threads of this client that wait for the lock end."""
+        """End the waits of this client's threads for the lock."""
         self._waiting.call_off()
 
     def close(self) -> None:
-        """Give the lock back if it is held, close connections."""
+        """Release the lock if it is held, and close connections."""
         self._single.close()
         with self._mutex:
             if self._lock_manager is not None:

@@ -1,11 +1,10 @@
-"""Find keys that two writers added at once, each to a file group of its own.
+"""Find keys that two writers added at the same time, each to its own file group.
 
-Hudi has nothing like it: such a key lives twice there.
+Hudi has no such check: it stores such a key twice.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 
 import attrs
@@ -24,10 +23,8 @@ from hoodie.storage.storage_path import join
 
 __all__ = ["SharedKey", "find_shared_key"]
 
-logger = logging.getLogger(__name__)
-
 _CHUNK_KEYS = 2_000_000
-"""Keys of the own write that are held at a time; of the others the keys of one file."""
+"""How many keys of the own write are in memory at once, next to the keys of one file of another write."""
 
 _SCHEMA = pa.schema([(COMMIT_TIME_META, pa.string()), (RECORD_KEY_META, pa.string())])
 
@@ -38,8 +35,8 @@ class SharedKey:
 
     Attributes:
         record_key: The key.
-        partition_path: Where this write put it.
-        other_path: The file, relative to the table, where the other one put it.
+        partition_path: The partition of this write's row.
+        other_path: The file of the other write's row, relative to the table.
         count: How many such keys were found in the two files.
     """
 
@@ -65,18 +62,18 @@ def find_shared_key(
     others: Mapping[str, HoodieCommitMetadata],
     is_global: bool,
 ) -> SharedKey | None:
-    """A key of this write's rows that is among rows of others in another file group.
+    """A key that this write and another one added, each to its own file group.
 
-    Only the columns of key and commit time are read, of files that hold new records: the own ones, and of each file
-    group of the others the newest, in which all their rows still are.
+    The function reads only the columns of key and commit time, and only files with new records: this write's files, and
+    of each file group of other writes the newest file, which still holds all their rows.
 
     Args:
         storage: The table's storage.
         base_path: The table's folder.
-        instant_time: The own instant.
-        own: What it wrote.
-        others: Instant time -> what was committed since the write began.
-        is_global: Whether a key may live once in the table, not once in each partition.
+        instant_time: This write's instant.
+        own: Its commit metadata.
+        others: Instant time -> metadata of the commits since the write began.
+        is_global: Whether a key is unique in the table, not only in its partition.
 
     Raises:
         HoodieWriteConflictException: A file of another write was cleaned meanwhile.
@@ -109,7 +106,7 @@ def _files(metadata: HoodieCommitMetadata) -> Iterator[tuple[_File, int]]:
 
 
 def _newest_files(others: Mapping[str, HoodieCommitMetadata]) -> list[_File]:
-    """Of each file group that got new records, the newest file."""
+    """The newest file of each file group that got new records."""
     newest: dict[tuple[str, str], _File] = {}
     grown: set[tuple[str, str]] = set()
     for time in in_order(others):
@@ -124,7 +121,7 @@ def _newest_files(others: Mapping[str, HoodieCommitMetadata]) -> list[_File]:
 def _chunks(
     storage: HoodieStorage, base_path: str, files: list[_File], instant_time: str, is_global: bool
 ) -> Iterator[tuple[str, pa.Array]]:
-    """Partition path and own keys, a bounded number at a time; of a global index all partitions together."""
+    """Partition path and own keys, a bounded number at a time; a global index takes all partitions together."""
     collected: list[pa.Array] = []
     count = 0
     partition_path = ""

@@ -1,4 +1,4 @@
-"""What a table was when a write began to look at it, to be compared with what it is at the end."""
+"""The state of a table when a write began, to be compared with its state when the write ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class WriteStart:
     Attributes:
         completed: Times of the completed instants that made or replaced files.
         pending: Times of the pending ones.
-        avro_schema: The table's schema as Avro JSON; None of an empty table, or where nobody asks.
+        avro_schema: The table's schema as Avro JSON; None for an empty table, or if it is not needed.
     """
 
     completed: frozenset[str]
@@ -25,5 +25,5 @@ class WriteStart:
 
     @classmethod
     def of(cls, timeline: HoodieTimeline, avro_schema: str | None = None) -> WriteStart:
-        """As a timeline was loaded."""
+        """The writes of a timeline as it was loaded."""
         return cls(timeline.completed_writes().times, timeline.commits_timeline().filter_pending().times, avro_schema)

@@ -318,11 +318,6 @@ class HoodieTableConfig:
         return self._text("hoodie.compaction.payload.class") or named
 
     @property
-    def merger_strategy(self) -> str | None:
-        """``hoodie.compaction.record.merger.strategy``; None when absent."""
-        return self._text("hoodie.compaction.record.merger.strategy")
-
-    @property
     def create_schema(self) -> str | None:
         """``hoodie.table.create.schema``: Avro JSON without meta columns; None when absent."""
         return self._text("hoodie.table.create.schema")
@@ -342,12 +337,6 @@ class HoodieTableConfig:
             raise self._bad("hoodie.archivelog.folder", folder, f"a folder of '.hoodie': it {error}") from error
 
     @property
-    def base_file_format(self) -> str:
-        """``hoodie.table.base.file.format``; ``PARQUET`` when absent."""
-        value = self._text("hoodie.table.base.file.format") or self._text("hoodie.table.ro.file.format")
-        return (value or "PARQUET").upper()
-
-    @property
     def metadata_partitions(self) -> tuple[str, ...]:
         """``hoodie.table.metadata.partitions``: partitions of the metadata table that are ready; () without one."""
         return self._names(_METADATA_PARTITIONS)
@@ -358,24 +347,9 @@ class HoodieTableConfig:
         return self._names(_METADATA_PARTITIONS_INFLIGHT)
 
     @property
-    def cdc_enabled(self) -> bool:
-        """``hoodie.table.cdc.enabled``; False when absent."""
-        return self._boolean("hoodie.table.cdc.enabled", False)
-
-    @property
-    def drop_partition_columns(self) -> bool:
-        """``hoodie.datasource.write.drop.partition.columns``; False when absent."""
-        return self._boolean("hoodie.datasource.write.drop.partition.columns", False)
-
-    @property
     def partition_metafile_use_base_format(self) -> bool:
         """``hoodie.partition.metafile.use.base.format``; False when absent."""
         return self._boolean("hoodie.partition.metafile.use.base.format", False)
-
-    @property
-    def bootstrap_base_path(self) -> str | None:
-        """``hoodie.bootstrap.base.path``; None when absent."""
-        return self._text("hoodie.bootstrap.base.path")
 
     # --- inside ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Blocks of log files, and the records in blocks of Avro.
+"""Blocks of log files, and the records in Avro blocks.
 
 Archived timelines are log files, too.
 
@@ -27,12 +27,12 @@ __all__ = [
 ]
 
 AVRO_CONTENT_VERSION = 3
-"""Of the content of blocks of Avro."""
+"""The version of the content of Avro blocks."""
 _INT = struct.Struct(">i")
 
 
 class HoodieLogBlockType(IntEnum):
-    """What a block holds; the value is the one on storage. CORRUPT stands for bytes that are no whole block."""
+    """What a block holds; the value is the one on storage. CORRUPT stands for bytes that are not a complete block."""
 
     COMMAND = 0
     DELETE = 1
@@ -62,8 +62,8 @@ class HoodieLogBlock:
     """One block of a log file.
 
     Attributes:
-        block_type: What it holds.
-        headers: By `HeaderMetadataType`; keys that hoodie does not know stay as they are.
+        block_type: The kind of its content.
+        headers: `HeaderMetadataType` -> text; keys that hoodie does not know stay as they are.
         content: The bytes between headers and footers.
         path: The log file.
         offset_bytes: Where the block begins in it.
@@ -87,16 +87,16 @@ class HoodieLogBlock:
 
     @property
     def source(self) -> str:
-        """Which block it is, for messages."""
+        """The block's place and file, for messages."""
         return f"the block at byte {self.offset_bytes} of {self.path}"
 
 
 def avro_datums(block: HoodieLogBlock) -> list[bytes]:
-    """The encoded records of a block of Avro.
+    """The encoded records of an Avro block.
 
     Raises:
         HoodieCorruptedDataException: The block's inner lengths contradict each other.
-        HoodieNotSupportedException: It is in a form that Hudi wrote long ago.
+        HoodieNotSupportedException: The block has an old format of Hudi.
     """
     content = block.content
     if block.block_type is not HoodieLogBlockType.AVRO_DATA or len(content) < 2 * _INT.size:
@@ -122,14 +122,14 @@ def avro_datums(block: HoodieLogBlock) -> list[bytes]:
 
 
 def avro_records(block: HoodieLogBlock) -> list[dict[str, Any]]:
-    """The records of a block of Avro, field to value.
+    """The records of an Avro block, each as field -> value.
 
     Args:
         block: A block of type AVRO_DATA.
 
     Raises:
         HoodieCorruptedDataException: The block or its schema is damaged.
-        HoodieNotSupportedException: It is in a form that Hudi wrote long ago.
+        HoodieNotSupportedException: The block has an old format of Hudi.
     """
     if block.schema is None:
         raise HoodieCorruptedDataException(f"Cannot read Avro records of {block.source}: it has no schema")

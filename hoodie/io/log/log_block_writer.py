@@ -1,4 +1,4 @@
-"""Write blocks of log files; `hoodie.io.log.log_file_reader` says what they look like.
+"""Write blocks of log files; `hoodie.io.log.log_file_reader` describes their format.
 
 Hudi: org.apache.hudi.common.table.log.HoodieLogFormatWriter.
 """
@@ -22,8 +22,8 @@ def encode_log_block(block_type: HoodieLogBlockType, headers: Mapping[int, str],
     """One whole block; a log file is a sequence of them.
 
     Args:
-        block_type: What it holds.
-        headers: By `HeaderMetadataType`.
+        block_type: The kind of its content.
+        headers: `HeaderMetadataType` -> text.
         content: The bytes between headers and footers.
     """
     parts = [_INT.pack(_FORMAT_VERSION), _INT.pack(block_type), _INT.pack(len(headers))]
@@ -41,7 +41,7 @@ def encode_avro_data_block(schema: str, datums: Sequence[bytes], headers: Mappin
     Args:
         schema: Their Avro schema, as JSON.
         datums: The encoded records.
-        headers: Further ones, such as the instant time.
+        headers: Further headers, such as the instant time.
     """
     parts = [_INT.pack(AVRO_CONTENT_VERSION), _INT.pack(len(datums))]
     for datum in datums:

@@ -5,11 +5,12 @@ A block is
     magic "#HUDI#" | int64 size | int32 format version | int32 type | headers | int64 content length | content | footers
     | int64 reverse pointer
 
-where the size counts what follows it, and the reverse pointer is the size plus the magic's length. Headers and footers
-are an int32 count, then int32 key, int32 length and UTF-8 text each. All numbers are big endian.
+where the size counts the bytes after it, and the reverse pointer is the size plus the magic's length. Headers and
+footers are an int32 count, then for each an int32 key, an int32 length and UTF-8 text. All numbers are big endian.
 
-A writer that dies leaves a torn block. A block counts as whole when it lies in the file, its two lengths agree and the
-magic or the end of file follows; otherwise everything up to the next magic is one CORRUPT block, and reading goes on.
+A writer that dies leaves a torn block. A block is complete when it ends within the file, its two lengths agree, and the
+magic or the end of the file follows. Otherwise everything up to the next magic is one CORRUPT block, and reading goes
+on after it.
 
 Hudi: org.apache.hudi.common.table.log.HoodieLogFileReader.
 """
@@ -32,17 +33,17 @@ _BLOCK_TYPES = frozenset(block_type.value for block_type in HoodieLogBlockType)
 
 
 def read_log_blocks(data: bytes, path: str) -> Iterator[HoodieLogBlock]:
-    """All blocks of a log file, in their order.
+    """All blocks of a log file, in order.
 
-    A file that ends within a magic ends before it. Torn blocks come as `HoodieLogBlockType.CORRUPT`.
+    A file that ends within a magic ends before it. A torn block has the type `HoodieLogBlockType.CORRUPT`.
 
     Args:
         data: The file's content.
         path: The file, for error messages.
 
     Raises:
-        HoodieCorruptedDataException: It is not a log file, or a whole block contradicts itself.
-        HoodieNotSupportedException: A block is of a version or type that hoodie does not know.
+        HoodieCorruptedDataException: It is not a log file, or a complete block contradicts itself.
+        HoodieNotSupportedException: A block has a version or type that hoodie does not know.
     """
     if not data.startswith(MAGIC[: len(data)]):
         raise HoodieCorruptedDataException(f"Cannot read {path}: it is not a log file (it begins with {data[:6]!r})")
@@ -94,7 +95,7 @@ def _parse_block(data: bytes, position: int, end: int, path: str) -> HoodieLogBl
 
 
 class _Fields:
-    """Reads the fields of one block and never beyond it."""
+    """Reads the fields of one block, never beyond its end."""
 
     def __init__(self, data: bytes, position: int, end: int) -> None:
         self._data = data

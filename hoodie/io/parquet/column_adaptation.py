@@ -1,8 +1,8 @@
-"""Columns as a file has them, turned into columns as a schema wants them.
+"""Convert the columns of a file to the types of a schema.
 
 Files of one table differ: columns were added, types were widened, other writers encode lists, decimals and timestamps
-in their own ways. Numbers are widened as Hudi does it: integers are rounded to the nearest float, floats become the
-doubles of the same digits.
+in their own ways. Numbers are widened as in Hudi: integers are rounded to the nearest float, and a float becomes the
+double with the same decimal digits.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ __all__ = ["adapt_column", "with_encoding"]
 def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
     """A column in another type.
 
-    Structs are matched by the names of their fields, also within lists and maps: a missing field becomes nulls, one
-    that is not wanted is left out. Names within lists and maps do not count. Dictionaries and views are expanded.
+    Struct fields are matched by name, also within lists and maps: a missing field becomes nulls, and a field that the
+    target lacks is left out. The names of list elements and map entries do not count. Dictionaries and views are
+    expanded.
 
     Args:
         column: Values as read.
-        target: The type wanted.
+        target: The type to convert to.
 
     Raises:
         pa.ArrowInvalid: A value does not fit the type.
-        pa.ArrowNotImplementedError: There is no way from one type to the other.
+        pa.ArrowNotImplementedError: The one type cannot be converted to the other.
     """
     source = column.type
     if source == target and not pa.types.is_nested(target):
@@ -70,14 +71,13 @@ def _adapt_struct(column: pa.StructArray, target: pa.StructType) -> pa.Array:
         index = column.type.get_field_index(field.name)
         child = pa.nulls(len(column), field.type) if index < 0 else adapt_column(column.field(index), field.type)
         children.append(child)
-    mask = column.is_null() if column.null_count else None
     if not children:
         return pa.array([None if null else {} for null in column.is_null().to_pylist()], target)
-    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=_null_mask(column))
 
 
 def _adapt_list(column: pa.Array, target: pa.ListType) -> pa.Array:
-    # Offsets and values of a slice start anywhere, and a null list may cover values: flatten and count afresh.
+    # A slice's offsets and values may start anywhere, and a null list may span values: flatten and recount.
     values = adapt_column(column.flatten(), target.value_type)
     return pa.ListArray.from_arrays(_offsets(column), values, type=target, mask=_null_mask(column))
 

@@ -1,9 +1,9 @@
-"""What a base file's footer says without the bloom filter, which is nearly all of its bytes: 430 kB by default.
+"""Read a base file's footer without its bloom filter, which is nearly all of its bytes: 430 kB by default.
 
 A footer is one value in Thrift's compact form: schema, row groups, then key/value pairs, among them the filter as text.
-Hudi and hoodie write the smallest and the largest key behind the filter, so a read of the end of the file tells them;
-of 10,000 files that is 40 MB instead of 4 GB. For the rest, the text is cut out of the bytes, unread where it is long,
-and its length set to 0; what remains is a footer of a few kilobytes that says all but the filter::
+Hudi and hoodie write the smallest and the largest key behind the filter, so the end of the file is enough for these.
+For 10,000 files that is 40 MB instead of 4 GB. For everything else, this module cuts the filter's text out of the bytes
+and sets its length to 0; it does not read a long text. What remains is a footer of a few kilobytes without the filter::
 
     ... 18 1b "org.apache.hudi.bloomfilter" 18 <length> <431,000 characters> 00 ...
     ... 18 1b "org.apache.hudi.bloomfilter" 18 00 00 ...
@@ -20,23 +20,23 @@ from hoodie.storage.storage import HoodieStorage
 __all__ = ["TAIL_BYTES", "missing_base_file", "read_key_range", "read_short_metadata"]
 
 TAIL_BYTES = 4096
-"""How much is read of the end of a file for the range of keys."""
+"""Bytes read from the end of a file for the range of keys."""
 _PART_BYTES = 1 << 15
-"""Read from the end of the file, and from the start of the footer, for all but the filter."""
+"""Bytes read from the end of a file, and from the start of its footer, for all but the filter."""
 _MAGIC = b"PAR1"
 _RANGE_NAMES = (b"hoodie_min_record_key", b"hoodie_max_record_key")
 _BEGIN_OF_RANGE_NAMES = b"hoodie_m"
 _FILTER_NAME = b"org.apache.hudi.bloomfilter"
 _TEXT_FIELD = b"\x18"
-"""Header of a text that is the next field."""
+"""Header of a text in the next field."""
 _LONGEST_LENGTH = 5
-"""Bytes of a length, seven bits in each."""
+"""Most bytes of a length, with seven bits in each."""
 
 
 def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | None:
     """The smallest and the largest record key, UTF-8; None when the end of the file does not tell them for sure.
 
-    Then the whole footer must be asked: it may have no range, a long one, or another order of entries.
+    After None, read the whole footer: it may have no range, a long one, or another order of entries.
 
     Args:
         storage: Where the file is.
@@ -54,7 +54,7 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
     except OSError as error:
         raise HoodieIOException(f"reading the end of {path} failed: {error}") from error
     length = _footer_length(tail)
-    # What stands before the footer belongs to rows, which may say anything.
+    # Bytes before the footer belong to rows, which may hold any text.
     footer = tail[-8 - length : -8] if length is not None else b""
     low, high = (_value(footer, name) for name in _RANGE_NAMES)
     if low is None or high is None or _BEGIN_OF_RANGE_NAMES in low or _BEGIN_OF_RANGE_NAMES in high:
@@ -63,7 +63,7 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
 
 
 def missing_base_file(path: str) -> HoodieMissingFileException:
-    """The error for a base file that is not there.
+    """The error for a base file that does not exist.
 
     Args:
         path: Its full path.
@@ -75,15 +75,15 @@ def missing_base_file(path: str) -> HoodieMissingFileException:
 
 
 def read_short_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData | None:
-    """A base file's metadata, its bloom filter an empty text.
+    """A base file's metadata with an empty text as its bloom filter.
 
     Args:
         storage: Where the file is.
         path: Full path of the file.
 
     Returns:
-        None when the filter cannot be cut out: there is none, or the footer is not as expected, or damaged. The whole
-        footer tells which.
+        The metadata; None when the filter cannot be cut out: there is none, or the footer is damaged or not as
+        expected. The whole footer tells which.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -113,25 +113,25 @@ def read_short_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData | 
 
 
 def _read_tail(file: pa.NativeFile, count: int) -> tuple[int, bytes]:
-    """Where the last bytes of a file begin, and these."""
+    """The offset of a file's last bytes, and these bytes."""
     start = max(0, file.size() - count)
     file.seek(start)
     return start, file.read(count)
 
 
 def _footer_length(tail: bytes) -> int | None:
-    """Length of the footer; None where the file does not end in one."""
+    """Length of the footer; None if the file does not end with a footer."""
     length = int.from_bytes(tail[-8:-4], "little")
     return length if len(tail) >= 8 and tail[-4:] == _MAGIC and length else None
 
 
 def _entry(name: bytes) -> bytes:
-    """The begin of an entry: name and value are texts, each after its length."""
+    """The first bytes of an entry: name and value are texts, each after its length."""
     return _TEXT_FIELD + bytes([len(name)]) + name + _TEXT_FIELD
 
 
 def _text_at(data: bytes, place: int) -> tuple[int, int] | None:
-    """Where a text begins and ends whose length stands at a place; None where no length ends there."""
+    """The start and end of a text whose length stands at a place; None if there is no valid length."""
     length = 0
     for number, byte in enumerate(data[place : place + _LONGEST_LENGTH]):
         length |= (byte & 0x7F) << (7 * number)
@@ -142,13 +142,13 @@ def _text_at(data: bytes, place: int) -> tuple[int, int] | None:
 
 
 def _value(footer: bytes, name: bytes) -> bytes | None:
-    """The value of an entry; None unless it is there once."""
+    """The value of an entry; None unless the footer holds it exactly once."""
     entry = _entry(name)
     start = footer.find(entry)
     if start < 0 or footer.find(name, start + len(entry)) >= 0 or footer.find(name) != start + 2:
         return None
     found = _text_at(footer, start + len(entry))
-    # Behind the value its entry ends.
+    # A zero byte ends the entry after its value.
     return footer[slice(*found)] if found is not None and footer[found[1] : found[1] + 1] == b"\0" else None
 
 

@@ -1,4 +1,4 @@
-"""What Hudi adds to the footer of a Parquet base file, as key/value pairs.
+"""The key/value pairs that Hudi adds to the footer of a Parquet base file.
 
 Hudi: org.apache.hudi.avro.HoodieBloomFilterWriteSupport, org.apache.hudi.common.util.ParquetUtils.
 """
@@ -25,7 +25,7 @@ _MAX_RECORD_KEY = "hoodie_max_record_key"
 _AVRO_SCHEMA = "parquet.avro.schema"
 _MODEL_NAME = "writer.model.name"
 _FIRST_BYTE_OF_LAST_BASIC = 0xEE
-"""Of U+E000 to U+FFFF; only characters from there on, and those above, are ordered in two ways."""
+"""First UTF-8 byte of U+E000 to U+FFFF: from here on, the two orders of characters differ."""
 _FIRST_BYTE_OF_SUPPLEMENTARY = 0xF0
 
 
@@ -66,7 +66,7 @@ class KeyRange:
         return cls(ends["min"], ends["max"])
 
     def union(self, other: KeyRange | None) -> KeyRange:
-        """The range of both."""
+        """The smallest range that holds both."""
         if other is None:
             return self
         return KeyRange(
@@ -75,7 +75,7 @@ class KeyRange:
 
     @property
     def is_of_any_order(self) -> bool:
-        """Whether the keys within it are the same in Java's order and in that of UTF-8 bytes."""
+        """Whether the range holds the same keys in Java's order and in the order of UTF-8 bytes."""
         low, high = self.min_key.encode(), self.max_key.encode()
         return low <= high and max(low + high, default=0) < _FIRST_BYTE_OF_LAST_BASIC
 
@@ -102,18 +102,18 @@ class Footer:
 
     @property
     def key_range(self) -> KeyRange | None:
-        """The range of the file's keys, None when the footer does not tell."""
+        """The range of the file's keys, None when the footer lacks it."""
         if self.min_record_key is None or self.max_record_key is None:
             return None
         return KeyRange(self.min_record_key, self.max_record_key)
 
     @cached_property
     def bloom_filter(self) -> BloomFilter | None:
-        """The filter of the file's keys, decoded when first asked for; who adds keys to it should own this footer.
+        """The filter of the file's keys, decoded on first use; only the owner of this footer should add keys to it.
 
         Raises:
-            HoodieCorruptedDataException: It is damaged.
-            HoodieNotSupportedException: It is of an unknown type.
+            HoodieCorruptedDataException: The filter is damaged.
+            HoodieNotSupportedException: The filter has an unknown type.
         """
         if self.bloom_filter_text is None:
             return None
@@ -162,8 +162,8 @@ def footer_entries(
     """The key/value pairs of a new file.
 
     Args:
-        bloom_filter: Filter of its keys; None for a file without meta fields.
-        key_range: Range of its keys; None when it has no rows.
+        bloom_filter: Filter of the file's keys; None for a file without meta fields.
+        key_range: Range of the file's keys; None for a file without rows.
         avro_schema: Avro schema, meta columns included.
     """
     entries = {}

@@ -1,4 +1,4 @@
-"""Read Parquet base files, whoever wrote them."""
+"""Read Parquet base files of any writer."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from hoodie.storage.storage import HoodieStorage
 __all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys", "scan_file", "to_expression"]
 
 _BUFFER_BYTES = 1 << 20
-"""A column of a row group is read in steps of this size instead of whole."""
+"""A reader reads a column of a row group in steps of this size, not at once."""
 
 
 @attrs.frozen
 class RowGroupKeys:
-    """What the statistics of a row group say of its record keys.
+    """The statistics of a row group about its record keys.
 
     Attributes:
         rows: Rows of the row group.
-        min_key: UTF-8; no key has smaller bytes. None when the statistics do not tell (keys that are very long).
-        max_key: Likewise, the other end.
+        min_key: UTF-8; no key has smaller bytes. None when the statistics lack it, as for very long keys.
+        max_key: UTF-8; no key has larger bytes. None likewise.
     """
 
     rows: int
@@ -50,14 +50,14 @@ class RowGroupKeys:
 class HoodieParquetReader:
     """One base file, open for reading; a context manager.
 
-    Memory: a buffer for each column and one batch while iterating; the columns that are read otherwise.
+    Memory: a buffer for each column and one batch while iterating; otherwise the columns that are read.
 
     Args:
         storage: Where the file is.
         path: Full path of the file.
-        dictionaries: Top-level columns of strings that `iter_batches` gives as dictionaries.
+        dictionaries: Top-level columns of strings that `iter_batches` yields as dictionaries.
 
-    Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetReader. Differs: gives batches.
+    Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetReader. Differs: reads batches.
     """
 
     def __init__(self, storage: HoodieStorage, path: str, dictionaries: Sequence[str] = ()) -> None:
@@ -81,7 +81,7 @@ class HoodieParquetReader:
         Raises:
             HoodieMissingFileException: There is no such file.
             HoodieIOException: Storage failed.
-            HoodieCorruptedDataException: It is not a whole Parquet file.
+            HoodieCorruptedDataException: It is not a complete Parquet file.
         """
         if self._file is not None:
             return self
@@ -103,7 +103,7 @@ class HoodieParquetReader:
         return self
 
     def close(self) -> None:
-        """Close the file; nothing when it is closed."""
+        """Close the file; does nothing if it is closed."""
         self._file = None
         stream, self._stream = self._stream, None
         if stream is not None:
@@ -127,12 +127,12 @@ class HoodieParquetReader:
 
     @property
     def file_schema(self) -> pa.Schema:
-        """Columns as the file has them, meta columns included."""
+        """The columns of the file in its own types, meta columns included."""
         with _translated_errors(self._path):
             return self._opened.schema_arrow
 
     def dictionary_columns(self) -> frozenset[str]:
-        """Paths of the leaf columns that some row group stores as a dictionary and nothing else."""
+        """Paths of the leaf columns that at least one row group stores only as a dictionary."""
         metadata = self._opened.metadata
         with _translated_errors(self._path):
             chunks = [
@@ -145,7 +145,7 @@ class HoodieParquetReader:
             )
 
     def stored_columns(self) -> StoredColumns:
-        """The columns as they are stored, to be read while others are being iterated.
+        """The columns as they are stored; they can be read during an iteration over other columns.
 
         Raises:
             HoodieCorruptedDataException: The footer is damaged.
@@ -161,7 +161,7 @@ class HoodieParquetReader:
         return self._opened.metadata.metadata or {}
 
     def footer(self) -> Footer:
-        """What Hudi stored in the footer; a new value with each call, so its bloom filter belongs to the caller.
+        """Hudi's part of the footer; each call returns a new value, so its bloom filter belongs to the caller.
 
         Raises:
             HoodieCorruptedDataException: An entry is not text.
@@ -172,10 +172,10 @@ class HoodieParquetReader:
         """Whole columns, in the types of the file.
 
         Args:
-            columns: Names, in the order wanted.
+            columns: Names, in the order of the result.
 
         Raises:
-            MissingSchemaFieldException: The file does not have such a column.
+            MissingSchemaFieldException: The file lacks such a column.
             HoodieCorruptedDataException: The file is damaged.
         """
         names = self.file_schema.names
@@ -188,9 +188,9 @@ class HoodieParquetReader:
             return self._opened.read(columns=list(columns)).select(list(columns))
 
     def row_group_keys(self) -> list[RowGroupKeys]:
-        """What is known of the record keys of each row group.
+        """The statistics about the record keys of each row group.
 
-        Statistics may be cut short: the smallest key then stands lower, the largest higher, as Parquet demands.
+        Statistics may be truncated: then the smallest key is too low and the largest too high, as Parquet demands.
 
         Raises:
             MissingSchemaFieldException: There is no column of record keys.
@@ -203,10 +203,10 @@ class HoodieParquetReader:
         """The record keys (string) in the order of the rows; nulls when the table has no meta fields.
 
         Args:
-            row_groups: Numbers of the row groups to read, growing; None for all.
+            row_groups: Numbers of the row groups to read, in ascending order; None for all.
 
         Raises:
-            MissingSchemaFieldException: There is no such column: it is not a base file of a Hudi table.
+            MissingSchemaFieldException: There is no such column, so it is not a base file of a Hudi table.
             HoodieCorruptedDataException: The file is damaged.
         """
         if row_groups is None:
@@ -225,11 +225,11 @@ class HoodieParquetReader:
     ) -> Iterator[pa.RecordBatch]:
         """Rows in the types of a schema.
 
-        Columns that the file does not have are null; see `hoodie.io.parquet.column_adaptation` for the others.
+        Columns that the file lacks are null; see `hoodie.io.parquet.column_adaptation` for the others.
 
         Args:
-            columns: Names from ``schema``, in the order wanted; None for all.
-            schema: What the rows are wanted as. Fields of batches are nullable as they are here.
+            columns: Names from ``schema``, in the order of the result; None for all.
+            schema: The types of the result. A field of a batch is nullable if it is nullable here.
             row_groups: Numbers of the row groups to read; None for all.
             batch_rows: Most rows of a batch.
 
@@ -238,7 +238,7 @@ class HoodieParquetReader:
 
         Raises:
             MissingSchemaFieldException: A column is not in ``schema``.
-            SchemaCompatibilityException: A column cannot be turned into the type of ``schema``.
+            SchemaCompatibilityException: A column cannot be converted to its type in ``schema``.
             HoodieCorruptedDataException: The file is damaged.
         """
         wanted = _chosen_schema(schema, columns)
@@ -301,10 +301,10 @@ def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
 
 @contextmanager
 def _translated_errors(path: str) -> Iterator[None]:
-    """What pyarrow raises for a damaged file, told apart from a failing store by the number of the error.
+    """Translate pyarrow's errors; an error number tells a failing store from a damaged file.
 
     Args:
-        path: The file that is read inside of the context, and nothing else.
+        path: The file; the context may read no other file.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -323,11 +323,11 @@ def _translated_errors(path: str) -> Iterator[None]:
 
 
 def row_group_keys(path: str, metadata: pq.FileMetaData) -> list[RowGroupKeys]:
-    """What metadata says of the record keys of each row group; see `HoodieParquetReader.row_group_keys`.
+    """The statistics about the record keys of each row group; see `HoodieParquetReader.row_group_keys`.
 
     Args:
         path: The file.
-        metadata: Of the file.
+        metadata: The file's metadata.
 
     Raises:
         MissingSchemaFieldException: There is no column of record keys.
@@ -354,7 +354,7 @@ def _record_key_column(path: str, metadata: pq.FileMetaData) -> int:
 
 
 def read_footer(storage: HoodieStorage, path: str) -> Footer:
-    """What Hudi stored in the footer of a base file; reads the end of the file only.
+    """Hudi's part of the footer of a base file; reads only the end of the file.
 
     Args:
         storage: Where the file is.
@@ -362,14 +362,14 @@ def read_footer(storage: HoodieStorage, path: str) -> Footer:
 
     Raises:
         HoodieIOException: There is no such file, or storage failed.
-        HoodieCorruptedDataException: It is not a whole Parquet file.
+        HoodieCorruptedDataException: It is not a complete Parquet file.
     """
     with HoodieParquetReader(storage, path) as reader:
         return reader.footer()
 
 
 def to_expression(filters: Sequence[Any]) -> pc.Expression:
-    """Lists of tuples, as `pyarrow.parquet.read_table` takes them, as an expression; pyarrow says what is wrong."""
+    """Filters in the form of `pyarrow.parquet.read_table`, as an expression; pyarrow raises errors for wrong ones."""
     return pq.filters_to_expression(filters)
 
 
@@ -381,21 +381,21 @@ def scan_file(
     pushed: pc.Expression | None,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a file on all cores, some batches ahead; row groups whose statistics exclude a filter are not read.
+    """Rows of a file, read on all cores and some batches ahead; row groups that cannot match the filter are skipped.
 
     Args:
         storage: Where the file is.
         path: Full path of the file.
-        schema: Its columns, all of which it has in these types, or not at all: then they are null.
-        columns: Names, in the order wanted.
-        pushed: The filter; see `hoodie.common.data.row_filter` for what it may say. None for all rows.
+        schema: The columns. The file has each in exactly this type, or lacks it; a missing column is null.
+        columns: Names, in the order of the result.
+        pushed: The filter; `hoodie.common.data.row_filter` tells what it may hold. None for all rows.
         batch_rows: Most rows of a batch.
 
     Raises:
         HoodieIOException: Storage failed.
         HoodieCorruptedDataException: The file is damaged.
     """
-    # Loaded when something is read: it loads pandas, which takes longer than all of hoodie.
+    # Imported here because it imports pandas, which takes longer than all of hoodie.
     import pyarrow.dataset as ds
 
     with _translated_errors(path), storage.open_input_file(path) as source:

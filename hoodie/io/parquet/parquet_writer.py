@@ -1,7 +1,7 @@
 """Write Parquet base files as Hudi does.
 
-Types are plain Parquet 1.0: lists of three levels, decimals as fixed-length bytes, timestamps in microseconds; the Avro
-reader of every Hudi release takes them. The footer carries what `hoodie.io.parquet.parquet_footer` lists.
+Types are plain Parquet 1.0: lists of three levels, decimals as fixed-length bytes, timestamps in microseconds. The Avro
+reader of every Hudi release reads them. The footer carries the entries of `hoodie.io.parquet.parquet_footer`.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ _SAMPLE_ROWS = 1 << 13
 _REPEATING = 0.25
 """A column whose sample has at most this share of distinct values is stored as a dictionary."""
 _STILL_REPEATING = 0.9
-"""The same for a column that an older version of the file stored as a dictionary: without one it might grow by much."""
+"""The same for a column with a dictionary in an older version of the file: without one it might grow a lot."""
 _DOUBT = 0.25
-"""How far off such a trial may be: the share of an estimate that is added before the first row group tells."""
+"""Possible error of a trial, as a share of its estimate, until the first row group is written."""
 _DOUBT_AFTER_ROW_GROUP = 0.08
 _CERTAIN = 0.04
-"""Doubt below this share of the wanted size does not count."""
+"""An error below this share of the wanted size is ignored."""
 _FULL = 0.02
 """A file is full when less than this share of the wanted size is left."""
 _UNIQUE_COLUMNS = frozenset({RECORD_KEY_META, COMMIT_SEQNO_META})
 
 
 class HoodieParquetWriter:
-    """One base file being written; a context manager, which aborts the file when it is left without `close`.
+    """One base file being written; a context manager that aborts the file unless `close` was called.
 
-    Batches are kept until they make a row group. Which columns are stored as dictionaries is decided from the first
-    rows: a dictionary of a column that hardly repeats costs time and is thrown away late.
+    The writer holds batches until they fill a row group. The first rows decide which columns are stored as
+    dictionaries: a dictionary of a column that hardly repeats costs time, and the encoder drops it late.
 
-    A new version of a file can start from the old one's filter: pass that filter and the old file's range as
-    ``stored_keys``. Then only keys that are handed to `write` go into both. The range may come out wider than the keys
-    (when the row of the smallest was deleted), never narrower.
+    A new version of a file can start from the old version's filter: pass that filter, and the old file's range as
+    ``stored_keys``. Only the keys that are given to `write` are then added to both. The range may become wider than the
+    keys (when the row of the smallest key was deleted), but never narrower.
 
-    Columns that are the same bytes (the record key, and the user's column that it is made of) are encoded once. Columns
+    Columns with the same bytes (the record key, and the user's column from which it is made) are encoded once. Columns
     of a row group of an older file can be kept as they are stored, see `start_row_group`.
 
     Memory: one row group of Arrow data, and the same encoded.
@@ -62,12 +62,12 @@ class HoodieParquetWriter:
         stream: Where to write; closed by `close` and `abort`.
         schema: Columns of the file, Hudi's five meta columns first.
         settings: The encoding: codec, sizes of row groups and pages, and whether there are dictionaries.
-        bloom_filter: Filter that gets the record keys; None for tables without meta fields, whose footers have
-            neither filter nor range.
+        bloom_filter: Filter to which the record keys are added; None for tables without meta fields, whose footers
+            have neither filter nor range.
         avro_schema: Avro schema for the footer, meta columns included.
-        stored_keys: The range of keys that ``bloom_filter`` holds already; None when it holds none that count.
-        dictionary_columns: Paths of the leaf columns that an older version of the file stored as dictionaries: they
-            stay so unless hardly a value repeats, so that rows do not take more room than before.
+        stored_keys: The range of keys that ``bloom_filter`` holds already; None for a new filter.
+        dictionary_columns: Paths of the leaf columns that an older version of the file stored as dictionaries. They
+            stay dictionaries unless hardly a value repeats, so that rows take no more space than before.
         path: The file, for messages.
 
     Raises:
@@ -93,7 +93,7 @@ class HoodieParquetWriter:
         self._path = path
         self._dictionary_columns = frozenset(dictionary_columns)
         self._settings = settings
-        # Field ids and other notes of the schema would be stored.
+        # Field ids and other metadata of the schema would be stored.
         self._schema = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
         self._bloom_filter = bloom_filter
         self._avro_schema = avro_schema
@@ -127,22 +127,22 @@ class HoodieParquetWriter:
 
     @property
     def rows_written(self) -> int:
-        """Rows that `write` has taken."""
+        """Number of rows given to `write`."""
         return self._rows_written
 
     @property
     def estimated_size_bytes(self) -> int:
-        """Length of the finished file if it got no more rows: known for row groups, an estimate for buffered rows."""
+        """Length of the file if it were finished now: exact for row groups, an estimate for buffered rows."""
         if self._size_bytes is not None:
             return self._size_bytes
         return int(self._stored_bytes + self._kept.stored_bytes + self._sizes.held_bytes() + self._footer_bytes())
 
     def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
-        """How many rows of a batch may be appended next without the finished file growing beyond a size.
+        """How many rows of a batch can be appended next without the finished file growing beyond a size.
 
-        Free while all rows fit even if nothing is compressed. Nearer to the limit some rows of each batch are encoded
-        to memory; where too much rests on such trials the held rows are written as a row group, so that their size is
-        known.
+        The call costs nothing while all rows fit even without compression. Nearer to the limit, it encodes some rows of
+        each batch to memory as a trial. If too much depends on trials, it writes the held rows as a row group, so that
+        their size is known.
 
         Args:
             batch: Rows as `write` takes them.
@@ -159,11 +159,11 @@ class HoodieParquetWriter:
             held = self._sizes.held_bytes(trial) + self._kept.stored_bytes
             doubt = _DOUBT if self._sizes.correction is None else _DOUBT_AFTER_ROW_GROUP
             rows, row_bytes = 0, trial.row_bytes / batch.num_rows * (self._sizes.correction or 1.0)
-            # As many rows as fit with the bloom filter as it is; then as it would be with their keys.
+            # First the rows that fit with the present bloom filter, then with the filter that holds their keys.
             for _ in range(2):
                 limit = max(limit_bytes - self._footer_bytes(trial, min(rows, batch.num_rows)), limit_bytes // 2)
                 space = limit - self._stored_bytes
-                # Held rows may take so much that the doubt about them still fits, or does not matter.
+                # The held rows may grow until their possible error no longer fits, unless it is small enough to ignore.
                 reach = max(space / (1 + doubt), min(space, _CERTAIN * limit / doubt))
                 rows = max(0, int((reach - held) / row_bytes))
             if rows >= batch.num_rows:
@@ -176,11 +176,11 @@ class HoodieParquetWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Arrow bytes that are held for the next row group."""
+        """Bytes of Arrow data held for the next row group."""
         return self._buffered_bytes
 
     def flush(self) -> None:
-        """Write what is held as a row group, though it is not full.
+        """Write the held rows as a row group, even if it is not full.
 
         Raises:
             HoodieIOException: The stream failed; the file can only be aborted.
@@ -189,26 +189,26 @@ class HoodieParquetWriter:
         self._write_row_group()
 
     def keep_apart(self, names: Collection[str]) -> None:
-        """Say before the first row which columns `start_row_group` will name.
+        """Announce, before the first row, the columns that `start_row_group` will keep.
 
         Args:
-            names: Of columns that are no lists and no structs.
+            names: Names of columns that are neither lists nor structs.
         """
         self._apart = frozenset(names)
 
     def start_row_group(self, kept: StoredChunks) -> None:
-        """Begin a row group whose first rows have some columns as an older file stores them.
+        """Begin a row group whose first rows take some columns as an older file stores them.
 
-        What was held before is written. The values of these columns in the next rows that `write` gets are not looked
-        at; they must be dictionaries, of anything. The row group does not end before it has as many rows as that of
-        the older file.
+        Rows that are held already are written first. `write` ignores the values of these columns in the next rows; they
+        must be dictionaries, with any values. The row group does not end before it has as many rows as that of the
+        older file.
 
         Args:
-            kept: The columns that `keep_apart` was told.
+            kept: The columns that were given to `keep_apart`.
 
         Raises:
             HoodieIOException: The stream failed; the file can only be aborted.
-            HoodieException: They are other columns, or the row group before lacks rows.
+            HoodieException: These are other columns, or the row group before lacks rows.
         """
         self._check_open()
         self._write_row_group()
@@ -224,11 +224,11 @@ class HoodieParquetWriter:
 
         Args:
             batch: Columns of the schema, in its order; strings may be dictionary-encoded and are stored as strings.
-            keys: The record keys among the batch's that are new to the bloom filter. None means all of them, or, when
-                the file starts from ``stored_keys``, none of them.
+            keys: Those record keys of the batch that are new to the bloom filter. None means all of them, or none of
+                them if the file starts from ``stored_keys``.
 
         Raises:
-            HoodieSchemaException: Columns do not fit the schema, or a null is where the schema has none.
+            HoodieSchemaException: Columns do not fit the schema, or a column that is not nullable holds a null.
             HoodieKeyException: A key is null or empty.
             HoodieIOException: The stream failed; the file can only be aborted.
         """
@@ -250,7 +250,7 @@ class HoodieParquetWriter:
             self._write_row_group()
 
     def close(self) -> int:
-        """Finish the file and close the stream. A second call gives the same answer.
+        """Finish the file and close the stream. A second call returns the same length.
 
         Returns:
             The length of the file.
@@ -282,13 +282,13 @@ class HoodieParquetWriter:
         return size_bytes
 
     def abort(self) -> None:
-        """Close the stream without finishing the file: on object stores there is none then. Nothing after `close`."""
+        """Close the stream without finishing the file, so object stores keep no file. Does nothing after `close`."""
         if not self._is_open:
             return
         self._is_open = False
         file, self._file = self._file, None
         self._buffer = []
-        # The stream goes first, so that nothing can write a footer; then pyarrow must not try when it is collected.
+        # The stream is closed first, so that nothing can write a footer. Then pyarrow must not try it when collected.
         with suppress(Exception):
             abort_stream(self._stream)
         if file is not None:
@@ -331,7 +331,7 @@ class HoodieParquetWriter:
         self._kept = StoredChunks()
 
     def _opened_file(self) -> SplicingWriter:
-        """The file, started with the encoding that suits the buffered rows."""
+        """The file; the first call starts it with the encoding that suits the buffered rows."""
         if self._file is None:
             self._choose_dictionary_columns(self._buffer)
             like_key = [
@@ -350,7 +350,7 @@ class HoodieParquetWriter:
         return writer_options(self._settings, self._repeating or [])
 
     def _choose_dictionary_columns(self, batches: list[pa.RecordBatch]) -> None:
-        """Paths of the leaf columns that repeat, judged once by the first rows."""
+        """Choose once, by the first rows, the leaf columns whose values repeat."""
         if self._repeating is not None or not batches:
             return
         sample = [with_encoding(batch.slice(0, _SAMPLE_ROWS), self._schema).columns for batch in _first_rows(batches)]
@@ -371,16 +371,16 @@ class HoodieParquetWriter:
 
     @property
     def _stored_bytes(self) -> int:
-        """Bytes of the row groups that were written."""
+        """Bytes of the row groups written so far."""
         return int(self._stream.tell()) if self._file is not None else 0
 
     def _footer_bytes(self, coming: Trial | None = None, more_keys: int = 0) -> int:
-        """About what the footer will take when such rows are appended, with so many keys."""
+        """The estimated size of the footer with further rows and so many further keys."""
         bloom = self._footer_keys.filter_bytes_with(more_keys) * 4 // 3 if self._footer_keys is not None else 0
         return self._sizes.footer_bytes(coming) + bloom + len(self._avro_schema or "")
 
     def _encode_sample(self, sample: pa.RecordBatch, rows: Sequence[pa.RecordBatch]) -> pq.FileMetaData:
-        """Write rows to memory as the file would have them."""
+        """Write rows to memory as the file would hold them."""
         self._choose_dictionary_columns(self._buffer or [sample])
         table = pa.Table.from_batches([with_encoding(piece, self._schema) for piece in rows], self._schema)
         sink = pa.BufferOutputStream()
@@ -392,29 +392,27 @@ class HoodieParquetWriter:
 class _FooterKeys:
     """Gathers the record keys of a file for its footer: for the bloom filter and the range.
 
-    It hashes many keys at a time, since threads that hash few at a time get in each other's way.
+    It hashes many keys at a time, since threads that hash only a few keys at a time block each other.
 
     Args:
-        bloom_filter: Gets the keys.
-        stored_keys: The range of keys that the filter holds already: then only keys that are called new count.
+        bloom_filter: The filter to which the keys are added.
+        stored_keys: The range of keys that the filter holds already; only keys that are passed as new count then.
+
+    Attributes:
+        key_range: The smallest and the largest key; None without keys.
     """
 
     def __init__(self, bloom_filter: BloomFilter, stored_keys: KeyRange | None) -> None:
         self._bloom_filter = bloom_filter
         self._starts_from_stored_keys = stored_keys is not None
-        self._key_range = stored_keys
+        self.key_range = stored_keys
         self._waiting: list[pa.Array] = []
 
-    @property
-    def key_range(self) -> KeyRange | None:
-        """The smallest and the largest key; None where there is none."""
-        return self._key_range
-
     def filter_bytes_with(self, more_keys: int) -> int:
-        """Length of the filter with all keys, and so many more.
+        """Length of the filter with all keys, and so many further ones.
 
         Args:
-            more_keys: How many.
+            more_keys: The number of further keys.
         """
         return self._bloom_filter.stored_bytes_with(sum(map(len, self._waiting)) + more_keys)
 
@@ -422,8 +420,8 @@ class _FooterKeys:
         """Take the keys of rows.
 
         Args:
-            stored: Of all rows.
-            new: Those that are new to the filter; None means all of them, or, where it started from stored keys, none.
+            stored: The keys of all rows.
+            new: The keys that are new to the filter; None means all, or none if the filter holds stored keys.
 
         Raises:
             HoodieKeyException: A key is null or empty.
@@ -435,14 +433,13 @@ class _FooterKeys:
         ranged = new if self._starts_from_stored_keys else stored
         found = KeyRange.of(ranged) if ranged is not None else None
         if found is not None:
-            self._key_range = found.union(self._key_range)
+            self.key_range = found.union(self.key_range)
 
-    def finish(self) -> BloomFilter:
-        """The filter with all keys."""
+    def finish(self) -> None:
+        """Add all waiting keys to the filter."""
         if self._waiting:
             keys, self._waiting = self._waiting, []
             self._bloom_filter.add(pa.chunked_array(keys))
-        return self._bloom_filter
 
     def _hash_soon(self, keys: pa.Array) -> None:
         if self._waiting and self._waiting[0].type != keys.type:
@@ -458,7 +455,7 @@ def writer_options(config: HoodieStorageConfig, dictionary_columns: Sequence[str
 
     Args:
         config: The encoding.
-        dictionary_columns: Paths of the leaf columns that are stored as dictionaries, where these are enabled.
+        dictionary_columns: Paths of the leaf columns that are stored as dictionaries, if dictionaries are enabled.
     """
     return {
         "version": "1.0",
@@ -475,10 +472,10 @@ def writer_options(config: HoodieStorageConfig, dictionary_columns: Sequence[str
 
 
 def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:
-    """The content of a file that has only a footer.
+    """The content of a file without rows.
 
     Args:
-        column: Name of its one column, of integers.
+        column: Name of its only column, of integers.
         entries: Key/value pairs.
     """
     sink = pa.BufferOutputStream()
@@ -489,7 +486,7 @@ def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Turn what pyarrow and the stream raise into a HoodieIOException that names the file."""
+    """Translate errors of pyarrow and the stream to a HoodieIOException that names the file."""
     try:
         yield
     except HoodieException:

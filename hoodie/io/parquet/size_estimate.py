@@ -1,4 +1,4 @@
-"""What the rows that a writer holds, and the footer, will take on storage."""
+"""Estimate the stored size of the rows that a writer holds, and of the footer."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from hoodie.common.model.record_columns import COMMIT_TIME_META, FILE_NAME_META,
 __all__ = ["REPEATED_COLUMNS", "SizeEstimate", "Trial", "leaves"]
 
 _TRIAL_ROWS = 1 << 13
-"""Rows of a batch that are written to memory to find out what the batch takes on storage."""
+"""Rows of a batch that are written to memory to estimate the stored size of the batch."""
 _TRIAL_SLICES = 16
-"""Places of the batch that these rows come from."""
+"""Number of places in the batch from which these rows come."""
 _FOOTER_BYTES = 2048
 _FOOTER_BYTES_PER_CHUNK = 200
 _PAGE_BYTES = 64
-"""Header of a page, without statistics."""
+"""Size of a page's header, without statistics."""
 _LEVELS_BYTES = 0.25
-"""Most that the levels of a value take: whether it is null, and where lists start."""
+"""Most bytes for the levels of a value: whether it is null, and where lists start."""
 REPEATED_COLUMNS = frozenset({COMMIT_TIME_META, PARTITION_PATH_META, FILE_NAME_META})
-"""Hudi's columns that have hardly more than one value in a file."""
+"""Hudi's columns with hardly more than one value in a file."""
 _LONGEST_STATISTIC = 4096
-"""Bytes of the longest smallest or largest value that Arrow notes for a chunk and for each of its pages."""
+"""Arrow stores no smallest or largest value of a chunk or page that has more bytes than this."""
 
 
 @attrs.frozen
 class Trial:
-    """What rows take on storage.
+    """The estimated size of some rows on storage.
 
     Attributes:
-        row_bytes: Bytes that more rows multiply.
+        row_bytes: Bytes that grow with the number of rows.
         fixed_bytes: Bytes that every row group takes once: page headers, with the smallest and largest value.
-        statistics_bytes: Smallest and largest values of the row group, which the footer holds once more.
+        statistics_bytes: Bytes of the row group's smallest and largest values, which the footer repeats.
     """
 
     row_bytes: float
@@ -46,13 +46,13 @@ class Trial:
 
 
 class SizeEstimate:
-    """Learns from rows that are encoded to memory, and from row groups that were written.
+    """Estimates sizes from rows that are encoded to memory, and from row groups that were written.
 
     Args:
         schema: Columns of the file.
         settings: The encoding.
-        encode: Given a batch, and slices of it, encodes the slices as the file would have them, to memory; gives the
-            metadata.
+        encode: Takes a batch and slices of it, encodes the slices to memory as the file would hold them, and returns
+            the metadata.
     """
 
     def __init__(
@@ -75,24 +75,24 @@ class SizeEstimate:
 
     @property
     def correction(self) -> float | None:
-        """What the last row group took, of what trials said; None where none tells."""
+        """The size of the last row group as a share of its estimate; None if there was no estimate."""
         return self._correction
 
     def hold(self, batch: pa.RecordBatch) -> None:
-        """Count rows to the next row group.
+        """Add rows to the next row group.
 
         Args:
-            batch: Of the schema.
+            batch: The rows, with the columns of the schema.
         """
         self._held.append(batch)
         self._trials.append(None)
         self._held_plain_bytes += self._plain_bytes(batch)
 
     def row_group_is_written(self, stored_bytes: int) -> None:
-        """Compare with what the rows that are held took; from now on none are.
+        """Compare the estimate with the size of the row group that now holds the rows, and drop the rows.
 
         Args:
-            stored_bytes: What they took.
+            stored_bytes: The stored size of the row group.
         """
         tried = [trial for trial in self._trials if trial is not None]
         if tried and len(tried) == len(self._trials):
@@ -105,32 +105,32 @@ class SizeEstimate:
         self._held_plain_bytes = 0.0
 
     def footer_bytes(self, coming: Trial | None = None) -> int:
-        """About what column chunks and schema take in the footer when such rows are appended.
+        """The estimated size of column chunks and schema in the footer.
 
         Args:
-            coming: What is known of the rows.
+            coming: The trial of rows that will be appended.
         """
         chunks = self._leaf_count * (self._row_groups + 1)
         held = [trial.statistics_bytes for trial in (*self._trials, coming) if trial is not None]
         return _FOOTER_BYTES + chunks * _FOOTER_BYTES_PER_CHUNK + self._statistics_bytes + max(held, default=0)
 
     def most_bytes(self, batch: pa.RecordBatch) -> float:
-        """Bytes that the row group does not exceed, were the rows appended.
+        """An upper limit of the row group's size with more rows.
 
         Args:
-            batch: The rows.
+            batch: The rows to append.
         """
         plain = self._held_plain_bytes + self._plain_bytes(batch)
-        # A row group has a smallest and a largest value for each page, and once more in the footer.
+        # A row group stores a smallest and a largest value for each page, and once more in the footer.
         pages = plain / self._settings.parquet_page_size + self._leaf_count
         texts = self._text_leaf_count and self._text_leaf_count + 1 + plain / self._settings.parquet_page_size
         return plain + pages * _PAGE_BYTES + 2 * _LONGEST_STATISTIC * texts
 
     def held_bytes(self, coming: Trial | None = None) -> float:
-        """Bytes that the rows that are held will take.
+        """The estimated size of the held rows on storage.
 
         Args:
-            coming: What is known of more rows, which share the row group: their fixed bytes count.
+            coming: The trial of further rows for the same row group; only its fixed bytes count.
         """
         for number, trial in enumerate(self._trials):
             if trial is None:
@@ -141,7 +141,7 @@ class SizeEstimate:
         return held * (self._correction or 1.0) + fixed
 
     def trial(self, batch: pa.RecordBatch) -> Trial:
-        """Bytes of a batch on storage, found out by encoding some of its rows, from all over it.
+        """The size of a batch on storage, estimated by encoding some rows from all parts of it.
 
         Args:
             batch: The rows.
@@ -161,7 +161,7 @@ class SizeEstimate:
         return Trial(row_bytes=row_bytes, fixed_bytes=float(fixed), statistics_bytes=statistics)
 
     def _plain_bytes(self, batch: pa.RecordBatch) -> float:
-        """Bytes of rows that are neither compressed nor, but for Hudi's constant columns, stored as dictionaries."""
+        """Bytes of rows without compression, and without dictionaries except those of Hudi's constant columns."""
         plain = batch.num_rows * self._leaf_count * _LEVELS_BYTES
         for field, column in zip(self._schema, batch.columns, strict=True):
             plain += column.nbytes
@@ -172,7 +172,7 @@ class SizeEstimate:
 
 
 def leaves(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Parquet's path and the values of every leaf of a column."""
+    """Parquet's path and the values of each leaf of a column."""
     column_type = column.type
     if pa.types.is_struct(column_type):
         for field, child in zip(column_type, column.flatten(), strict=True):
@@ -187,7 +187,7 @@ def leaves(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
-    """Types of the leaves of a column, each of which is a column of Parquet."""
+    """Types of a column's leaves; each leaf is a column in Parquet."""
     if not pa.types.is_nested(data_type):
         yield data_type
         return
@@ -196,7 +196,7 @@ def _leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
 
 
 def _is_text(data_type: pa.DataType) -> bool:
-    """Whether values, and with them statistics, may be of any length."""
+    """Whether values, and so their statistics, may have any length."""
     return bool(
         pa.types.is_string(data_type)
         or pa.types.is_large_string(data_type)
@@ -206,7 +206,7 @@ def _is_text(data_type: pa.DataType) -> bool:
 
 
 def _expanded_bytes(column: pa.DictionaryArray) -> int:
-    """Bytes of the values of a dictionary column, each written out, with its length or nothing more."""
+    """Bytes of a dictionary column's values when each is written out, with its length if it is text."""
     values = column.dictionary
     if not len(values):
         return 0
@@ -219,7 +219,7 @@ def _expanded_bytes(column: pa.DictionaryArray) -> int:
 
 
 def _longest_statistics(batches: list[pa.RecordBatch]) -> int:
-    """Most bytes that the smallest and largest values of a row group take."""
+    """An upper limit of the bytes of a row group's smallest and largest values."""
     longest: dict[str, int] = {}
     for batch in batches:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -232,7 +232,7 @@ def _longest_statistics(batches: list[pa.RecordBatch]) -> int:
 
 
 def _statistics_length(statistics: pq.Statistics | None) -> int:
-    """Bytes of the smallest and the largest value of a text column, as far as they are noted."""
+    """Bytes of the smallest and the largest value of a text column; 0 if they are not stored."""
     if statistics is None or not statistics.has_min_max or statistics.physical_type != "BYTE_ARRAY":
         return 0
     values = (statistics.min_raw, statistics.max_raw)

@@ -21,6 +21,7 @@ from hoodie.common.table.timeline.instant_time import (
     format_instant_time,
     is_after,
     is_instant_time,
+    newest,
     next_instant_time,
 )
 from hoodie.common.table.timeline.timeline import HoodieTimeline
@@ -41,13 +42,13 @@ __all__ = ["Content", "HoodieActiveTimeline"]
 logger = logging.getLogger(__name__)
 
 Content = attrs.AttrsInstance | bytes
-"""What an instant's file holds: a plan or metadata, or bytes that are one already."""
+"""The content of an instant's file: a plan or metadata as a value, or its bytes."""
 
 _MAX_ATTEMPTS = 200
 # More than the hour that daylight saving repeats.
 _SUSPICIOUS_LEAD = timedelta(hours=2)
 _BEING_WRITTEN_S = 30
-"""A file of Hudi that is not whole and no older than that may be being written."""
+"""Hudi may still be writing an incomplete file that is younger than this."""
 _LONGEST_PAUSE_S = 0.5
 _AVRO_MAGIC = b"Obj\x01"
 _AVRO_SYNC_LENGTH = 16
@@ -77,8 +78,8 @@ def _no_check() -> None:
 class HoodieActiveTimeline(HoodieTimeline):
     """The active timeline as it was listed, and the steps that change it on storage.
 
-    The instants are a value: a step does not change them, `reload` lists again. A lost race is an answer (False), not
-    an exception.
+    The instants are a value: a step does not change them, `reload` lists them again. A method that loses a race returns
+    False instead of raising.
 
     Attributes:
         storage: Where the table is.
@@ -86,10 +87,10 @@ class HoodieActiveTimeline(HoodieTimeline):
         layout: File names and serialisation.
         timezone: ``hoodie.table.timeline.timezone``: ``UTC`` or ``LOCAL``.
         clock: The present, as an aware datetime.
-        newest_archived_time: Gives the greatest instant time of the archived timeline, None of an empty one. Called for
-            every new instant.
-        read_archived: Gives the metadata of a completed commit that is archived, None of another one. Called when its
-            file is gone.
+        newest_archived_time: Returns the greatest instant time of the archived timeline, None if that is empty. Called
+            for every new instant.
+        read_archived: Returns the metadata of an archived completed commit, None for any other instant. Called when the
+            file of a commit is gone.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieActiveTimeline.
     """
@@ -123,8 +124,8 @@ class HoodieActiveTimeline(HoodieTimeline):
             meta_path: The table's ``.hoodie`` folder.
             layout: The table's timeline layout.
             timezone: The table's ``hoodie.table.timeline.timezone``.
-            newest_archived_time: Gives the greatest archived instant time; called when an instant is made.
-            read_archived: Gives the metadata of an archived commit; called when a commit's file is gone.
+            newest_archived_time: Returns the greatest archived instant time; called when an instant is made.
+            read_archived: Returns the metadata of an archived commit; called when a commit's file is gone.
             clock: The present; for tests.
 
         Raises:
@@ -150,7 +151,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         return attrs.evolve(self, instants=list_instants(self.storage, self.meta_path, self.layout))
 
     def is_archived_past(self, instant_time: str) -> bool:
-        """Whether an instant that was requested after another one is in the archive.
+        """Whether the archive holds an instant that was requested after the given one.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -165,42 +166,43 @@ class HoodieActiveTimeline(HoodieTimeline):
     ) -> str:
         """Take a new instant time and make its requested file.
 
-        The time is greater than that of every instant, active or archived, of any action, also when the clock stands
-        behind them. Names of different actions differ, so creating the file if absent does not keep two writers from
-        one time: after creating it the timeline is listed again, and a writer that meets another instant of its time or
-        of a later one gives its own up and takes a new one. The writer with the greatest time always gets through.
+        The time is greater than that of every instant, active or archived, of any action, even when the clock is behind
+        them. File names of different actions differ, so "create if absent" alone does not stop two writers from taking
+        the same time. The writer therefore lists the timeline again after it has created the file. If it finds another
+        instant with its time or a later one, it gives up its own and takes a new one. The writer with the greatest time
+        always succeeds.
 
         Args:
             action: What will be done.
             content: The content of the requested file: a plan, or nothing.
-            announce: Called with each instant time that is tried, before others can see it; what it answers False to
+            announce: Called with each candidate time, before other writers can see it. If it returns False, that time
                 is not taken.
 
         Returns:
             The instant time, 17 digits.
 
         Raises:
-            InvalidTableException: An instant of the table has a time that cannot be counted on from.
-            HoodieCommitException: Other writers were faster, again and again.
+            InvalidTableException: The newest instant of the table has a time from which no next time can be computed.
+            HoodieCommitException: Other writers were faster in every attempt.
             HoodieIOException: Storage failed; a requested file may be left behind, which the next write rolls back.
         """
         refused: list[str] = []
         for attempt in range(_MAX_ATTEMPTS):
-            newest = max(filter(None, [self._newest_time(self._list_states()), *refused]), default=None)
+            last = self._newest_time(refused)
             now = self.clock()
-            instant_time = next_instant_time(now, newest, self.timezone)
-            if newest is not None and newest[:17] >= format_instant_time(now + _SUSPICIOUS_LEAD, self.timezone):
+            instant_time = next_instant_time(now, last, self.timezone)
+            if last is not None and last[:17] >= format_instant_time(now + _SUSPICIOUS_LEAD, self.timezone):
                 logger.warning(
                     "The newest instant of %s is %s, far in the future; new instants follow it by milliseconds. "
                     "Check the clocks of the writers",
                     self.meta_path,
-                    newest,
+                    last,
                 )
             if not announce(instant_time):
                 refused.append(instant_time)
             elif self._claim(instant_time, action, content):
                 return instant_time
-            # Two writers that give up for each other must not meet again.
+            # Two writers that have given way to each other must not collide again.
             time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))
         raise HoodieCommitException(
             f"Taking an instant time for a {action} in {self.meta_path} failed {_MAX_ATTEMPTS} times: other "
@@ -208,7 +210,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         )
 
     def create_requested_at(self, instant_time: str, action: Action, content: Content = b"") -> bool:
-        """Make the requested file of an instant time that the caller chose; otherwise as `create_new_instant_time`.
+        """Make the requested file of an instant time that the caller chose; see `create_new_instant_time`.
 
         Args:
             instant_time: 17 digits, a date in the table's time zone, later than every instant, active or archived.
@@ -228,10 +230,10 @@ class HoodieActiveTimeline(HoodieTimeline):
                 f"The instant time {instant_time!r} is not of the form yyyyMMddHHmmssSSS, 17 digits that are a date; "
                 "let start_commit() choose it"
             )
-        newest = self._newest_time(self._list_states())
-        if newest is not None and instant_time <= newest:
+        last = self._newest_time()
+        if last is not None and instant_time <= last:
             raise HoodieCommitException(
-                f"The instant time {instant_time} is not later than the newest instant {newest} of {self.meta_path}: "
+                f"The instant time {instant_time} is not later than the newest instant {last} of {self.meta_path}: "
                 "choose a later one, or let start_commit() choose"
             )
         return self._claim(instant_time, action, content)
@@ -277,7 +279,7 @@ class HoodieActiveTimeline(HoodieTimeline):
                 return False
             if self.storage.exists(requested_path):
                 return True
-            # It was rolled back in between: no inflight file without its requested one.
+            # Another writer rolled it back in between: an inflight file must not stay without its requested one.
             self.storage.delete_file(inflight_path)
         raise HoodieCommitException(
             f"Starting {action} {instant_time} failed: {requested_path} does not exist. The instant was never started, "
@@ -293,7 +295,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             instant_time: The instant time.
             action: What was done; COMPACTION completes as a commit.
             content: The metadata of what was done; never empty.
-            check: Called right before the file is made; what it raises leaves the instant as it is.
+            check: Called right before the file is made; if it raises, the instant stays as it is.
 
         Returns:
             False when that file exists: the instant is complete already.
@@ -323,7 +325,7 @@ class HoodieActiveTimeline(HoodieTimeline):
     # --- undoing instants -----------------------------------------------------------------------------------------
 
     def delete_pending(self, instant_time: str, action: Action) -> None:
-        """Delete the files of a pending instant, inflight first; nothing happens to files that are gone.
+        """Delete the files of a pending instant, the inflight one first; missing files are ignored.
 
         Args:
             instant_time: The instant time.
@@ -339,15 +341,26 @@ class HoodieActiveTimeline(HoodieTimeline):
                 f"{action} {instant_time} is complete ({self.path_of(completed)} exists) and was not deleted; roll it "
                 "back, or restore"
             )
-        self.storage.delete_file(self._path(instant_time, action, State.INFLIGHT))
-        if action is not Action.SAVEPOINT:
-            self.storage.delete_file(self._path(instant_time, action, State.REQUESTED))
-        logger.info("Deleted pending %s %s of %s", action, instant_time, self.meta_path)
+        self._delete_pending_files(instant_time, action)
+
+    def delete_in_any_state(self, instant_time: str, action: Action) -> None:
+        """Delete the files of an instant; a completed one becomes pending first, see `revert_completed_to_inflight`.
+
+        Args:
+            instant_time: The instant time.
+            action: What was or is being done; of a compaction, COMPACTION.
+
+        Raises:
+            HoodieIOException: Storage failed; call again.
+        """
+        self.revert_completed_to_inflight(instant_time, action)
+        self._delete_pending_files(instant_time, action)
 
     def withdraw_requested(self, instant_time: str, action: Action) -> bool:
-        """Take a plan back, unless somebody has begun to carry it out: then it stays, for others must see what goes on.
+        """Withdraw a plan, unless another writer has begun to carry it out: such a plan stays visible to all writers.
 
-        Who begins makes the inflight file first, and then looks for the requested one; this goes the other way round.
+        A writer that begins creates the inflight file first and then checks the requested one. This method deletes the
+        requested file first and then checks the inflight one.
 
         Args:
             instant_time: The instant time.
@@ -375,9 +388,9 @@ class HoodieActiveTimeline(HoodieTimeline):
         return True
 
     def revert_completed_to_inflight(self, instant_time: str, action: Action) -> None:
-        """Make a completed instant pending again, the first step of undoing it; nothing happens to a pending one.
+        """Make a completed instant pending again, the first step of undoing it; a pending one stays as it is.
 
-        Missing requested and inflight files are made first, empty.
+        Missing requested and inflight files are created first, empty.
 
         Args:
             instant_time: The instant time.
@@ -397,10 +410,10 @@ class HoodieActiveTimeline(HoodieTimeline):
         logger.info("Made %s %s of %s pending again", action, instant_time, self.meta_path)
 
     def delete_archived(self, states: Iterable[HoodieInstant]) -> None:
-        """Delete the files of instants that are in the archive; nothing happens to files that are gone.
+        """Delete the files of instants that are in the archive; missing files are ignored.
 
-        Pending states go before completed ones, and completed ones oldest first: whoever lists the timeline meanwhile
-        finds each instant completed or gone, and none gone that is newer than one that is there.
+        Pending states are deleted before completed ones, and completed ones oldest first. A concurrent listing of the
+        timeline then shows each instant as completed or not at all, and misses none that is newer than one it shows.
 
         Args:
             states: All states of the instants.
@@ -416,8 +429,8 @@ class HoodieActiveTimeline(HoodieTimeline):
     def read_details(self, instant: HoodieInstant) -> bytes:
         """The content of the file of an instant in its state; may be empty.
 
-        Hudi makes its files on a local file system before it fills them: one that it is writing at the moment is waited
-        for. What else is not whole is given as it is.
+        On a local file system, Hudi creates a file before it fills it. This method waits for a file that Hudi is
+        writing at the moment, and returns any other incomplete file as it is.
 
         Raises:
             HoodieIOException: There is no such file (any more), or storage failed.
@@ -438,11 +451,11 @@ class HoodieActiveTimeline(HoodieTimeline):
         """The content of the file of an instant in its state, as a value.
 
         Args:
-            instant: The instant; of a plan, its requested state.
+            instant: The instant; for a plan, in its requested state.
             record: The class of the plan or of the metadata.
 
         Raises:
-            HoodieCorruptedDataException: It is empty, damaged or another record.
+            HoodieCorruptedDataException: The content is empty, damaged, or not of that class.
             HoodieIOException: There is no such file (any more), or storage failed.
         """
         return self.layout.decode(self.read_details(instant), record, self.path_of(instant))
@@ -450,17 +463,17 @@ class HoodieActiveTimeline(HoodieTimeline):
     def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
         """What a commit, deltacommit or replacecommit wrote; of an inflight one, its workload profile.
 
-        A completed one that was archived since the timeline was loaded is read in the archive, which does not keep
+        If a completed one was archived since the timeline was loaded, it is read from the archive, which does not keep
         everything: see `HoodieArchivedTimeline.read_commit_metadata`.
 
         Args:
-            instant: Of these actions, COMPLETED or INFLIGHT.
+            instant: An instant of one of these actions, COMPLETED or INFLIGHT.
 
         Returns:
             The metadata, a `HoodieReplaceCommitMetadata` for a replacecommit; empty for an empty inflight file.
 
         Raises:
-            HoodieCorruptedDataException: The file is cut short or damaged, or completed and empty; it is named.
+            HoodieCorruptedDataException: The file, which the message names, is damaged, or completed and empty.
             HoodieIOException: There is no such file, or storage failed.
             ValueError: Instants of that action or state hold no commit metadata.
         """
@@ -499,7 +512,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         return content if isinstance(content, bytes) else self.layout.encode(content)
 
     def _read_when_written(self, instant: HoodieInstant, path: str, content: bytes) -> bytes:
-        """Wait until a file that Hudi has made just now is whole; any other one is damaged, and given as it is."""
+        """Wait until a file that Hudi has just created is complete; return any other, damaged file as it is."""
         first = State.INFLIGHT if instant.action is Action.SAVEPOINT else State.REQUESTED
         begun = self._path(instant.requested_time, instant.action, first)
         if not any(self.storage.exists(_checksums_of(file)) for file in (path, begun)):
@@ -516,14 +529,14 @@ class HoodieActiveTimeline(HoodieTimeline):
         return content
 
     def _is_older(self, status: FileStatus, limit_ms: float) -> bool:
-        """By the clock of the storage; by this machine's for readers, who may write nothing there."""
+        """Whether a file is older, by the storage's clock; by this machine's for readers that may not write there."""
         try:
             return is_older(self.storage, status, limit_ms)
         except HoodieIOException:
             return time.time() * 1000 - status.modification_time_ms > limit_ms
 
     def _claim(self, instant_time: str, action: Action, content: Content) -> bool:
-        """Make the requested file, and give it up again when another writer took the same time or a later one."""
+        """Make the requested file, and withdraw it if another writer has taken the same time or a later one."""
         if not self.create_requested(instant_time, action, content):
             return False
         rival = max(
@@ -537,20 +550,23 @@ class HoodieActiveTimeline(HoodieTimeline):
         )
         if rival is None:
             return True
-        # A plan that somebody carries out already stays beside the one of the next time.
+        # A plan that another writer already carries out stays, and the caller takes a later time for its own.
         self.withdraw_requested(instant_time, action)
         logger.debug("Gave up %s %s for %s of another writer", action, instant_time, rival)
         return False
 
-    def _newest_time(self, states: Iterable[HoodieInstant]) -> str | None:
-        times = [found.requested_time for found in states]
-        archived = self.newest_archived_time()
-        if archived is not None:
-            times.append(archived)
-        return max(times, default=None)
+    def _newest_time(self, further: Iterable[str] = ()) -> str | None:
+        """The greatest time of all instants, active and archived, and of further times."""
+        return newest([*(found.requested_time for found in self._list_states()), self.newest_archived_time(), *further])
+
+    def _delete_pending_files(self, instant_time: str, action: Action) -> None:
+        self.storage.delete_file(self._path(instant_time, action, State.INFLIGHT))
+        if action is not Action.SAVEPOINT:
+            self.storage.delete_file(self._path(instant_time, action, State.REQUESTED))
+        logger.info("Deleted pending %s %s of %s", action, instant_time, self.meta_path)
 
     def _states_of(self, instant_time: str, action: Action) -> dict[State, HoodieInstant]:
-        """An instant in each state that has a file now; names of completed files cannot be made up in all layouts."""
+        """An instant in each state that has a file now; listed, as layouts may have completed names that vary."""
         key = instant_time, action.completed_action
         return {found.state: found for found in self._list_states() if found.key == key}
 
@@ -563,16 +579,16 @@ class HoodieActiveTimeline(HoodieTimeline):
 
 
 def _checksums_of(path: str) -> str:
-    """What Hadoop makes beside each file of a file system where files are not there in one step, right after it."""
+    """The checksum file that Hadoop creates right after each file on a file system without atomic creation."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}.crc"
 
 
 def _is_whole(instant: HoodieInstant, content: bytes) -> bool:
-    """Whether the end of a file is there. What is empty before it is completed is so for ever, or a plan."""
+    """Whether a file has its end. An empty file is complete only for a pending commit, which may hold nothing."""
     if not content:
         return instant.is_pending and instant.action.completed_action in COMMIT_ACTIONS
     if content.startswith(_AVRO_MAGIC):
-        # The mark at its end stands in its head as well.
+        # An Avro file ends with its sync marker, which its header holds as well.
         return content.find(content[-_AVRO_SYNC_LENGTH:]) < len(content) - _AVRO_SYNC_LENGTH
     return content.rstrip().endswith(b"}")

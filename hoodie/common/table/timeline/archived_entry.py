@@ -1,4 +1,4 @@
-"""Make the record of an instant that goes into the archive: its state, and what its file held.
+"""Make the record that the archive keeps of an instant: its state, and the content of its file.
 
 Hudi: org.apache.hudi.common.table.timeline.MetadataConversionUtils.
 """
@@ -34,7 +34,7 @@ _PLANS = {
     (Action.SAVEPOINT, State.COMPLETED): ("hoodieSavePointMetadata", "HoodieSavepointMetadata"),
     (Action.REPLACE_COMMIT, State.REQUESTED): ("hoodieRequestedReplaceMetadata", "HoodieRequestedReplaceMetadata"),
 }
-"""Contents that are Avro: the field of the entry and the record; those of commits are JSON, others are left out."""
+"""Contents that are Avro: the entry's field and its record. Commits hold JSON; the archive leaves out all others."""
 
 
 @cache
@@ -53,8 +53,8 @@ def encode_archived_entry(instant: HoodieInstant, content: bytes, transition_tim
         source: The file's path, for the error message.
 
     Raises:
-        HoodieCorruptedDataException: The content of a completed instant is damaged. (That of a pending state is left
-            out with a warning then: nobody needs it any more.)
+        HoodieCorruptedDataException: The content of a completed instant is damaged. (Damaged content of a pending state
+            is left out with a warning: nobody needs it any more.)
     """
     try:
         field, value = _payload(instant, content, source)
@@ -81,16 +81,15 @@ def _encode(instant: HoodieInstant, transition_time: str, field: str | None, val
 
 def _payload(instant: HoodieInstant, content: bytes, source: str) -> tuple[str | None, Any]:
     found = _PLANS.get((instant.action, instant.state))
+    is_replace = instant.action is Action.REPLACE_COMMIT
+    if not content and instant.is_pending and (found is not None or is_replace):
+        return None, None
     if found is not None:
         field, record = found
-        if not content and instant.state is not State.COMPLETED:
-            return None, None
         return field, decode_record(content, record, source)
-    if instant.action is Action.REPLACE_COMMIT:
-        if not content and instant.state is not State.COMPLETED:
-            return None, None
-        if instant.state is State.COMPLETED:
-            return "hoodieReplaceCommitMetadata", _commit("HoodieReplaceCommitMetadata", content, source)
+    if is_replace and instant.is_completed:
+        return "hoodieReplaceCommitMetadata", _commit("HoodieReplaceCommitMetadata", content, source)
+    if is_replace:
         return "HoodieInflightReplaceMetadata", _commit("HoodieCommitMetadata", content, source)
     if instant.action in COMMIT_ACTIONS:
         if not content and instant.state is State.COMPLETED:
@@ -100,7 +99,7 @@ def _payload(instant: HoodieInstant, content: bytes, source: str) -> tuple[str |
 
 
 def _commit(record: str, content: bytes, source: str) -> dict[str, Any]:
-    """Commit metadata as its Avro record, with what Hudi's archivers change about it."""
+    """Commit metadata as its Avro record, with the changes that Hudi's archivers make."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -138,7 +137,7 @@ def _defaults(record: str) -> Mapping[str, Any]:
 
 
 def _complete(record: str, value: Any) -> dict[str, Any]:
-    """A value with exactly the fields of its record; those that it lacks have their defaults."""
+    """A value with exactly the fields of its record; missing ones get their defaults."""
     if not isinstance(value, Mapping):
         raise HoodieCorruptedDataException(f"a {record} is a {type(value).__name__}, not an object")
     return {name: value.get(name, default) for name, default in _defaults(record).items()}

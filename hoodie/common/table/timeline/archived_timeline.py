@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_LISTINGS = 5
 _HEAD_FIELDS = ("commitTime", "actionType", "actionState")
-"""The fields of an entry that say which instant it is; reading only these leaves out the contents."""
+"""The fields of an entry that say which instant it is; a reader of only these skips the contents."""
 
 
 @attrs.frozen
@@ -46,8 +46,8 @@ class _Entry:
 class HoodieArchivedTimeline(HoodieTimeline):
     """The archived instants, each once in the highest state that was archived, and their contents.
 
-    Contents stay encoded until they are asked for. A torn block, which an archiver leaves that dies, is left out with
-    a warning: its instants are still in the active timeline.
+    Contents stay encoded until they are read. An archiver that dies leaves a torn block. Reading skips it with a
+    warning: its instants are still in the active timeline.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieArchivedTimeline. Differs: one instant per time and action, where
     Hudi has one per archived state.
@@ -64,16 +64,17 @@ class HoodieArchivedTimeline(HoodieTimeline):
         layout: TimelineLayout,
         newest_files: int | None = None,
     ) -> HoodieArchivedTimeline:
-        """Read the archive of a table; one that was never archived has an empty one.
+        """Read the archive of a table; a table that was never archived has an empty one.
 
-        An instant may be active still, when an archiver is at work or died: who puts both together takes it once.
+        While an archiver works, or after it died, an instant can be in both timelines: a caller that combines them must
+        count it once.
 
         Args:
             storage: Where the table is.
             meta_path: The table's ``.hoodie`` folder.
             archive_folder: The archive's folder in it (``hoodie.archivelog.folder``).
             layout: The table's timeline layout.
-            newest_files: Read so many files only, the newest; None reads all.
+            newest_files: How many files to read, the newest ones; None reads all.
 
         Raises:
             HoodieCorruptedDataException: A file of the archive is damaged.
@@ -93,10 +94,10 @@ class HoodieArchivedTimeline(HoodieTimeline):
         return cls(tuple(entries), entries=entries)
 
     def read_entry(self, instant: HoodieInstant) -> dict[str, Any]:
-        """All of an instant's archived record: fields of Hudi's ``HoodieArchivedMetaEntry`` to values.
+        """An instant's whole archived record: the fields of Hudi's ``HoodieArchivedMetaEntry``, name to value.
 
         Args:
-            instant: One of this timeline.
+            instant: An instant of this timeline.
 
         Raises:
             HoodieIOException: The instant is not in the archive.
@@ -108,14 +109,17 @@ class HoodieArchivedTimeline(HoodieTimeline):
     def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
         """What a commit, delta commit or replace commit wrote.
 
-        The archive does not keep everything: event times, run times and what only log files have are missing.
+        The archive does not keep everything: event times, run times and the fields of log files are missing.
 
         Args:
-            instant: One of this timeline, a `HoodieReplaceCommitMetadata` for a replace commit that completed.
+            instant: An instant of this timeline.
+
+        Returns:
+            The metadata, a `HoodieReplaceCommitMetadata` for a completed replace commit.
 
         Raises:
             HoodieIOException: The instant is not in the archive.
-            HoodieException: It is of an action without commit metadata.
+            HoodieException: Its action has no commit metadata.
             HoodieCorruptedDataException: Its record is damaged.
         """
         source = self._entry(instant).source
@@ -165,15 +169,15 @@ def _read_files(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInst
 
 
 def read_archive_file(storage: HoodieStorage, path: str) -> Iterator[tuple[HoodieInstant, _Entry]]:
-    """The entries of one file of the archive: instants in each state, and their encoded contents.
+    """The entries of one file of the archive: instants in each archived state, and their encoded contents.
 
     Args:
         storage: Where the table is.
         path: The file.
 
     Raises:
-        FileNotFoundError: It was merged into another one meanwhile.
-        HoodieCorruptedDataException: It is damaged. (A torn block is left out with a warning.)
+        FileNotFoundError: The file has been merged into another one meanwhile.
+        HoodieCorruptedDataException: The file is damaged. (A torn block is skipped with a warning.)
     """
     data = storage.read(path)
     for block in read_log_blocks(data, path):
@@ -211,7 +215,7 @@ def _instant(head: Mapping[str, Any], block: HoodieLogBlock) -> HoodieInstant | 
 
 
 def _prepare(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Commit metadata of an entry without what the archiver added to it, and with what it dropped."""
+    """Commit metadata of an entry, without the key that the archiver added and with the field that it dropped."""
     if metadata is None:
         return {}
     extra = {key: value for key, value in (metadata.get("extraMetadata") or {}).items() if key != ROLLING_STAT}

@@ -1,4 +1,4 @@
-"""One action on the timeline: what it is, when it was requested, how far it came."""
+"""One action on the timeline: what it is, when it was requested, and its state."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_C
 
 
 class State(IntEnum):
-    """How far an instant came; the highest state of its files is the instant's."""
+    """How far an instant has come; an instant has the highest state of its files."""
 
     REQUESTED = 0
     INFLIGHT = 1
@@ -63,7 +63,7 @@ class HoodieInstant:
         requested_time: The instant time, 17 digits (14 in old tables); compared as a string.
         action: What it does. A pending compaction is COMPACTION, a completed one COMMIT.
         state: REQUESTED, INFLIGHT or COMPLETED.
-        completion_time: When it was completed, in the form of an instant time; None while it is pending, and always
+        completion_time: When it was completed, in the form of an instant time. None while it is pending, and always
             None in timeline layout 1, whose files do not hold it.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieInstant.
@@ -95,12 +95,12 @@ class HoodieInstant:
         return self.state is not State.COMPLETED
 
     def in_state(self, state: State) -> HoodieInstant:
-        """This instant in another state; completed states of later layouts need a completion time besides."""
+        """This instant in another state, without a completion time, which later layouts need for the completed one."""
         return HoodieInstant(self.requested_time, self.action, state)
 
     @property
     def key(self) -> tuple[str, Action]:
-        """What all states of one instant have in common, a compaction and the commit that completes it too."""
+        """What all states of one instant share; a compaction and the commit that completes it share it as well."""
         return self.requested_time, self.action.completed_action
 
     @property

@@ -14,9 +14,9 @@ __all__ = ["InstantRange"]
 
 @attrs.frozen
 class InstantRange:
-    """Some instants: those after one and up to another, or those that are named. Without any limit it is all of them.
+    """Some instants: those after one and up to another, or those that are named. A range without limits is all of them.
 
-    A row without a commit time, as tables without meta columns have it, is of no instant.
+    Tables without meta columns have rows without a commit time. No range holds such a row.
 
     Attributes:
         after: The last instant before the range; None for no limit.
@@ -31,7 +31,7 @@ class InstantRange:
     named: frozenset[str] | None = None
 
     def holds(self, commit_times: pa.Array) -> pa.Array:
-        """Which rows are of these instants.
+        """Which rows these instants wrote.
 
         Args:
             commit_times: ``_hoodie_commit_time`` of the rows (string).

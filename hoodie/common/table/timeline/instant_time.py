@@ -1,8 +1,8 @@
 """Instant times: ``yyyyMMddHHmmssSSS`` in the table's time zone, and their order.
 
 They are compared as strings, in this package only: ``.ci/instant_times`` finds comparisons elsewhere. The functions
-here tell which of two instants was *requested* first. What a reader of an instant sees is asked of the timeline:
-completion times decide that in later table versions.
+here tell which of two instants was *requested* first. The timeline tells what a reader of an instant sees: in later
+table versions, completion times decide that.
 
 A time of 14 digits (tables of Hudi before 0.10) stands for the last millisecond of its second when it is read as a
 date. Tables of time zone LOCAL hold wall clock times, which daylight saving repeats for an hour every autumn:
@@ -48,12 +48,12 @@ def is_after(instant_time: str, other: str) -> bool:
 
 
 def oldest(instant_times: Iterable[str | None]) -> str | None:
-    """The first of instant times; None stands for no time, and is the answer where there is none."""
+    """The first of some instant times, skipping None; None if there is no time."""
     return min((time for time in instant_times if time is not None), default=None)
 
 
 def newest(instant_times: Iterable[str | None]) -> str | None:
-    """The last of instant times; None stands for no time, and is the answer where there is none."""
+    """The last of some instant times, skipping None; None if there is no time."""
     return max((time for time in instant_times if time is not None), default=None)
 
 
@@ -94,7 +94,7 @@ def format_instant_time(moment: datetime, timezone: str = "UTC") -> str:
     """The instant time of a moment.
 
     Args:
-        moment: An aware datetime; what is finer than a millisecond is cut off.
+        moment: An aware datetime; it is truncated to milliseconds.
         timezone: ``UTC``, or ``LOCAL`` for this machine's zone.
 
     Returns:
@@ -109,7 +109,7 @@ def format_instant_time(moment: datetime, timezone: str = "UTC") -> str:
 
 
 def next_instant_time(now: datetime, newest: str | None, timezone: str = "UTC") -> str:
-    """An instant time that is greater than every one that exists: now, or the newest one and a millisecond.
+    """An instant time that is greater than all that exist: now, or a millisecond after the newest one.
 
         now 08:00:00.005, newest ...080000001 -> ...080000005
         now 08:00:00.005, newest ...080000005 -> ...080000006
@@ -123,7 +123,8 @@ def next_instant_time(now: datetime, newest: str | None, timezone: str = "UTC") 
         17 digits, greater than ``newest`` as a string.
 
     Raises:
-        InvalidTableException: The newest instant time lies in the future and is not a date that can be counted on.
+        InvalidTableException: The newest instant time lies in the future and is not a date to which a millisecond can
+            be added.
     """
     time = format_instant_time(now, timezone)
     if newest is None or time > newest:

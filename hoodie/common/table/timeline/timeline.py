@@ -1,4 +1,4 @@
-"""A timeline as a value: instants in order, and the questions that are asked of them."""
+"""A timeline as a value: instants in order, and queries on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["HoodieTimeline"]
 
 
 class _Ordered(tuple[HoodieInstant, ...]):
-    """Instants that are in order: part of a timeline needs no sorting, and a write asks for many parts."""
+    """Instants in order. A filtered timeline needs no new sorting, and a write filters often."""
 
     __slots__ = ()
 
@@ -36,8 +36,8 @@ class HoodieTimeline:
     Attributes:
         instants: The instants, sorted by time.
 
-    Hudi: org.apache.hudi.common.table.timeline.HoodieDefaultTimeline. Differs: holds no reader of instant contents;
-    that is the active timeline's.
+    Hudi: org.apache.hudi.common.table.timeline.HoodieDefaultTimeline. Differs: it does not read the contents of
+    instants; the active timeline does.
     """
 
     instants: tuple[HoodieInstant, ...] = attrs.field(default=(), converter=_in_order)
@@ -76,7 +76,7 @@ class HoodieTimeline:
         """The instants of some actions.
 
         Args:
-            actions: As they stand in the instants: a pending compaction is COMPACTION, a completed one COMMIT.
+            actions: The actions as the instants hold them: a pending compaction is COMPACTION, a completed one COMMIT.
         """
         wanted = frozenset(actions)
         return self.filter(lambda instant: instant.action in wanted)
@@ -115,11 +115,11 @@ class HoodieTimeline:
 
         Args:
             requested_time: An instant time.
-            action: Only an instant of this action; a compaction and the commit that completes it count as one. None:
-                the first one of that time (a savepoint comes after the commit that it saves).
+            action: The action of the instant; a compaction and the commit that completes it count as one. None takes
+                the first instant of that time (a savepoint comes after the commit that it saves).
 
         Returns:
-            The instant, None when there is none.
+            The instant, or None.
         """
         for instant in self._by_time.get(requested_time, ()):
             if action is None or instant.action.completed_action is action.completed_action:
@@ -130,7 +130,7 @@ class HoodieTimeline:
         """Whether there is an instant of that time."""
         return requested_time in self._by_time
 
-    # --- questions of time: what was requested before what --------------------------------------------------------
+    # --- by time of request ---------------------------------------------------------------------------------------
 
     def before_or_on(self, requested_time: str) -> HoodieTimeline:
         """The instants up to a time, that time included."""
@@ -141,19 +141,19 @@ class HoodieTimeline:
         return self.filter(lambda instant: not is_before(instant.requested_time, requested_time))
 
     def after(self, requested_time: str) -> HoodieTimeline:
-        """The instants after a time."""
+        """The instants after a time, that time excluded."""
         return self.filter(lambda instant: is_after(instant.requested_time, requested_time))
 
     def before(self, requested_time: str) -> HoodieTimeline:
-        """The instants before a time."""
+        """The instants before a time, that time excluded."""
         return self.filter(lambda instant: is_before(instant.requested_time, requested_time))
 
-    # --- questions of time: what the table held when --------------------------------------------------------------
+    # --- by what a reader sees ------------------------------------------------------------------------------------
 
     def completed_after(self, instant_time: str) -> HoodieTimeline:
         """The completed writes that a reader of an instant does not see.
 
-        Timelines of layout 1 hold no completion times: the order of requests decides there.
+        Timelines of layout 1 hold no completion times, so the order of the requests decides.
         """
         return self.completed_writes().after(instant_time)
 
@@ -162,15 +162,15 @@ class HoodieTimeline:
         return self.completed_writes().before_or_on(instant_time)
 
     def undone_since(self, known: Collection[str], held: Collection[str] = ()) -> list[str]:
-        """The completed writes that were rolled back, or restored away, since somebody knew them; in order.
+        """Earlier completed writes that a rollback or restore has removed since, in order.
 
-        Of what is gone, only what is older than all that is left may have been archived::
+        A write that is gone may have been archived instead, but only if it is older than all that are left::
 
             known 10 20 30 40    completed now 20 40    undone 30
 
         Args:
             known: Times of completed writes of an earlier timeline.
-            held: Times of savepoints that archiving goes past: that they are left says nothing.
+            held: Times of savepoints. Archiving goes past them, so a savepointed write that is left proves nothing.
         """
         left = self.completed_writes().times
         start = oldest(left.difference(held))
@@ -179,7 +179,7 @@ class HoodieTimeline:
 
     @cached_property
     def visible_instants(self) -> VisibleInstants:
-        """Which instants of this timeline, which must not be a filtered one, make their files visible."""
+        """Which instants of this timeline make their files visible; only for a timeline that is not filtered."""
         return VisibleInstants.of(self.instants)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Where a timeline lies, and how its files are named and written: what differs between table versions.
+"""The folder, file names and serialisation of a timeline, which differ between table versions.
 
 Layout 1 (table versions up to 6) keeps all state files of an instant side by side in ``.hoodie``:
 
@@ -53,17 +53,17 @@ class TimelineLayout(ABC):
 
         Args:
             requested_time: The instant time.
-            action: A pending action may be given for the completed state as well: COMPACTION gives ``<t>.commit``.
+            action: The action; a pending one works for the completed state as well: COMPACTION gives ``<t>.commit``.
             state: The state.
-            completion_time: The completion time, in layouts whose names hold it.
+            completion_time: The completion time, for layouts whose names hold it.
 
         Raises:
-            ValueError: There is no such file: a savepoint is never requested.
+            ValueError: There is no such file; a savepoint, for instance, is never requested.
         """
 
     @abstractmethod
     def parse_file_name(self, name: str) -> HoodieInstant | None:
-        """The instant in the state that a file name stands for; None when the name is not of the timeline."""
+        """The instant in the state that a file name stands for; None for a file that is not of the timeline."""
 
     @abstractmethod
     def encode(self, content: attrs.AttrsInstance) -> bytes:
@@ -83,7 +83,7 @@ class TimelineLayout(ABC):
             source: Where it comes from (a path), for the error message.
 
         Raises:
-            HoodieCorruptedDataException: The content is cut short, damaged or another record.
+            HoodieCorruptedDataException: The content is truncated, damaged or another record.
         """
 
     @abstractmethod
@@ -91,7 +91,7 @@ class TimelineLayout(ABC):
         """The name of a file of the archive.
 
         Args:
-            number: Files of the archive are ordered by it.
+            number: The place of the file in the order of the archive's files.
         """
 
     @abstractmethod
@@ -106,7 +106,7 @@ class TimelineLayout(ABC):
 class TimelineLayoutV1(TimelineLayout):
     """Layout 1: files in ``.hoodie``, JSON commit metadata, no completion times.
 
-    Two names are out of line, and kept because Hudi does: the inflight file of a commit lacks the action
+    Two actions break the pattern, as they do in Hudi: the inflight file of a commit lacks the action
     (``<t>.inflight``), and a savepoint has no requested file.
     """
 

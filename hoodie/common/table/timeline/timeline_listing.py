@@ -1,4 +1,4 @@
-"""From the files of a timeline to its instants, also while an archiver takes some away."""
+"""List the instants of a timeline from its files, also while an archiver deletes some of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LISTED_AT_ONCE = 300
 
 
 def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> Iterator[HoodieInstant]:
-    """One entry per file of a timeline, in no order.
+    """One entry per file of a timeline, in no particular order.
 
     Args:
         storage: Where the table is.
@@ -38,7 +38,7 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
 def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> list[HoodieInstant]:
     """Each instant of a timeline once, in its highest state.
 
-    Lists until the listing is one of a moment: archivers delete instants while it is made.
+    Archivers may delete instants during a listing. The function lists again until the result is consistent.
 
     Args:
         storage: Where the table is.
@@ -64,12 +64,12 @@ def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout
 
 
 def _doubtful(states: list[HoodieInstant], instants: list[HoodieInstant]) -> list[HoodieInstant]:
-    """Instants that make a listing a wrong one if they are gone already.
+    """Instants whose absence from storage now would show that the listing is inconsistent.
 
-    Archivers delete pending states first, then completed ones, oldest first. So when the oldest completed commit is
-    there still, no later one was gone before the listing ended. It is asked for when its pending states are gone, which
-    is how an archiving begins, or when the listing is so long that it was not made at once. And an instant that looks
-    pending and is older than it may have been completed, and archived between the two looks at its files.
+    Archivers delete pending states first, then completed ones, oldest first. If the oldest completed commit still
+    exists, no later one was deleted before the listing ended. The oldest one is checked if its pending states are gone,
+    which is how archiving begins, or if the listing is so long that storage returns it in several parts. An older
+    instant that looks pending is checked as well: it may have been completed and archived while its files were listed.
     """
     saved = {i.requested_time for i in instants if i.action is Action.SAVEPOINT}
     oldest = min(

@@ -1,7 +1,7 @@
 """Which instants count for readers.
 
-Hudi: org.apache.hudi.common.table.timeline.HoodieTimeline (containsOrBeforeTimelineStarts), and what
-AbstractTableFileSystemView asks of it.
+Hudi: org.apache.hudi.common.table.timeline.HoodieTimeline (containsOrBeforeTimelineStarts), and its use in
+AbstractTableFileSystemView.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class VisibleInstants:
 
     Attributes:
         completed: Requested times of completed commits, delta commits and replace commits.
-        pending: Of those that are requested or inflight.
-        pending_compactions: Of compactions that are requested or inflight: log files of their slices count already,
-            their base files do not.
-        start: The first of `completed` and `pending_compactions` that no savepoint holds; instants before it have been
-            archived, and only completed ones are. (Archival may go past a savepointed commit, so the first instant of
-            all is not the start.) The last of all where savepoints hold all, as after a restore to one; None when there
-            is none.
+        pending: Requested times of requested and inflight ones.
+        pending_compactions: Requested times of requested and inflight compactions. The log files of their slices count
+            already, their base files do not.
+        start: The first of `completed` and `pending_compactions` without a savepoint. Instants before it have been
+            archived, so they are completed. (Archiving may go past a savepointed commit, so the start need not be the
+            first instant.) If all have savepoints, as after a restore to one, it is the last of them. None if there are
+            none.
     """
 
     completed: frozenset[str]
@@ -40,7 +40,7 @@ class VisibleInstants:
 
     @classmethod
     def of(cls, instants: Iterable[HoodieInstant]) -> VisibleInstants:
-        """Read them off all instants, of any action and state, of an active timeline."""
+        """Those of an active timeline, from all its instants, of any action and state."""
         completed: set[str] = set()
         pending: set[str] = set()
         pending_compactions: set[str] = set()
@@ -61,7 +61,7 @@ class VisibleInstants:
         )
 
     def is_committed(self, instant_time: str) -> bool:
-        """Whether base files of an instant are visible: it is completed, or older than the timeline and not pending."""
+        """Whether base files of an instant are visible: it is completed, or not pending and older than the timeline."""
         if instant_time in self.completed:
             return True
         if instant_time in self.pending or instant_time in self.pending_compactions:
@@ -73,10 +73,10 @@ class VisibleInstants:
         return base_instant_time in self.pending_compactions or self.is_committed(base_instant_time)
 
     def is_seen_at(self, instant_time: str, as_of: str | None) -> bool:
-        """Whether what a committed instant did is seen by readers of the table as it was at another instant.
+        """Whether readers of the table as of another instant see what a committed instant did.
 
         Args:
             instant_time: The instant.
-            as_of: The other one; None for the present.
+            as_of: The other instant; None for the present.
         """
         return as_of is None or not is_after(instant_time, as_of)

@@ -1,4 +1,4 @@
-"""From a listing of files to file groups and slices: what of it a reader may see.
+"""From a listing of files to the file groups and slices that a reader may see.
 
 ::
 
@@ -39,7 +39,7 @@ __all__ = ["CommittedFileName", "HoodieTableFileSystemView", "build_file_groups"
 logger = logging.getLogger(__name__)
 
 CommittedFileName = Callable[[HoodieFileGroupId, str], str | None]
-"""Asked with a file group and an instant: the base file's name in the instant's commit metadata, None if unknown."""
+"""Takes a file group and an instant; returns the base file's name in the commit metadata, None if it is unknown."""
 
 
 def build_file_groups(
@@ -53,14 +53,14 @@ def build_file_groups(
 
     Args:
         partition_path: The partition.
-        files: Its files; those that are neither base nor log files are ignored.
+        files: Its files; other files than base and log files are ignored.
         timeline: All instants of the active timeline, of any action and state.
-        replaced: File groups that a completed replace commit took away; they are left out.
-        committed_file_name: Asked when one group has several base files of one instant (task attempts that got lost):
-            the one in the commit metadata counts. Where it does not know, the newest attempt does.
+        replaced: File groups that a completed replace commit replaced; they are left out.
+        committed_file_name: Called when a group has several base files of one instant, from lost task attempts. The
+            file in the commit metadata counts, or the newest attempt if the metadata does not tell.
 
     Returns:
-        The groups, sorted by file id; slices the newest first. The slice of a pending compaction holds log files only.
+        The groups, sorted by file id; slices are newest first. The slice of a pending compaction holds log files only.
     """
     instants = timeline if isinstance(timeline, VisibleInstants) else VisibleInstants.of(timeline)
     base_files: dict[str, dict[str, list[HoodieBaseFile]]] = defaultdict(lambda: defaultdict(list))
@@ -136,7 +136,7 @@ def _the_base_file(
 
 
 def _write_token_order(write_token: str) -> tuple[tuple[int, ...], str]:
-    """Later attempts last: partition, stage and attempt ids grow within an application."""
+    """A sort key that puts later attempts last: partition, stage and attempt ids grow within an application."""
     parts = write_token.split("-")
     return (tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()), write_token
 
@@ -146,10 +146,10 @@ def _log_file_order(log_file: HoodieLogFile) -> tuple[int, str, bool]:
 
 
 class HoodieTableFileSystemView:
-    """File groups and slices of a table as of the timeline given; partitions are listed when first asked for.
+    """File groups and slices of a table as of a timeline; a partition is listed when it is first needed.
 
-    What was listed stays as it was for the life of the view; make a new one (`HoodieTableMetaClient.view`) to see
-    later commits. Memory: the file groups of the partitions asked for.
+    A view keeps what it has listed for its whole life. Make a new one (`HoodieTableMetaClient.view`) to see later
+    commits. Memory: the file groups of the listed partitions.
     """
 
     def __init__(self, metadata: HoodieTableMetadata, timeline: HoodieActiveTimeline) -> None:
@@ -178,7 +178,7 @@ class HoodieTableFileSystemView:
         )
 
     def list_partitions(self) -> list[str]:
-        """The partition paths, sorted; partitions without a committed file are among them.
+        """The partition paths, sorted, including partitions without a committed file.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -188,7 +188,7 @@ class HoodieTableFileSystemView:
         return list(self._partitions)
 
     def load_partitions(self, partition_paths: Iterable[str]) -> None:
-        """List several partitions at once, which is faster than one by one when they are asked for.
+        """List several partitions at once, which is faster than one by one on first use.
 
         Raises:
             HoodieIOException: A partition path would leave the table, or storage failed.
@@ -200,7 +200,7 @@ class HoodieTableFileSystemView:
             )
 
     def file_groups(self, partition_path: str) -> list[HoodieFileGroup]:
-        """The file groups of a partition with their committed slices, sorted by file id; no replaced ones.
+        """The file groups of a partition with their committed slices, sorted by file id, without replaced groups.
 
         Raises:
             HoodieIOException: The partition path would leave the table, or storage failed.
@@ -216,9 +216,9 @@ class HoodieTableFileSystemView:
         return self._latest_base_files_as_of(partition_path, None)
 
     def latest_base_files_before_or_on(self, partition_path: str, instant_time: str) -> list[HoodieBaseFile]:
-        """The newest committed base file of each file group as it was when an instant was the newest.
+        """The newest committed base file of each file group as of an instant.
 
-        File groups that were replaced later than that are still there, as far as they were not cleaned.
+        The result includes file groups that were replaced after that instant, unless they have been cleaned.
 
         Raises:
             HoodieIOException: The partition path would leave the table, or storage failed.
@@ -226,7 +226,7 @@ class HoodieTableFileSystemView:
         return self._latest_base_files_as_of(partition_path, instant_time)
 
     def latest_file_slices(self, partition_path: str) -> list[FileSlice]:
-        """The newest slice of each file group, merged with the one before while a compaction of the group is pending.
+        """The newest slice of each file group; while its compaction is pending, merged with the slice before.
 
         Raises:
             HoodieIOException: The partition path would leave the table, or storage failed.
@@ -234,7 +234,7 @@ class HoodieTableFileSystemView:
         return [self._merged_latest_slice(group) for group in self.file_groups(partition_path)]
 
     def replaced_file_groups(self) -> Mapping[HoodieFileGroupId, str]:
-        """File groups that completed replace commits took away, with the instant that did; read once.
+        """File groups that completed replace commits replaced, each with the instant that did; read once.
 
         Raises:
             HoodieCorruptedDataException: The metadata of a replace commit is damaged.

@@ -1,12 +1,12 @@
 """Columns of row groups as Parquet stores them: moved from file to file, or written twice, without decoding them.
 
-The pages of a column say nothing about the file that they are in, or where. What does is the footer, which is taken
-apart and put together here::
+The pages of a column hold neither their file nor their place in it. Only the footer does. This module takes footers
+apart and puts them together::
 
     PAR1 | chunks of a row group | ... | footer: schema, for each chunk its place, size, encodings, statistics | PAR1
 
-A merge that changes no record key keeps the chunk of the record keys, and new rows' pages follow the old ones. Keys of
-random characters are half of what a merge decodes and encodes otherwise.
+A merge that changes no record key keeps the chunk of the record keys, and appends the pages of new rows to it.
+Otherwise, keys of random characters would be half of the data that a merge decodes and encodes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8
 _BYTE_ARRAY, _REQUIRED, _OPTIONAL, _UTF8 = 6, 0, 1, 0
 _KNOWN_ENCODINGS = frozenset({_PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY})
 _PAGES_ALWAYS = 64
-"""So many pages a kept chunk may have, however small they are."""
+"""A kept chunk may have so many pages, however small they are."""
 _ROWS_OF_PAGE = 1000
-"""A chunk with more pages keeps them when they have so many rows on average: each upsert adds one, however small."""
+"""A chunk with more pages keeps them if they have so many rows on average: each upsert adds a page of any size."""
 
 # Numbers of the fields in Parquet's footer.
 _FILE_SCHEMA, _FILE_ROWS, _FILE_ROW_GROUPS, _FILE_ENTRIES = 2, 3, 4, 5
@@ -59,7 +59,7 @@ _NULLS, _MAX, _MIN, _MAX_EXACT, _MIN_EXACT = 3, 5, 6, 7, 8
 
 @attrs.frozen(eq=False)
 class ColumnChunk:
-    """One leaf column of one row group: its pages, and what the footer says of them.
+    """One leaf column of one row group: its pages, and their description in the footer.
 
     Attributes:
         metadata: Parquet's ``ColumnMetaData``; offsets count from the first page.
@@ -71,7 +71,7 @@ class ColumnChunk:
 
     @property
     def rows(self) -> int:
-        """Values, nulls included; of a column without lists that is the number of rows."""
+        """The number of values, nulls included; for a column without lists, the number of rows."""
         return int(self.metadata[_VALUES].value)
 
     @property
@@ -85,16 +85,16 @@ class ColumnChunk:
         return int(self.metadata[_PLAIN_BYTES].value)
 
     def may_equal(self, other: ColumnChunk) -> bool:
-        """Whether all that the footer says is the same, but the name."""
+        """Whether the footer describes both in the same way, except for the name."""
         described = (_VALUES, _STORED_BYTES, _PLAIN_BYTES, _CODEC, _DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS)
         return all(self.metadata.get(number) == other.metadata.get(number) for number in described)
 
     def has_pages_of(self, other: ColumnChunk) -> bool:
-        """Whether every byte is the same, so that the values are."""
+        """Whether every byte is equal, and so every value."""
         return self.may_equal(other) and _joined(self.pages).equals(_joined(other.pages))
 
     def named(self, name: str) -> ColumnChunk:
-        """The same pages as another top-level column's."""
+        """The same pages as those of another top-level column."""
         path = Field(LIST, ListValue(BINARY, [name.encode()]))
         return attrs.evolve(self, metadata={**self.metadata, _PATH: path})
 
@@ -105,7 +105,7 @@ class ColumnChunk:
             other: A chunk without a dictionary, of the same type and codec.
 
         Raises:
-            HoodieException: It has a dictionary, of which a column has one in a row group.
+            HoodieException: The other chunk has a dictionary; a column chunk can have only one, at its start.
         """
         if not other.rows:
             return self
@@ -124,7 +124,7 @@ class ColumnChunk:
         return ColumnChunk(metadata, (*self.pages, *other.pages))
 
     def write(self, stream: pa.NativeFile) -> Struct:
-        """Append the pages to a file; gives Parquet's ``ColumnChunk`` for its footer."""
+        """Append the pages to a file and return Parquet's ``ColumnChunk`` for its footer."""
         start = int(stream.tell())
         for part in self.pages:
             stream.write(part)
@@ -151,7 +151,7 @@ class StoredChunks:
 
     Attributes:
         rows: Rows of the row group.
-        chunks: Name -> the column's bytes, and what the footer says of them.
+        chunks: Name -> the column's pages and their description in the footer.
     """
 
     rows: int = 0
@@ -172,7 +172,7 @@ class StoredColumns:
     """The columns of a Parquet file as they are stored.
 
     Args:
-        stream: The file; read at places, so others may read it at the same time.
+        stream: The file; read at offsets, so others may read it at the same time.
         path: For messages.
 
     Raises:
@@ -191,13 +191,13 @@ class StoredColumns:
         return [(int(group[_GROUP_ROWS].value), int(group[_GROUP_BYTES].value)) for group in groups]
 
     def copies_of(self, key: pa.Field, others: Iterable[pa.Field], compression: str) -> list[str]:
-        """The columns that a new file can copy: one, and those that may be equal to it; none when it cannot be.
+        """The columns that a new file can copy: the key and its possible equals; none if the key cannot be copied.
 
         The footer decides; `chunks` compares the bytes.
 
         Args:
-            key: A column of strings, as the new file has it.
-            others: Others, likewise.
+            key: A column of strings, with its type in the new file.
+            others: Further columns, likewise.
             compression: Codec of the new file, in pyarrow's spelling.
         """
         keys = self._copyable(key, compression)
@@ -215,7 +215,7 @@ class StoredColumns:
 
         Args:
             row_group: Its number.
-            names: Of top-level columns.
+            names: Names of top-level columns.
 
         Raises:
             HoodieCorruptedDataException: The file ends within a column.
@@ -230,7 +230,7 @@ class StoredColumns:
         return StoredChunks(self.row_groups[row_group][0], found)
 
     def _copyable(self, field: pa.Field, compression: str) -> list[ColumnChunk] | None:
-        """What the footer says of a column of strings, for each row group; None where it cannot be copied."""
+        """The chunks of a column of strings in each row group, without pages; None if it cannot be copied."""
         if field.type != pa.string() or field.name not in _string_columns(self._footer, field.nullable):
             return None
         chunks = []
@@ -252,9 +252,9 @@ class StoredColumns:
         return attrs.evolve(chunk, pages=(pages,))
 
     def _located(self, row_group: int, name: str) -> tuple[int, ColumnChunk] | None:
-        """Place of the first page of a top-level column, and what the footer says of it, without its pages.
+        """The offset of a top-level column's first page, and its chunk without pages.
 
-        None where the pages are not in this file as plain bytes.
+        None if this file does not hold the pages, or holds them encrypted.
         """
         group = self._footer[_FILE_ROW_GROUPS].value.items[row_group]
         for chunk in group[_GROUP_COLUMNS].value.items:
@@ -269,12 +269,12 @@ class StoredColumns:
 
 
 def encoded_column(column: pa.ChunkedArray, field: pa.Field, **options: Any) -> ColumnChunk:
-    """Encode a column that is no list and no struct; without values a chunk without pages.
+    """Encode a column that is neither a list nor a struct; no values give a chunk without pages.
 
     Args:
         column: Its values.
         field: Its field in the file's schema.
-        **options: Of `pyarrow.parquet.ParquetWriter`.
+        **options: Options of `pyarrow.parquet.ParquetWriter`.
     """
     if not len(column):
         return ColumnChunk({_VALUES: Field(I64, 0)}, ())
@@ -295,13 +295,13 @@ def write_footer(
     more: Sequence[Mapping[str, Struct]],
     entries: Mapping[str, str],
 ) -> None:
-    """Finish a file whose chunks stand in its stream.
+    """Finish a file whose chunks are already in its stream.
 
     Args:
         stream: Where the chunks were written.
         whole: Metadata of a file without rows that has the schema of this one.
         part: Metadata of the columns that pyarrow wrote to the stream.
-        more: For each row group the further columns: name, and what `ColumnChunk.write` gave.
+        more: For each row group, its further columns: name -> the result of `ColumnChunk.write`.
         entries: Key/value pairs.
     """
     footer, written = struct_of(whole), struct_of(part)
@@ -342,7 +342,7 @@ def _footer_of(data: pa.Buffer) -> Struct:
 
 
 def _read_footer(stream: pa.NativeFile, path: str) -> Struct:
-    """The footer of a file; read at its place, so others may read the file at the same time.
+    """The footer of a file; read at its offset, so others may read the file at the same time.
 
     Args:
         stream: The file.
@@ -360,11 +360,11 @@ def _read_footer(stream: pa.NativeFile, path: str) -> Struct:
 
 
 def _string_columns(footer: Struct, nullable: bool) -> frozenset[str]:
-    """The top-level columns of strings, stored as hoodie, and everybody else, stores them.
+    """The top-level columns of strings, in the usual form in which hoodie and other writers store them.
 
     Args:
-        footer: Of a file.
-        nullable: Whether there may be nulls.
+        footer: The footer of a file.
+        nullable: Whether the column may hold nulls.
     """
     elements = footer[_FILE_SCHEMA].value.items
     wanted = {_ELEMENT_TYPE: _BYTE_ARRAY, _ELEMENT_REPETITION: _OPTIONAL if nullable else _REQUIRED}
@@ -385,12 +385,12 @@ def _string_columns(footer: Struct, nullable: bool) -> frozenset[str]:
 
 
 def _relative(metadata: Struct) -> tuple[int, ColumnChunk]:
-    """Place of the first page; and the chunk, without pages and indexes, with offsets that count from there."""
+    """The offset of the first page, and the chunk without pages and indexes, with offsets relative to that page."""
     start = _start(metadata)
     dropped = (_INDEX_OFFSET, _BLOOM_OFFSET, _BLOOM_LENGTH, _DICTIONARY_OFFSET)
     moved = {number: field for number, field in metadata.items() if number not in dropped}
     if _STATISTICS in metadata:
-        # Readers trust old smallest and largest values by the writer that the footer names, which is another one now.
+        # Whether readers trust old smallest and largest values depends on the writer in the footer, which changes here.
         kept = {number: field for number, field in metadata[_STATISTICS].value.items() if number not in _OLD_RANGE}
         moved[_STATISTICS] = Field(STRUCT, kept)
     moved[_DATA_OFFSET] = Field(I64, metadata[_DATA_OFFSET].value - start)
@@ -400,7 +400,7 @@ def _relative(metadata: Struct) -> tuple[int, ColumnChunk]:
 
 
 def _start(metadata: Struct) -> int:
-    """Place of a chunk's first page; writers that have no dictionary may say that it is at 0."""
+    """The offset of a chunk's first page; writers without a dictionary may give 0 as its offset."""
     data = int(metadata[_DATA_OFFSET].value)
     dictionary = int(metadata[_DICTIONARY_OFFSET].value) if _DICTIONARY_OFFSET in metadata else 0
     return dictionary if 0 < dictionary < data else data
@@ -411,7 +411,7 @@ def _path_of(chunk: Struct) -> tuple[str, ...]:
 
 
 def _after(elements: Sequence[Struct], place: int) -> int:
-    """Where the subtree of an element of the schema ends."""
+    """The place after the subtree of an element of the schema."""
     children = elements[place][_ELEMENT_CHILDREN].value if _ELEMENT_CHILDREN in elements[place] else 0
     place += 1
     for _ in range(children):
@@ -450,7 +450,7 @@ def _added_page_counts(first: Struct, second: Struct) -> Field:
 
 
 def _united_statistics(first: Struct, second: Struct) -> Struct:
-    """Of strings: compared byte by byte, as Parquet orders them; what one side lacks is left out."""
+    """Statistics of both columns of strings, which Parquet orders by bytes; without those that one side lacks."""
     united: Struct = {}
     if _NULLS in first and _NULLS in second:
         united[_NULLS] = Field(I64, first[_NULLS].value + second[_NULLS].value)

@@ -1,8 +1,7 @@
 """Structs of Thrift's compact protocol, in which Parquet writes its footers, as plain values.
 
-A struct is a dict of field numbers to `Field`; what is not known is kept, so a struct that is read and written again
-says the same. Types are those of the protocol; a boolean is its own type: there are fields that are true and fields
-that are false.
+A struct is a dict of field numbers to `Field`. Unknown fields are kept, so a struct that is read and written again has
+the same content. Types are those of the protocol. A boolean field has one of two types, true or false.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["BINARY", "I32", "I64", "LIST", "STRUCT", "Field", "ListValue", "Stru
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 
 _DEEPEST = 64
-"""Structs, lists and maps within each other; a schema of Parquet is a flat list, so real footers stay far below."""
+"""Limit of nested structs, lists and maps; a schema of Parquet is a flat list, so real footers stay far below it."""
 _LONGEST_VARINT_BITS = 70
 """Ten bytes of seven bits hold every number of 64 bits."""
 
@@ -50,7 +49,7 @@ Struct: TypeAlias = dict[int, Field]
 
 
 def read_struct(data: bytes | memoryview) -> Struct:
-    """Read a struct that begins where the data begins; what follows it is ignored.
+    """Read a struct from the start of the data; bytes after it are ignored.
 
     Raises:
         HoodieCorruptedDataException: The data ends too early, or has a type that the protocol does not know.

@@ -1,4 +1,4 @@
-"""A Parquet file of which pyarrow writes some columns, and others are copied."""
+"""A Parquet file with some columns written by pyarrow and others copied."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["SplicingWriter"]
 class SplicingWriter:
     """A file being written, a row group at a time.
 
-    Columns that are copied, and columns that are the same as another one and encoded once, stand in each row group
-    behind what pyarrow writes of it. The footer that pyarrow ends with is then followed by that of the whole file.
+    In each row group, copied columns and columns that equal another one, which are encoded once, follow the columns
+    that pyarrow writes. The footer of the whole file then follows the footer that pyarrow writes.
 
     Args:
         stream: Where to write; the caller closes it.
         schema: Columns of the file.
-        options: Of `pyarrow.parquet.ParquetWriter`.
-        first_rows: Of the first row group; they decide which columns are the same, and which come as dictionaries.
-        copied: Names of columns that `write_row_group` gets as they are stored.
-        key: Where nothing is copied, the column that others may be the same as.
-        like_key: Names of those.
+        options: Options of `pyarrow.parquet.ParquetWriter`.
+        first_rows: Rows of the first row group; they decide which columns are equal, and which are dictionaries.
+        copied: Names of columns that `write_row_group` takes as they are stored.
+        key: If nothing is copied, the column to which others may be equal.
+        like_key: Names of the columns that may be equal to it.
         path: The file, for messages.
     """
 
@@ -57,7 +57,7 @@ class SplicingWriter:
         ]
         self._own_columns = copied | frozenset([key, *same] if same else [])
         self._own_chunks: list[dict[str, Struct]] = []
-        # Columns that come as dictionaries in all batches need not be expanded.
+        # Columns that are dictionaries in all batches need not be expanded.
         self._file_schema = pa.schema(
             field.with_type(pa.dictionary(pa.int32(), field.type))
             if first_rows and all(pa.types.is_dictionary(rows.schema.field(field.name).type) for rows in first_rows)
@@ -73,10 +73,10 @@ class SplicingWriter:
 
         Args:
             batches: The rows, with all columns of the schema.
-            stored: The copied columns of the first of these rows; their values in the batches do not count.
+            stored: The copied columns of the first of these rows; their values in the batches are ignored.
 
         Raises:
-            HoodieException: A batch begins among the first rows and ends behind them.
+            HoodieException: A batch starts within the rows of the copied columns and ends after them.
         """
         names = self._file_schema.names
         written = [with_encoding(batch.select(names), self._file_schema) for batch in batches]
@@ -101,7 +101,7 @@ class SplicingWriter:
             write_footer(self._stream, without_rows[0], self._metadata[0], self._own_chunks, entries)
 
     def abandon(self) -> None:
-        """Leave the file as it is: pyarrow must not try to end it when it is collected."""
+        """Leave the file unfinished; pyarrow must not try to finish it when it is collected."""
         self._file.is_open = False
 
     def _start(self, sink: pa.NativeFile, schema: pa.Schema, collector: list[pq.FileMetaData]) -> pq.ParquetWriter:
@@ -119,7 +119,7 @@ class SplicingWriter:
     def _write_own_columns(
         self, batches: Sequence[pa.RecordBatch], stored: Mapping[str, ColumnChunk]
     ) -> dict[str, Struct]:
-        """Append the columns that pyarrow does not write: what is copied, and behind it the values of further rows."""
+        """Append the columns that pyarrow does not write: copied values, followed by those of further rows."""
         written: dict[str, Struct] = {}
         encoded: list[tuple[list[pa.Array], pa.Field, ColumnChunk]] = []
         for field in self._schema:
@@ -137,14 +137,14 @@ class SplicingWriter:
 
 
 def _is_same(column: pa.Array, keys: pa.Array) -> bool:
-    """Whether a column has the values of another one; asked of many columns, of which most differ at once."""
+    """Whether a column has the values of another one; most of the many columns differ in the first value."""
     if column.type != keys.type or len(column) != len(keys) or column.null_count or keys.null_count:
         return False
     return not len(keys) or (column[0] == keys[0] and column[-1] == keys[-1] and bool(column.equals(keys)))
 
 
 def _may_share(field: pa.Field, like: pa.Field, columns: Iterable[pa.Array], others: Iterable[pa.Array]) -> bool:
-    """Whether two columns come out as the same pages."""
+    """Whether two columns would be encoded to the same pages."""
     if field.type != like.type or field.nullable != like.nullable:
         return False
     return all(_is_same(mine, its) for mine, its in zip(columns, others, strict=True))

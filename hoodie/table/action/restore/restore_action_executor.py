@@ -286,8 +286,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         """
         timeline = self.snapshot.active_timeline
         for instant in timeline.filter_actions(Action.ROLLBACK).after(restored_to).before(restore_time):
-            timeline.revert_completed_to_inflight(instant.requested_time, instant.action)
-            timeline.delete_pending(instant.requested_time, instant.action)
+            timeline.delete_in_any_state(instant.requested_time, instant.action)
 
 
 def _end_of(plan: HoodieRestorePlan) -> str:

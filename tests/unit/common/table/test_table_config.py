@@ -301,27 +301,11 @@ def test_absent_properties_have_hudis_defaults() -> None:
     assert config.table_type is HoodieTableType.COPY_ON_WRITE
     assert (config.table_version, config.timeline_layout_version) == (0, 0)
     assert (config.record_key_fields, config.partition_fields, config.ordering_fields) == ((), (), ())
-    assert (config.key_generator_class, config.payload_class, config.merger_strategy, config.create_schema) == (
-        None,
-    ) * 4
-    assert (config.hive_style_partitioning, config.url_encode_partitioning, config.drop_partition_columns) == (
-        False,
-    ) * 3
-    assert (config.populate_meta_fields, config.cdc_enabled, config.partition_metafile_use_base_format) == (
-        True,
-        False,
-        False,
-    )
-    assert (config.timeline_timezone, config.archive_folder, config.base_file_format) == (
-        "LOCAL",
-        "archived",
-        "PARQUET",
-    )
-    assert (config.metadata_partitions, config.metadata_partitions_inflight, config.bootstrap_base_path) == (
-        (),
-        (),
-        None,
-    )
+    assert (config.key_generator_class, config.payload_class, config.create_schema) == (None, None, None)
+    assert (config.hive_style_partitioning, config.url_encode_partitioning) == (False, False)
+    assert (config.populate_meta_fields, config.partition_metafile_use_base_format) == (True, False)
+    assert (config.timeline_timezone, config.archive_folder) == ("LOCAL", "archived")
+    assert (config.metadata_partitions, config.metadata_partitions_inflight) == ((), ())
     assert config.database_name == ""
 
 

@@ -213,6 +213,25 @@ def test_a_completed_instant_is_made_pending_again(tmp_path: Path) -> None:
     timeline.delete_pending("1", Action.COMMIT)
 
 
+@pytest.mark.parametrize("state", State)
+def test_an_instant_in_any_state_is_deleted_after_one_listing(tmp_path: Path, state: State) -> None:
+    calls: list[tuple[str, str]] = []
+
+    def note(call: Call) -> Any:
+        calls.append((call.name, call.path.rsplit("/", 1)[-1]))
+        return call.apply()
+
+    files = ["1.rollback.requested", "1.rollback.inflight", "1.rollback"]
+    timeline = load(tmp_path, storage_with(tmp_path, note))
+    touch(tmp_path, *files[: state + 1], "2.rollback")
+    calls.clear()
+    timeline.delete_in_any_state("1", Action.ROLLBACK)
+    assert names(tmp_path) == ["2.rollback"]
+    assert [name for name, _ in calls].count("list") == 1
+    deleted = [path for name, path in calls if name == "delete"]
+    assert [path for path in deleted if path in files[: state + 1]] == files[state::-1]
+
+
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
