@@ -326,11 +326,12 @@ class BaseCommitActionExecutor(ABC):
     def _write_buckets(
         self, records: HoodieData, partitioner: UpsertPartitioner, by_key: bool = False
     ) -> list[WriteStatus]:
-        if not partitioner.num_buckets:
+        number = len(partitioner.buckets)
+        if not number:
             return []
-        with self._metrics.step("write buckets", str(partitioner.num_buckets)) as step:
+        with self._metrics.step("write buckets", str(number)) as step:
             dealt = records.map_batches(partitioner.assigner(), records.schema.append(reserved_field(BUCKET)))
-            routed = dealt.route(BUCKET, partitioner.num_buckets)
+            routed = dealt.route(BUCKET, number)
             if by_key:
                 routed = routed.sort_within([RECORD_KEY])
             handler_class = _BUCKET_HANDLERS[self._write_context.table_config.table_type]
