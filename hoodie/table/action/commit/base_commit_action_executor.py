@@ -50,6 +50,7 @@ from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
+from hoodie.table.action.commit.missing_keys import FirstRows
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
@@ -107,7 +108,7 @@ class BaseCommitActionExecutor(ABC):
         """
 
     def _save_workload_profile(self, profile: WorkloadProfile, partitioner: UpsertPartitioner | None) -> None:
-        """From here on the instant is inflight: files may exist."""
+        """Save what is going to be written: from here on the instant is inflight, and files may exist."""
         filling = partitioner.inserts_into if partitioner is not None else {}
         content = profile.to_commit_metadata(filling)
         instant_time = self._write_context.instant_time
@@ -194,7 +195,7 @@ class BaseCommitActionExecutor(ABC):
             self._write_context.schema,
             base_path=self._write_context.base_path,
             instant_time=self._write_context.instant_time,
-            pending_instants=self._table.pending_instants(),
+            pending_instants=self._table.snapshot.active_timeline.filter_pending().times,
             exact=exact,
             record_key_fields=self._table.record_key_fields,
             metrics=self._metrics,
@@ -235,10 +236,7 @@ class BaseCommitActionExecutor(ABC):
             counted = records.count_by([*places, OPERATION])
             counts = counted.filter(pc.equal(counted[OPERATION], int(RecordOperation.UPSERT))).drop_columns([OPERATION])
             records = records.map_batches(upserts_only, records.schema)
-            profile = WorkloadProfile.from_counts(self.operation, counts)
-            partitioner = self._partitioner(profile, records)
-            self._save_workload_profile(profile, partitioner)
-            step.count(records=sum(counts["count"].to_pylist()))
+            partitioner = self._plan_buckets(records, counts, step)
         left, written = sum(counted["count"].to_pylist()), sum(counts["count"].to_pylist())
         self._without_effect += WithoutEffect(
             unmatched_deletes=left - written, combined=None if given is None else given - left
@@ -283,6 +281,24 @@ class BaseCommitActionExecutor(ABC):
     def _limited(records: HoodieData, parallelism: int) -> HoodieData:
         """The records in as many tasks as they come in, or as few as ``parallelism``, unless that is 0."""
         return records.coalesce(parallelism) if parallelism else records
+
+    def _plan_buckets(
+        self, records: HoodieData, counts: pa.Table, step: Step, begins: bool = True
+    ) -> UpsertPartitioner:
+        """Decide which buckets the rows go to.
+
+        Args:
+            records: The rows.
+            counts: The rows by partition path and location, as `WorkloadProfile.from_counts` takes them.
+            step: The step that counts them.
+            begins: Whether the plan is saved, which makes the instant inflight.
+        """
+        profile = WorkloadProfile.from_counts(self.operation, counts)
+        partitioner = self._partitioner(profile, records)
+        if begins:
+            self._save_workload_profile(profile, partitioner)
+        step.count(records=sum(counts["count"].to_pylist()))
+        return partitioner
 
     def _partitioner(self, profile: WorkloadProfile, records: HoodieData) -> UpsertPartitioner:
         record_size = recorded_record_size(self._table.completed_commits_newest_first(), self._config)
@@ -414,10 +430,5 @@ def _found_rows(counts: pa.Table) -> int:
 
 
 def _first_bad_rows(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    count = 0
-    for batch in batches:
-        bad = batch.filter(batch.column(PARTITION_PATH).is_null()).slice(0, SAMPLED_BAD_ROWS - count)
-        count += bad.num_rows
-        yield bad
-        if count >= SAMPLED_BAD_ROWS:
-            return
+    bad = (batch.filter(batch.column(PARTITION_PATH).is_null()) for batch in batches)
+    return FirstRows(SAMPLED_BAD_ROWS)(task, bad)

@@ -46,7 +46,6 @@ from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
-from hoodie.table.workload_profile import WorkloadProfile
 
 __all__ = [
     "UpsertCommitActionExecutor",
@@ -148,11 +147,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 unmatched_deletes=places.unmatched_deletes, combined=None if left is None else num_records - left
             )
             with self._metrics.step("build workload profile") as step:
-                profile = WorkloadProfile.from_counts(self.operation, places.counts)
-                partitioner = self._partitioner(profile, tagged)
-                if begins:
-                    self._save_workload_profile(profile, partitioner)
-                step.count(records=sum(places.counts["count"].to_pylist()))
+                partitioner = self._plan_buckets(tagged, places.counts, step, begins)
             yield _PlannedWrite(num_records, tagged, indexed, partitioner, without_effect)
         finally:
             if located is not None:
@@ -257,10 +252,7 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
             if self._table.index.names_file_groups:
                 placed, counts = self._place_new(records, counts)
             with self._metrics.step("build workload profile") as step:
-                profile = WorkloadProfile.from_counts(self.operation, counts)
-                partitioner = self._partitioner(profile, placed)
-                self._save_workload_profile(profile, partitioner)
-                step.count(records=sum(counts["count"].to_pylist()))
+                partitioner = self._plan_buckets(placed, counts, step)
             return HoodieWriteMetadata(self.operation, self._write_buckets(placed, partitioner))
         finally:
             records.unpersist()
