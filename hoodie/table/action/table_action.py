@@ -22,7 +22,7 @@ import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.exception import HoodieException
+from hoodie.exception import HoodieCorruptedDataException, HoodieException
 
 __all__ = [
     "AnnouncedAction",
@@ -30,12 +30,15 @@ __all__ = [
     "TableAction",
     "announce",
     "carry_out",
+    "check_planned_instant",
     "has_no_plan",
     "no_check",
 ]
 
 logger = logging.getLogger(__name__)
 
+_FEWEST_DIGITS = 14
+"""Of the time of an instant that a plan names."""
 PlanT = TypeVar("PlanT")
 ResultT = TypeVar("ResultT")
 
@@ -214,6 +217,24 @@ def has_no_plan(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
     timeline = snapshot.active_timeline
     requested = instant.in_state(State.REQUESTED)
     return snapshot.storage.exists(timeline.path_of(requested)) and not timeline.read_details(requested)
+
+
+def check_planned_instant(instant_time: str, action: str, source: str) -> None:
+    """Refuse a plan that undoes something other than an instant: files are deleted by the instant's time.
+
+    Args:
+        instant_time: The time that the plan names, which becomes part of paths that are deleted: it must be digits.
+        action: The action that the plan names.
+        source: The plan's file, for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: It is no instant.
+    """
+    is_time = instant_time.isascii() and instant_time.isdecimal() and len(instant_time) >= _FEWEST_DIGITS
+    if not is_time or action not in tuple(Action):
+        raise HoodieCorruptedDataException(
+            f"the plan {source} undoes {action!r} {instant_time!r}, which is no instant; nothing was deleted"
+        )
 
 
 def _look_for_rivals(

@@ -295,8 +295,9 @@ def _read_rows(snapshot: TableSnapshot, file_slice: FileSlice, positions: np.nda
     field = next(iter(snapshot.table_config.ordering_fields), None)
     schema = pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS])
     user_schema = snapshot.load_schema()
-    has_field = field is not None and type_at(user_schema, field) is not None
-    if has_field and field is not None:
+    if field is not None and type_at(user_schema, field) is None:
+        field = None
+    if field is not None:
         schema = schema.append(user_schema.field(top_level_name(user_schema, field)))
     found, start = [], 0
     reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema)
@@ -304,7 +305,7 @@ def _read_rows(snapshot: TableSnapshot, file_slice: FileSlice, positions: np.nda
         low, high = np.searchsorted(positions, [start, start + batch.num_rows])
         if high > low:
             rows = batch.take(pa.array(positions[low:high] - start))
-            value = column_at(rows, field) if has_field and field is not None else None
+            value = column_at(rows, field) if field is not None else None
             columns = {name: rows.column(name) for name in (RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META)}
             columns[PARTITION_PATH_META] = pa.array([file_slice.partition_path] * rows.num_rows, pa.string())
             columns[FILE_NAME_META] = pa.array([file_slice.base_file.file_name] * rows.num_rows, pa.string())

@@ -13,8 +13,6 @@ import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-import attrs
-
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
@@ -48,14 +46,6 @@ _COUNTED_APART = (Action.CLEAN, Action.ROLLBACK)
 """Actions that are archived by their own number."""
 _MOVED_AT_ONCE_BYTES = 64 << 20
 """Entries of so many bytes are written at once: a timeline that was not archived for long does not fit in memory."""
-
-
-@attrs.frozen
-class _Kept:
-    """How many commits stay, once there are too many."""
-
-    minimum: int
-    maximum: int
 
 
 class HoodieTimelineArchiver:
@@ -134,16 +124,16 @@ class HoodieTimelineArchiver:
 
     def instants_to_archive(self) -> list[HoodieInstant]:
         """The instants that are due, oldest first."""
-        kept = self._kept()
-        found = self._commits_to_archive(kept)
+        minimum, maximum = self._kept()
+        found = self._commits_to_archive(minimum, maximum)
         for action in _COUNTED_APART:
             completed = self._timeline.filter_actions(action).filter_completed_instants().instants
-            if len(completed) > kept.maximum:
-                found += completed[: len(completed) - kept.minimum]
+            if len(completed) > maximum:
+                found += completed[: len(completed) - minimum]
         return sorted(found, key=lambda instant: instant.sort_key)
 
-    def _kept(self) -> _Kept:
-        """Minimum and maximum, raised to what the cleaner looks at."""
+    def _kept(self) -> tuple[int, int]:
+        """How many commits stay, and from more than how many on; raised to what the cleaner looks at."""
         archival, timeline = self._config.archival, self._timeline
         completed = timeline.completed_writes()
         last = completed.last_instant
@@ -158,9 +148,9 @@ class HoodieTimelineArchiver:
             # Nothing is cleaned before there are more commits than are retained: they must be let come.
             needed = self._config.clean.commits_retained + 1
         else:
-            return _Kept(minimum, maximum)
+            return minimum, maximum
         if minimum >= needed:
-            return _Kept(minimum, maximum)
+            return minimum, maximum
         logger.info(
             "hoodie.keep.min.commits=%d is less than the cleaner of %s needs, which keeps what is readable from %s on: "
             "archiving as if it were %d",
@@ -169,18 +159,18 @@ class HoodieTimelineArchiver:
             "the beginning" if earliest is None else earliest.requested_time,
             needed,
         )
-        return _Kept(needed, maximum + needed - minimum)
+        return needed, maximum + needed - minimum
 
-    def _commits_to_archive(self, kept: _Kept) -> list[HoodieInstant]:
+    def _commits_to_archive(self, minimum: int, maximum: int) -> list[HoodieInstant]:
         writes = self._timeline.completed_writes()
-        if len(writes) <= kept.maximum:
+        if len(writes) <= maximum:
             return []
         completed, savepoints = writes.instants, self._timeline.savepoint_times
         bound = self._bound(writes)
         due: list[HoodieInstant] = []
         # Readers take the first commit without a savepoint for the beginning: the newest of these stays.
         unsaved = [instant for instant in completed if instant.requested_time not in savepoints]
-        for instant in completed[: len(completed) - kept.minimum]:
+        for instant in completed[: len(completed) - minimum]:
             if (bound is not None and not is_before(instant.requested_time, bound)) or instant is unsaved[-1]:
                 break
             if instant.requested_time in savepoints:

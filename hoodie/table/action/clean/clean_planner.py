@@ -225,10 +225,10 @@ class CleanPlanner:
         """
         retention = self.retention()
         paths = list(partition_paths)
-        if len(paths) <= DRIVER_PARTITIONS:
-            return _plan_partitions(self._files, retention, paths)
-        task_count = min(self._clean.parallelism, len(paths), 4 * self._context.default_parallelism)
         work = _PlanPartitions(self._files, retention)
+        if len(paths) <= DRIVER_PARTITIONS:
+            return work.plan(paths)
+        task_count = min(self._clean.parallelism, len(paths), 4 * self._context.default_parallelism)
         found = self._context.run_tasks([paths[i::task_count] for i in range(task_count)], work)
         return sorted((cleaning for part in found for cleaning in part), key=lambda cleaning: cleaning.partition_path)
 
@@ -343,15 +343,12 @@ class _PlanPartitions:
     retention: FileRetention
 
     def __call__(self, task: TaskIdentity, partition_paths: list[str]) -> list[PartitionCleaning]:
-        return _plan_partitions(self.metadata, self.retention, partition_paths)
+        return self.plan(partition_paths)
 
-
-def _plan_partitions(
-    metadata: HoodieTableMetadata, retention: FileRetention, partition_paths: list[str]
-) -> list[PartitionCleaning]:
-    listed = metadata.list_files_of(partition_paths)
-    cleanings = (retention.clean(partition_path, files) for partition_path, files in listed.items())
-    return [cleaning for cleaning in cleanings if cleaning.paths or cleaning.is_left_empty]
+    def plan(self, partition_paths: list[str]) -> list[PartitionCleaning]:
+        listed = self.metadata.list_files_of(partition_paths)
+        cleanings = (self.retention.clean(partition_path, files) for partition_path, files in listed.items())
+        return [cleaning for cleaning in cleanings if cleaning.paths or cleaning.is_left_empty]
 
 
 def files_that_stay(retention: FileRetention, partition_path: str, files: Iterable[Any]) -> frozenset[str]:

@@ -23,9 +23,8 @@ from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import complete_instant
-from hoodie.table.action.planned_instant import check_planned_instant
 from hoodie.table.action.rollback.rollback_action_executor import rollback_metadata
-from hoodie.table.action.table_action import TableAction
+from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.table_state import files_at, missing_at
 
 __all__ = ["RestoreActionExecutor", "pending_restore", "read_restore_plan"]

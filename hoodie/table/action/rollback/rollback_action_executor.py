@@ -31,8 +31,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackExcepti
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import complete_instant
-from hoodie.table.action.planned_instant import check_planned_instant
-from hoodie.table.action.table_action import TableAction
+from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.table_state import last_versions
 
 __all__ = ["RollbackActionExecutor", "rollback_metadata"]
@@ -305,7 +304,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             raise HoodieRollbackException(
                 f"{where}: later ones exist ({', '.join(later)}); roll those back first, newest first"
             )
-        if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
+        if time_ in timeline.savepoint_times:
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
         if instant.action not in (Action.COMMIT, Action.REPLACE_COMMIT):
             raise HoodieRollbackException(f"{where}: only commits and replacecommits can be, after they completed")
@@ -348,7 +347,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             if base is not None:
                 going[path, base.file_id][base.instant_time] = clean_time
         visible = timeline.visible_instants
-        if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
+        if time_ in timeline.savepoint_times:
             raise HoodieRollbackException(f"{where}: it is savepointed")
         for other in timeline.completed_writes():
             stats = timeline.read_commit_metadata(other).write_stats

@@ -168,7 +168,10 @@ class RollbackService:
         self, snapshot: TableSnapshot, failed: list[HoodieInstant], reason: str, check: Callable[[], None]
     ) -> list[str]:
         for instant in failed:
-            _check_not_lost(snapshot, instant)
+            # A write that failed left markers beside its files; without them it was completed.
+            files = RollbackActionExecutor(snapshot).files_without_markers(instant)
+            if files:
+                raise _perhaps_lost(snapshot, instant, f"its files have no markers, such as {files[0]}")
         for instant in reversed(failed):
             logger.warning(
                 "rolling back %s %s of %s: %s", instant.action, instant.requested_time, snapshot.base_path, reason
@@ -444,13 +447,6 @@ def _check_nothing_follows(snapshot: TableSnapshot, instant: HoodieInstant) -> N
     later = completed.after(instant.requested_time).first_instant
     if later is not None and not snapshot.storage.exists(snapshot.heartbeat_path(instant.requested_time)):
         raise _perhaps_lost(snapshot, instant, f"{later.requested_time} and others after it are completed")
-
-
-def _check_not_lost(snapshot: TableSnapshot, instant: HoodieInstant) -> None:
-    """A write that failed left markers beside its files; without them it was completed."""
-    files = RollbackActionExecutor(snapshot).files_without_markers(instant)
-    if files:
-        raise _perhaps_lost(snapshot, instant, f"its files have no markers, such as {files[0]}")
 
 
 def _perhaps_lost(snapshot: TableSnapshot, instant: HoodieInstant, reason: str) -> HoodieRollbackException:
