@@ -28,7 +28,7 @@ __all__ = ["HoodieTable"]
 
 
 class HoodieTable:
-    """What the executors of one write share; it lives on the driver and never crosses to tasks.
+    """State that the executors of one write share; it lives on the driver and never crosses to tasks.
 
     Args:
         context: The engine.

@@ -1,4 +1,4 @@
-"""Do a write operation: from records in flight to files on storage and their statuses. Nothing is committed here.
+"""Carry out a write operation, from records in flight to files on storage and their statuses, without a commit.
 
 Hudi: org.apache.hudi.table.action.commit.BaseCommitActionExecutor.
 """
@@ -113,7 +113,7 @@ class BaseCommitActionExecutor(ABC):
         content = profile.to_commit_metadata(filling)
         instant_time = self._write_context.instant_time
         snapshot = self._table.snapshot
-        # Before the instant is inflight: who rolls it back meanwhile closes the markers after its files are gone.
+        # Before the instant is inflight: a rollback meanwhile closes the markers after the instant's files are gone.
         markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
         is_opened = markers.open()
         is_inflight = False
@@ -152,8 +152,8 @@ class BaseCommitActionExecutor(ABC):
 
         Args:
             records: The rows.
-            columns: What they are counted by, the partition path among it; where keys are at hand they are counted by
-                the partition path alone.
+            columns: The columns to count the rows by, the partition path among them. Where the keys are at hand, rows
+                are counted by the partition path alone.
             collects: Whether keys are wanted.
 
         Returns:
@@ -203,13 +203,13 @@ class BaseCommitActionExecutor(ABC):
         )
 
     def _release_shared(self) -> None:
-        """Free what tasks were given beside their rows: none of them runs any more."""
+        """Free the values that tasks were given beside their rows: no such task runs any more."""
         for shared in self._shared:
             shared.release()
         self._shared.clear()
 
     def _placed(self, records: HoodieData, counts: pa.Table) -> HoodieData:
-        """The records of an insert, with the file groups that they belong to where the index names these.
+        """The records of an insert, with their file groups where the index decides these.
 
         Args:
             records: The rows.
@@ -245,9 +245,18 @@ class BaseCommitActionExecutor(ABC):
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table, int | None]:
-        """Numbered and persisted rows without those whose key is in the table, or a refusal of them, unless the policy
-        lets them stand there twice; the count of all by partition path; and how many rows are left, None where that is
-        not known.
+        """Drop or refuse rows whose key is in the table, as the policy says.
+
+        Args:
+            records: The rows, numbered and persisted.
+            policy: What is done with such rows; NONE keeps them.
+
+        Returns:
+            The rows that are left; the count of all rows by partition path; and how many rows are left, None where that
+            is not known.
+
+        Raises:
+            HoodieDuplicateKeyException: The policy refuses such rows, and there are some.
         """
         is_asked = policy is not InsertDupPolicy.NONE
         keys, counts, number = self._read_input(records, [PARTITION_PATH], collects=is_asked)
@@ -279,7 +288,7 @@ class BaseCommitActionExecutor(ABC):
 
     @staticmethod
     def _limited(records: HoodieData, parallelism: int) -> HoodieData:
-        """The records in as many tasks as they come in, or as few as ``parallelism``, unless that is 0."""
+        """The records in at most ``parallelism`` tasks; with 0, in as many tasks as they come in."""
         return records.coalesce(parallelism) if parallelism else records
 
     def _plan_buckets(
