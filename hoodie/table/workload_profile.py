@@ -1,4 +1,4 @@
-"""How many records of a write go where: known before the first file is written.
+"""Count the records of a write by partition and file group, before the first file is written.
 
 Hudi: org.apache.hudi.table.{WorkloadProfile, WorkloadStat}.
 """

@@ -1,4 +1,4 @@
-"""Deal the records of a write out to buckets.
+"""Assign the records of a write to buckets.
 
 Hudi: org.apache.hudi.table.action.commit.UpsertPartitioner, AverageRecordSizeUtils.
 """
@@ -39,15 +39,15 @@ logger = logging.getLogger(__name__)
 
 
 FILL = 0.97
-"""Share of the maximum size that a bucket of its own is planned for: what is off by a few percent still fits."""
+"""Share of the maximum size for which a new bucket is planned: an estimate off by a few percent still fits."""
 
 
 def recorded_record_size(commits: Iterable[HoodieCommitMetadata], config: HoodieWriteConfig) -> int | None:
-    """Bytes of a record in base files as the newest commit that is large enough tells; None when there is none.
+    """Bytes of a record in base files, by the newest commit that is large enough; None when there is none.
 
     Args:
-        commits: Metadata of completed commits, the newest first; read only until one is large enough to tell.
-        config: What is large enough.
+        commits: Metadata of completed commits, the newest first; read only until one is large enough.
+        config: Says which commit is large enough.
 
     Source: AverageRecordSizeUtils.averageBytesPerRecord.
     """
@@ -60,14 +60,14 @@ def recorded_record_size(commits: Iterable[HoodieCommitMetadata], config: Hoodie
 
 
 def planned_file_size(config: HoodieWriteConfig) -> int:
-    """Bytes that the records of a new file group are planned for."""
+    """Bytes for which the records of a new file group are planned."""
     maximum = config.storage.parquet_max_file_size
     halfway = (config.compaction.parquet_small_file_limit / maximum + FULL_SHARE) / 2
     return int(max(FILL, halfway) * maximum)
 
 
 def needs_record_size(profile: WorkloadProfile, config: HoodieWriteConfig) -> bool:
-    """Whether the size of a record changes how a write is dealt out: some partition gets more than one new file."""
+    """Whether the size of a record changes the buckets of a write: some partition gets more than one new file."""
     compaction = config.compaction
     if not compaction.copy_on_write_insert_auto_split:
         return False
@@ -99,7 +99,7 @@ class _Codes:
 
 @attrs.frozen
 class BucketAssigner:
-    """Gives each row of a batch its bucket; a pure function of the row, so a retried task deals alike.
+    """Gives each row of a batch its bucket; a pure function of the row, so a retried task assigns the same buckets.
 
     Attributes:
         update_buckets: (partition path, file id) to bucket number.
@@ -159,7 +159,7 @@ class UpsertPartitioner:
     goes to the same task, which opens a further group when the file is full. Buckets are numbered by their size.
 
     Args:
-        profile: What is to be written.
+        profile: The records to be written, by partition and file group.
         config: File sizes.
         file_slices: Partition path to its latest file slices, for every partition of the profile.
         record_size: Average bytes of a record.
@@ -246,7 +246,7 @@ class UpsertPartitioner:
         self._insert_buckets[partition_path] = _InsertBuckets(np.array(numbers, dtype=np.int32), weights)
 
     def _new_group_counts(self, inserts: int) -> list[int]:
-        """Records of each bucket of new file groups: full ones, and one of what is left over."""
+        """Records of each bucket of new file groups: full buckets, and one with the remainder."""
         per_bucket = self._records_per_new_bucket()
         full, rest = divmod(inserts, per_bucket)
         if self._splits_by_size and full and rest <= (FULL_SHARE - FILL) / 2 * per_bucket * full:
