@@ -1,9 +1,9 @@
-"""Base files that commits name, and that are not there.
+"""Find base files that commits name and that are not there.
 
-Readers list folders. A file that somebody deleted by hand is then simply not listed: its rows would be missing, or an
-older version of the file would be read, and nobody would know. What a read looks at costs it nothing: commits whose
-metadata it has read for the schema, which is the newest one. Only where a partition's folder has no base file left,
-and no known replace explains that, all commits of the active timeline are read.
+Readers list folders, and a listing does not show a file that was deleted by hand: its rows would silently be missing,
+or an older version of the file would be read. The check costs a read nothing: it looks at the newest commit, whose
+metadata the read has loaded for the schema. Only where a partition's folder has no base file left, and no known replace
+explains that, the check reads all commits of the active timeline.
 
 Hudi has no such check.
 """
@@ -54,7 +54,7 @@ class _NamedFile:
 
 
 def known_partitions(snapshot: TableSnapshot, view: HoodieTableFileSystemView) -> list[str]:
-    """The partitions of a table, sorted, those of which the folder is gone too, as far as the newest commit names them.
+    """The partitions of a table, sorted; includes those without a folder, as far as the newest commit names them.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -69,11 +69,11 @@ def check_base_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView, p
     Args:
         snapshot: The table, whose schema was loaded.
         view: Of the same timeline; it has listed the partitions that are there.
-        partitions: Those that are read, of `known_partitions`.
+        partitions: The partitions that are read, out of `known_partitions`.
 
     Raises:
         HoodieIOException: A commit names a base file that is not there, and no later write, replace, clean, rollback or
-            restore took its place or took it away. A read that is planned beside one of these is planned again.
+            restore replaced or deleted it. A read that is planned while one of these runs is planned again.
         HoodieCorruptedDataException: The metadata of a commit is damaged.
     """
     versions: dict[HoodieFileGroupId, str] = {}
@@ -143,15 +143,15 @@ def _missing_files(
         if parsed is None or stat.path is None or stat.partition_path not in partitions or group in replaced:
             continue
         found = versions.get(group)
-        # Without an older version a file without rows holds nothing that could be missing.
+        # A file without rows and without an older version holds nothing that could be missing.
         if (found is None and stat.num_writes > 0) or (found is not None and is_before(found, parsed.instant_time)):
             yield _NamedFile(stat.path, stat.partition_path, name, parsed.instant_time, instant)
 
 
 def _given_up_partitions(commits: Mapping[HoodieInstant, HoodieCommitMetadata]) -> dict[str, str]:
-    """Partitions of which commits replaced all rows, with the newest such commit: what was in them before is gone.
+    """Partitions whose rows commits replaced as a whole, each with the newest such commit.
 
-    They name file groups that they saw, so they do not name those whose files were gone already.
+    These commits name the file groups that they saw, and so do not name groups whose files were gone already.
     """
     given_up: dict[str, str] = {}
     for instant, metadata in commits.items():
@@ -162,19 +162,19 @@ def _given_up_partitions(commits: Mapping[HoodieInstant, HoodieCommitMetadata]) 
 
 
 def _is_explained(file: _NamedFile, timeline: HoodieActiveTimeline) -> bool:
-    """Whether what took a file away may be on the timeline, or was on it.
+    """Whether the instant that took a file away may be on the timeline, or was on it.
 
-    This is asked of missing files only, so it may read much.
+    Only missing files need this check, so it may read much.
     """
     if timeline.is_archived_past(file.commit.requested_time):
-        # What was archived later may have replaced the file.
+        # A commit that was archived since may have replaced the file.
         return True
     deletions = timeline.filter_actions(*_DELETING_ACTIONS)
     if any(instant.action is not Action.CLEAN for instant in deletions.filter_pending()):
         return True
     for instant in deletions.filter_completed_instants().after_or_on(file.commit.requested_time):
         try:
-            # Names of files stand in the metadata as they are.
+            # The metadata contains file names as plain text.
             if file.name.encode() in timeline.read_details(instant):
                 return True
         except HoodieException as error:

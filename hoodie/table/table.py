@@ -23,13 +23,12 @@ from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["HoodieTable"]
 
 
 class HoodieTable:
-    """What the executors of one write share; it lives on the driver and never crosses to tasks.
+    """State that the executors of one write share; it lives on the driver and never crosses to tasks.
 
     Args:
         context: The engine.
@@ -85,10 +84,6 @@ class HoodieTable:
         for instant in reversed(timeline.completed_writes().instants):
             yield timeline.read_commit_metadata(instant)
 
-    def pending_instants(self) -> frozenset[str]:
-        """Times of the instants of any action that were not completed when the write began."""
-        return frozenset(instant.requested_time for instant in self.snapshot.active_timeline.filter_pending())
-
     def write_context(
         self, instant_time: str, operation: WriteOperationType, schema: pa.Schema, avro_schema_with_meta: str
     ) -> WriteContext:
@@ -104,15 +99,10 @@ class HoodieTable:
             merge_spec=self.merge_spec,
             placement=self.index.record_placement(self.record_key_fields),
             written_keys=self.index.written_keys,
-            storage_options=self.storage_options,
+            storage_options=self.snapshot.storage_options,
         )
 
     @property
     def record_key_fields(self) -> tuple[str, ...]:
         """The fields that make a record's key: the table's, or the writer's where the table does not say."""
         return self.snapshot.table_config.record_key_fields or tuple(self.config.table.record_key_fields or ())
-
-    @property
-    def storage_options(self) -> StorageOptions | None:
-        """Options of the table's storage."""
-        return self.snapshot.storage_options

@@ -132,12 +132,12 @@ def scan_table(
 
 
 def plan_read(load: Callable[[], TableSnapshot], plan: Callable[[TableSnapshot], T]) -> T:
-    """What a plan says of a table whose files nobody deleted while it was made.
+    """Plan a read, and plan it again where files that it needs were deleted meanwhile.
 
     Partitions are listed some time after the timeline. When a clean has deleted the slices of that timeline in between,
-    those file groups look as if they were not there yet, and their rows would silently be missing. So it is looked
-    at the timeline once more: one listing for each read. What a clean leaves to readers of older commits is no reason
-    to list again.
+    those file groups look as if they were not there yet, and their rows would silently be missing. So the timeline is
+    listed once more, once for each read. A clean that retains what readers of older commits need is no reason to plan
+    again.
 
     Hudi has no such check.
 
@@ -147,8 +147,8 @@ def plan_read(load: Callable[[], TableSnapshot], plan: Callable[[TableSnapshot],
             deleted meanwhile.
 
     Raises:
-        HoodieIOException: They may have been each time.
-        HoodieException: What opening and planning raise.
+        HoodieIOException: Files may have been deleted each time.
+        HoodieException: Opening or planning failed.
     """
     for _ in range(_MAX_PLANS):
         snapshot = load()
@@ -171,8 +171,8 @@ def plan_read(load: Callable[[], TableSnapshot], plan: Callable[[TableSnapshot],
 def _may_lack_files(before: HoodieActiveTimeline) -> bool:
     """Whether what was listed since may lack files that readers of a timeline need.
 
-    Beside cleans after each commit this must be rare, or a table that takes long to list could never be read: what a
-    clean retains is enough for all who know of the commits that are older than the first one it retains.
+    With cleans after each commit this must be rare, or a table that takes long to list could never be read. The files
+    that a clean retains are enough for readers that know all commits older than the first one it retains.
     """
     after = before.reload()
     known = before.completed_writes().times

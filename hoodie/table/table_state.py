@@ -1,4 +1,4 @@
-"""What a table was at one of its instants, and whether all of that is still there."""
+"""The files of a table at one of its instants, and whether all of them are still there."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ FileGroups = set[tuple[str, str]]
 
 
 def pending_rollback_plan(timeline: HoodieActiveTimeline, rollback: HoodieInstant) -> HoodieRollbackPlan | None:
-    """What a pending rollback is to delete.
+    """The plan of a pending rollback.
 
     Args:
         timeline: Of the table, freshly loaded.
-        rollback: Of its pending rollbacks.
+        rollback: One of its pending rollbacks.
 
     Returns:
-        The plan; None for a rollback that is requested by an empty file: Hudi makes its files before it fills them, and
-        its writer died in between. Nothing is deleted before a rollback is inflight, so nothing of it was done.
+        The plan; None for a rollback whose requested file is empty: Hudi makes its files before it fills them, and the
+        writer died in between. No file is deleted before a rollback is inflight, so this rollback has done nothing.
 
     Raises:
         HoodieCorruptedDataException: The plan is damaged; it is named.
@@ -52,7 +52,7 @@ def pending_rollback_plan(timeline: HoodieActiveTimeline, rollback: HoodieInstan
 
 
 def being_rolled_back(timeline: HoodieActiveTimeline) -> set[str]:
-    """Instant times that pending rollbacks are about to undo; some may be completed instants still.
+    """Instant times that pending rollbacks are about to undo; some of the instants may still be completed.
 
     Args:
         timeline: Of the table, freshly loaded.
@@ -79,10 +79,10 @@ def refuse_pending_restore(
     Args:
         snapshot: The table, just loaded.
         consequence: What that means for the caller, as the end of the message.
-        error: What is raised.
+        error: The class of the error.
 
     Raises:
-        HoodieCommitException: One is pending.
+        HoodieCommitException: A restore is pending.
     """
     restore = snapshot.active_timeline.filter_actions(Action.RESTORE).filter_pending().first_instant
     if restore is not None:
@@ -111,8 +111,8 @@ def files_at(snapshot: TableSnapshot, instant_time: str) -> dict[str, tuple[str,
 def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
     """File groups whose version of an instant was cleaned, as ``<partition path>/<file id>``.
 
-    Every later version of a file group names the one before it, and every replace commit the groups that it took
-    away: what they name must be there, if it is of the instant or older.
+    Every later version of a file group names the version before it, and every replace commit names the groups that it
+    replaced. Versions that are named so must be there, if they are of the instant or older.
 
     Args:
         snapshot: The table, its timeline freshly loaded.
@@ -143,7 +143,7 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
             there = versions[partition_path].get(file_id, set())
             version = given or last.get((partition_path, file_id))
             if version is None:
-                # Nothing tells when it was written: any version of the instant or older is taken for its last one.
+                # Nothing tells when it was last written: any version of the instant or older counts as the last one.
                 is_there = (partition_path, file_id) in created
                 is_there = is_there or not all(is_after(time, instant_time) for time in there)
             else:
@@ -156,7 +156,7 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
 def last_versions(snapshot: TableSnapshot, groups: FileGroups, instant_time: str) -> dict[Any, str]:
     """The instants that wrote the last versions of file groups, up to an instant.
 
-    Older versions may be there though the last one was cleaned: savepoints hold them.
+    Older versions may be there though the last one was cleaned, since savepoints hold them.
 
     Args:
         snapshot: The table, its timeline freshly loaded.
@@ -164,7 +164,7 @@ def last_versions(snapshot: TableSnapshot, groups: FileGroups, instant_time: str
         instant_time: Later instants do not count.
 
     Returns:
-        File group to instant time; without those that no instant tells of, active or archived.
+        File group to instant time; without groups that no instant names, active or archived.
     """
     found: dict[Any, str] = {}
     if not groups:
@@ -198,7 +198,7 @@ def last_versions(snapshot: TableSnapshot, groups: FileGroups, instant_time: str
 
 
 def _writes_after(snapshot: TableSnapshot, instant_time: str) -> Iterator[HoodieCommitMetadata]:
-    """What the completed writes after an instant did, the oldest first; those that were archived past it too."""
+    """Metadata of the completed writes after an instant, oldest first, archived ones included."""
     active = snapshot.active_timeline
     later = active.completed_after(instant_time)
     if active.is_archived_past(instant_time):

@@ -1,4 +1,4 @@
-"""How many records of a write go where: known before the first file is written.
+"""Count the records of a write by partition and file group, before the first file is written.
 
 Hudi: org.apache.hudi.table.{WorkloadProfile, WorkloadStat}.
 """
@@ -36,11 +36,6 @@ class WorkloadStat:
     def num_free(self) -> int:
         """Inserts for which any file group will do."""
         return self.num_inserts - sum(self.placed.values())
-
-    @property
-    def num_updates(self) -> int:
-        """Records whose key is in the table."""
-        return sum(self.updates.values())
 
 
 @attrs.frozen
@@ -91,16 +86,6 @@ class WorkloadProfile:
             for partition_path in sorted(inserts.keys() | updates.keys())
         }
         return cls(operation, stats)
-
-    @property
-    def num_inserts(self) -> int:
-        """Inserts of all partitions."""
-        return sum(stat.num_inserts for stat in self.stats.values())
-
-    @property
-    def num_updates(self) -> int:
-        """Updates of all partitions."""
-        return sum(stat.num_updates for stat in self.stats.values())
 
     def to_commit_metadata(
         self, inserts_into: Mapping[str, Mapping[HoodieRecordLocation, int]]

@@ -1,13 +1,13 @@
-"""Complete instants: writes and all other actions, in one order.
+"""Complete the instants of writes and of all other actions, in one order of steps.
 
 | | step | who |
 |---|---|---|
 | 1 | what the action did is checked: files and markers, validators | the action |
 | 2 | the lock, a new snapshot, conflicts with others | the action, as far as it needs them |
-| 3 | `check`: the lock is held still | `complete_instant` |
+| 3 | `check`: the lock is still held | `complete_instant` |
 | 4 | the completed file is made: from here on the action counts | `complete_instant` |
-| 5 | the lock is given back | the action |
-| 6 | markers, heartbeats and what else is left of it go | the action |
+| 5 | the lock is released | the action |
+| 6 | markers, heartbeats and other leftovers of the action are deleted | the action |
 | 7 | metrics, callbacks, services that are due | the client |
 
 A metadata table, which must know of an action before it counts, belongs between 2 and 3. The completion time, which
@@ -41,7 +41,7 @@ def complete_instant(
         instant_time: The instant, inflight.
         action: Its action.
         metadata: What was done.
-        check: Called right before the file is made; what it raises leaves the instant as it is.
+        check: Called right before the file is made; when it raises, the instant stays as it is.
 
     Returns:
         False when it is complete already.

@@ -1,14 +1,14 @@
-"""One life for every action that takes something from a table: announce it, look again, then carry it out.
+"""One course for every action that takes something from a table: announce it, look again, then carry it out.
 
-Others may count on what a clean, a rollback, a restore or a savepoint takes away or keeps, and no lock keeps all of
-them apart: it may be lost, a single writer has none, and a clean deletes its files without one. Four rules do; they are
-told, with their reasons, in ``docs/decisions/0052-announce-then-look.md``:
+Other actions may rely on what a clean, a rollback, a restore or a savepoint takes away or keeps. No lock keeps all of
+them apart: a lock may be lost, a single writer has none, and a clean deletes its files without one. Four rules keep
+them apart instead; ``docs/decisions/0052-announce-then-look.md`` gives their reasons:
 
-1. An action is announced by a file that others see, and then the timeline is listed again. What came meanwhile and
-   counts on what goes stops the action. So of two actions in each other's way the later one sees the earlier one.
-2. An announcement stays until nobody acts on it: it is withdrawn only as long as nobody has begun to carry it out.
-3. A process that finishes what another one announced looks first, as that one should have.
-4. What is in the archive is not in the active timeline, though its files are still there.
+1. An action announces itself by a file that others see, and then lists the timeline again. It stops when another action
+   came meanwhile that relies on what it takes away. So of two conflicting actions the later one sees the earlier one.
+2. An announcement is withdrawn only as long as no process has begun to carry it out.
+3. A process that finishes another process's action checks it first, as its author should have.
+4. An archived instant does not count as part of the active timeline, even while its files are still there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.exception import HoodieException
+from hoodie.exception import HoodieCorruptedDataException, HoodieException
 
 __all__ = [
     "AnnouncedAction",
@@ -30,28 +30,31 @@ __all__ = [
     "TableAction",
     "announce",
     "carry_out",
+    "check_planned_instant",
     "has_no_plan",
     "no_check",
 ]
 
 logger = logging.getLogger(__name__)
 
+_FEWEST_DIGITS = 14
+"""Of the time of an instant that a plan names."""
 PlanT = TypeVar("PlanT")
 ResultT = TypeVar("ResultT")
 
 
 def no_check() -> None:
-    """Stands for the check of a lock where there is none."""
+    """Does nothing; takes the place of the check of a lock where there is no lock."""
 
 
 class AnnouncedAction(ABC, Generic[PlanT]):
-    """What is planned for a table, made visible to others, and taken back where they are in its way.
+    """A plan for a table that is made visible to others, and withdrawn where they are in its way.
 
     Args:
         snapshot: The table.
 
     Attributes:
-        kind: The action as the timeline has it.
+        kind: The action's name on the timeline.
         snapshot: The table as this action saw it last.
 
     Hudi: org.apache.hudi.table.action.BaseActionExecutor. Differs: planning and executing are one class.
@@ -85,7 +88,7 @@ class AnnouncedAction(ABC, Generic[PlanT]):
 
         Args:
             plan: The plan.
-            check: Raises where the lock was lost; for an action whose plan counts as soon as it can be seen.
+            check: Raises where the lock was lost. An action whose plan counts as soon as others see it calls this.
 
         Returns:
             The action's own instant time.
@@ -93,7 +96,7 @@ class AnnouncedAction(ABC, Generic[PlanT]):
 
     @abstractmethod
     def refuse_rivals(self, plan: PlanT, instant_time: str, before: TableSnapshot | None) -> None:
-        """Stop where others did, or announced, what this action does not go with; see rule 1.
+        """Stop where others did, or announced, what conflicts with this action; see rule 1.
 
         Args:
             plan: The plan.
@@ -114,10 +117,10 @@ class TableAction(AnnouncedAction[PlanT], Generic[PlanT, ResultT]):
 
     @abstractmethod
     def read_plan(self, instant_time: str) -> PlanT:
-        """The plan of a pending instant; everything that it names is the table's.
+        """The plan of a pending instant, checked: everything that it names belongs to the table.
 
         Raises:
-            HoodieCorruptedDataException: It is damaged, or names what is not the table's.
+            HoodieCorruptedDataException: It is damaged, or names something that does not belong to the table.
         """
 
     def begin(self, plan: PlanT, instant_time: str) -> None:
@@ -126,7 +129,7 @@ class TableAction(AnnouncedAction[PlanT], Generic[PlanT, ResultT]):
 
     @abstractmethod
     def do(self, plan: PlanT, instant_time: str, is_left_behind: bool) -> ResultT:
-        """Do what is planned, from wherever an earlier attempt stopped, and complete the instant.
+        """Carry out the plan from where an earlier attempt stopped, and complete the instant.
 
         Args:
             plan: The plan.
@@ -136,7 +139,7 @@ class TableAction(AnnouncedAction[PlanT], Generic[PlanT, ResultT]):
 
     @abstractmethod
     def already_ended(self, instant_time: str) -> ResultT:
-        """The answer where there is no such pending instant any more, or an error."""
+        """The result, or an error, where there is no such pending instant any more."""
 
 
 @attrs.frozen
@@ -160,10 +163,10 @@ def announce(action: AnnouncedAction[PlanT], check: Callable[[], None] = no_chec
         check: Raises where the lock was lost, under which the action is planned.
 
     Returns:
-        What others see now; None when nothing is due.
+        The announcement that others see now; None when nothing is due.
 
     Raises:
-        HoodieException: It cannot be done, or others were in its way: the plan was withdrawn.
+        HoodieException: The action cannot be done, or conflicts with another one: the plan was withdrawn.
     """
     plan = action.plan()
     if plan is None:
@@ -182,7 +185,7 @@ def carry_out(
     is_left_behind: bool = False,
     check: Callable[[], None] = no_check,
 ) -> ResultT:
-    """Carry out what is announced, from wherever an earlier attempt stopped: every step may be done twice.
+    """Carry out an announced action from where an earlier attempt stopped: every step may be done twice.
 
     Args:
         action: The action; it looks at the table again.
@@ -205,7 +208,7 @@ def carry_out(
 
 
 def has_no_plan(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
-    """Whether a pending instant has an empty requested file: its process died over the plan, and nothing was done.
+    """Whether a pending instant has an empty requested file: its process died while it planned, and did nothing.
 
     Args:
         snapshot: The table.
@@ -214,6 +217,24 @@ def has_no_plan(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
     timeline = snapshot.active_timeline
     requested = instant.in_state(State.REQUESTED)
     return snapshot.storage.exists(timeline.path_of(requested)) and not timeline.read_details(requested)
+
+
+def check_planned_instant(instant_time: str, action: str, source: str) -> None:
+    """Refuse a plan that undoes something other than an instant: files are deleted by the instant's time.
+
+    Args:
+        instant_time: The time that the plan names, which becomes part of paths that are deleted: it must be digits.
+        action: The action that the plan names.
+        source: The plan's file, for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: It is no instant.
+    """
+    is_time = instant_time.isascii() and instant_time.isdecimal() and len(instant_time) >= _FEWEST_DIGITS
+    if not is_time or action not in tuple(Action):
+        raise HoodieCorruptedDataException(
+            f"the plan {source} undoes {action!r} {instant_time!r}, which is no instant; nothing was deleted"
+        )
 
 
 def _look_for_rivals(

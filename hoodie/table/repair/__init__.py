@@ -1,4 +1,4 @@
-"""Repairs of a table whose files, properties or keys are not what they should be."""
+"""Repairs of tables with orphan files, duplicate keys, or damaged properties or partition metadata."""
 
 from hoodie.table.repair.duplicate_keys import (
     DuplicateKeys,

@@ -1,6 +1,6 @@
-"""Keys that live at several places: find them, keep one row of each.
+"""Find keys that have several rows, and keep one row of each.
 
-Two inserts of one key make them, and two writers that nobody kept apart.
+Such rows come from two inserts of one key, or from two writers that no lock kept apart.
 
 Hudi: org.apache.hudi.cli.DeDupeType, org.apache.hudi.cli.commands.RepairsCommand.
 """
@@ -77,7 +77,7 @@ class DuplicateRow:
         row_position: Number of the row in it, from 0.
         commit_time: The instant that wrote the row.
         ordering_value: Its value in the table's ordering field; None without one.
-        is_kept: Whether this is the one that stays.
+        is_kept: Whether this row stays.
     """
 
     record_key: str
@@ -91,12 +91,12 @@ class DuplicateRow:
 
 @attrs.frozen(repr=False)
 class DuplicateKeys(RepairResult):
-    """What was found, and done.
+    """The duplicate rows that were found, and the commit that deleted them.
 
     Attributes:
         base_path: The table.
-        rows: All rows of keys that live more than once, those of one key together, the kept one first.
-        instant_time: The commit that deleted all but the kept ones; None where nothing was changed.
+        rows: All rows of keys that live more than once; rows of one key stand together, the kept one first.
+        instant_time: The commit that deleted all but the kept rows; None where nothing was changed.
     """
 
     base_path: str
@@ -135,8 +135,8 @@ def find_duplicates(
 ) -> DuplicateKeys:
     """Find keys that live more than once; nothing is changed.
 
-    The row that stays is the one with the largest ordering value, of equal ones the one of the latest commit, and of
-    those the one that was written last. Memory: keys and ordering values of one partition, or of all.
+    The row with the largest ordering value stays. Among equal values the row of the latest commit stays, and among
+    these the row that was written last. Memory: keys and ordering values of one partition, or of all.
 
     Args:
         table: The table's folder, or the configuration of its writers.
@@ -146,7 +146,7 @@ def find_duplicates(
 
     Raises:
         TableNotFoundException: There is no table.
-        HoodieNotSupportedException: It stores no record keys, or has another feature that hoodie cannot judge.
+        HoodieNotSupportedException: The table stores no record keys, or has another feature that hoodie cannot judge.
     """
     check_flags(across_partitions=across_partitions)
     repaired = RepairedTable.open(table, storage_options)
@@ -162,23 +162,23 @@ def drop_duplicates(
 ) -> DuplicateKeys:
     """Delete all rows of a key but one, as a commit of its own; see `find_duplicates` for which one stays.
 
-    All or nothing: the rows are deleted by their places, and only when neither their files nor those of the rows that
-    stay were changed since they were read. The commit is one like others: it can be rolled back, and the old files stay
-    until they are cleaned.
+    The commit deletes all the rows or none: rows are deleted by their places, and only when neither their files nor
+    those of the rows that stay were changed since they were read. Like any other commit it can be rolled back, and the
+    old files stay until they are cleaned.
 
     Args:
         client: Writes the commit.
-        partitions: As of `find_duplicates`.
-        across_partitions: As of `find_duplicates`. Let nobody else write meanwhile: who replaces a partition at that
-            moment may take the row that stays.
-        dry_run: Change nothing, and tell what would be done.
+        partitions: See `find_duplicates`.
+        across_partitions: See `find_duplicates`. Let no other writer write meanwhile: one that replaces a partition at
+            that moment may delete the row that stays.
+        dry_run: Change nothing, and report what would be done.
 
     Raises:
-        HoodieConfigException: The client leaves commits to its caller, or is none.
+        HoodieConfigException: The client leaves commits to its caller, or is no write client.
         HoodieNotSupportedException: The table stores no record keys; or its file groups are buckets of keys, and a key
             lives in several of them.
         HoodieDeleteException: The table was changed meanwhile; call again.
-        HoodieWriteConflictException: As of other writes.
+        HoodieWriteConflictException: Another writer's commit conflicts, as with other writes.
     """
     check_flags(across_partitions=across_partitions, dry_run=dry_run)
     if not hasattr(client, "config"):
@@ -275,7 +275,7 @@ def _duplicates_in(
 
 
 def _keys_of(snapshot: TableSnapshot, slices: Sequence[FileSlice]) -> tuple[list[int], np.ndarray]:
-    """How many rows each slice has; and a number for each row, equal for equal keys."""
+    """The number of rows of each slice, and a code for each row, which is equal for equal keys."""
     chunks: list[pa.Array] = []
     counts: list[int] = []
     for file_slice in slices:
@@ -295,8 +295,9 @@ def _read_rows(snapshot: TableSnapshot, file_slice: FileSlice, positions: np.nda
     field = next(iter(snapshot.table_config.ordering_fields), None)
     schema = pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS])
     user_schema = snapshot.load_schema()
-    has_field = field is not None and type_at(user_schema, field) is not None
-    if has_field and field is not None:
+    if field is not None and type_at(user_schema, field) is None:
+        field = None
+    if field is not None:
         schema = schema.append(user_schema.field(top_level_name(user_schema, field)))
     found, start = [], 0
     reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema)
@@ -304,7 +305,7 @@ def _read_rows(snapshot: TableSnapshot, file_slice: FileSlice, positions: np.nda
         low, high = np.searchsorted(positions, [start, start + batch.num_rows])
         if high > low:
             rows = batch.take(pa.array(positions[low:high] - start))
-            value = column_at(rows, field) if has_field and field is not None else None
+            value = column_at(rows, field) if field is not None else None
             columns = {name: rows.column(name) for name in (RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META)}
             columns[PARTITION_PATH_META] = pa.array([file_slice.partition_path] * rows.num_rows, pa.string())
             columns[FILE_NAME_META] = pa.array([file_slice.base_file.file_name] * rows.num_rows, pa.string())

@@ -1,6 +1,7 @@
-"""Data files that nothing explains: find them, put them aside or delete them.
+"""Find data files that nothing on the timeline explains, and put them aside or delete them.
 
-They are left by writers that died in ways which no rollback saw, by deleted timeline files, or by copies of tables.
+Such files come from writers that died in ways which no rollback saw, from deleted timeline files, or from copies of
+tables.
 
 Hudi: org.apache.hudi.table.repair.RepairUtils, org.apache.hudi.utilities.HoodieRepairTool.
 """
@@ -42,7 +43,7 @@ _MOST_LOOKS = 3
 
 
 class OrphanReason(StrEnum):
-    """Why a file is nobody's."""
+    """Why a file is an orphan."""
 
     UNKNOWN_INSTANT = "no instant of its time"
     NOT_IN_COMMIT = "not in the commit of its time"
@@ -55,10 +56,10 @@ class OrphanFile:
     Attributes:
         partition_path: The folder that it is in, "" for the table's.
         file_name: Its name.
-        instant_time: The instant that its name tells.
-        reason: Why it is nobody's.
-        is_visible: Whether readers show its rows: they take an instant that is older than the timeline, and that nobody
-            knows, for an archived commit.
+        instant_time: The instant time in its name.
+        reason: Why it is an orphan.
+        is_visible: Whether readers show its rows: they take an unknown instant that is older than the timeline for an
+            archived commit.
         size_bytes: Its length.
         modification_time_ms: When it was written, in milliseconds since 1970; 0 where the store does not tell.
     """
@@ -79,12 +80,12 @@ class OrphanFile:
 
 @attrs.frozen(repr=False)
 class OrphanFiles(RepairResult):
-    """What was found, and what became of it.
+    """The orphan files that were found, and those that were removed.
 
     Attributes:
         base_path: The table.
         files: The orphans.
-        removed: Those of them that are gone from the table; of a dry run, that would be.
+        removed: The orphans that are gone from the table; after a dry run, those that would be.
         backup_folder: Where they were moved to; None where they were deleted, or nothing was removed.
         is_dry_run: Whether nothing was changed.
     """
@@ -117,9 +118,9 @@ class OrphanFiles(RepairResult):
 def find_orphan_files(table: str | HoodieWriteConfig, *, storage_options: StorageOptions | None = None) -> OrphanFiles:
     """Find base files that no instant explains; nothing is changed.
 
-    A file is explained by the commit of its instant, active or archived, when that names it; by a later commit that
-    goes on from it; by a savepoint; by a replace commit that took its file group away. A file of an instant that is
-    pending, or being rolled back, or has markers or a heartbeat, is its writer's: it is never an orphan.
+    Four things explain a file: the commit of its instant, active or archived, that names it; a later commit that was
+    built on it; a savepoint; a replace commit that replaced its file group. A file whose instant is pending or being
+    rolled back, or has markers or a heartbeat, belongs to its writer: it is never an orphan.
 
     Args:
         table: The table's folder, or the configuration of its writers.
@@ -128,7 +129,7 @@ def find_orphan_files(table: str | HoodieWriteConfig, *, storage_options: Storag
     Raises:
         TableNotFoundException: There is no table.
         HoodieNotSupportedException: It is not copy-on-write, or has another feature that hoodie cannot judge.
-        HoodieCorruptedDataException: A file of the timeline is damaged, so nothing can be said.
+        HoodieCorruptedDataException: A file of the timeline is damaged, so files cannot be judged.
         HoodieCommitException: A restore is pending.
     """
     repaired = RepairedTable.open(table, storage_options)
@@ -147,15 +148,15 @@ def remove_orphan_files(
 ) -> OrphanFiles:
     """Take orphan files out of the table, under its lock where its writers have one; see `find_orphan_files`.
 
-    What died half-way is finished by the next call: a file is deleted once its copy is whole.
+    The next call finishes a call that died half-way: a file is deleted only once its copy is complete.
 
     Args:
-        table: As of `find_orphan_files`. Where several writers are at work, give their configuration.
-        backup_folder: Move them there, below the same partition paths; a folder outside of the table.
-        delete: Delete them instead.
-        include_visible: Also those whose rows readers show: these rows go.
-        dry_run: Change nothing, and tell what would be done.
-        storage_options: As of `find_orphan_files`; of the backup folder too.
+        table: See `find_orphan_files`. Where several writers are at work, give their configuration.
+        backup_folder: A folder outside of the table, to which files are moved, below the same partition paths.
+        delete: Delete the files instead of moving them.
+        include_visible: Also remove files whose rows readers show: these rows are gone then.
+        dry_run: Change nothing, and report what would be done.
+        storage_options: See `find_orphan_files`; they apply to the backup folder too.
 
     Returns:
         All orphans, and those that were removed.
@@ -202,9 +203,9 @@ def _copy(storage: HoodieStorage, path: str, backup: HoodieStorage, target: str,
 
 
 def _look(snapshot: TableSnapshot) -> tuple[OrphanFile, ...]:
-    """The orphans; again when instants were archived or rolled back while they were read."""
+    """The orphans; looks again when instants were archived or rolled back while it read them."""
     for attempt in range(1, _MOST_LOOKS + 1):
-        # Files first: what is written after that is not seen, and what was written before has its instant listed.
+        # Files first: the instants of all files that are seen are then on the timeline that is listed later.
         listed = snapshot.table_metadata.list_stored_base_files()
         try:
             explanation = _Explanation(snapshot)
@@ -222,12 +223,15 @@ def _look(snapshot: TableSnapshot) -> tuple[OrphanFile, ...]:
 
 
 class _Explanation:
-    """What the timeline says of files; commits are read when a file asks for them, all of them when one is unknown."""
+    """What the timeline says about files.
+
+    A commit is read when a file of its instant is judged. All commits are read when a file's instant is unknown.
+    """
 
     def __init__(self, snapshot: TableSnapshot) -> None:
         self._snapshot = snapshot
         self._owned = self._instants_being_written()
-        # Markers first, then the active timeline, then the archive: an instant goes that way.
+        # Markers first, then the active timeline, then the archive: an instant moves in this order.
         snapshot = snapshot.refreshed()
         self._timeline = snapshot.active_timeline
         self._archive = snapshot.archived_timeline
@@ -239,7 +243,7 @@ class _Explanation:
         self._others: tuple[frozenset[tuple[str, str, str]], frozenset[tuple[str, str]], frozenset[str]] | None = None
 
     def judge(self, partition_path: str, status: FileStatus) -> OrphanFile | None:
-        """The file as an orphan; None for one that is somebody's."""
+        """The file as an orphan; None for a file that is explained or belongs to a writer."""
         name = parse_base_file_name(status.name)
         if name is None or name.instant_time in self._owned:
             return None
@@ -288,7 +292,7 @@ class _Explanation:
     def _said_by_others(
         self,
     ) -> tuple[frozenset[tuple[str, str, str]], frozenset[tuple[str, str]], frozenset[str]]:
-        """Versions that later commits go on from, file groups that were replaced, names that savepoints keep."""
+        """Versions that later commits were built on, file groups that were replaced, names that savepoints keep."""
         if self._others is None:
             earlier: set[tuple[str, str, str]] = set()
             replaced: set[tuple[str, str]] = set()
@@ -312,7 +316,7 @@ def _by_time(timeline: HoodieTimeline) -> dict[str, list[HoodieInstant]]:
 
 
 def _writes(timeline: HoodieActiveTimeline | HoodieArchivedTimeline) -> Iterable[HoodieCommitMetadata]:
-    """What all completed commits say."""
+    """The metadata of all completed commits."""
     for instants in _by_time(timeline).values():
         for instant in instants:
             yield timeline.read_commit_metadata(instant)

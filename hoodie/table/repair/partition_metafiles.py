@@ -1,6 +1,6 @@
-"""Make folders partitions again whose ``.hoodie_partition_metadata`` is lost or damaged.
+"""Repair partitions whose ``.hoodie_partition_metadata`` is lost or damaged.
 
-Without it a folder is no partition to anybody who lists the table, and its rows are not seen.
+Without this file readers do not take a folder for a partition, and do not see its rows.
 
 Hudi: org.apache.hudi.cli.commands.RepairsCommand.
 """
@@ -51,9 +51,9 @@ class PartitionMetafileRepair:
     Attributes:
         partition_path: The folder.
         problem: What was wrong.
-        file_name: The metadata file that is made anew; of `MetafileProblem.HIDES_OTHERS`, that is deleted.
-        commit_time: What it says: the oldest instant of the folder's files; "" for one that is deleted.
-        is_repairable: False where deleting it would hide files of its own folder, or of a write that is going on.
+        file_name: The metadata file that is written again; with `MetafileProblem.HIDES_OTHERS`, that is deleted.
+        commit_time: The instant that it names, the oldest one of the folder's files; "" for a file that is deleted.
+        is_repairable: False where deleting it would hide files of its own folder, or of a write that is under way.
     """
 
     partition_path: str
@@ -65,7 +65,7 @@ class PartitionMetafileRepair:
 
 @attrs.frozen(repr=False)
 class PartitionMetafileRepairs(RepairResult):
-    """What was found, and done.
+    """The folders with a problem that were found, and whether they were repaired.
 
     Attributes:
         base_path: The table.
@@ -104,7 +104,7 @@ def repair_partition_metadata(
 
     Args:
         table: The table's folder; or, where several writers are at work, their configuration.
-        dry_run: Change nothing, and tell what would be done.
+        dry_run: Change nothing, and report what would be done.
         storage_options: Options of the storage, where the folder is given.
 
     Raises:
@@ -146,7 +146,7 @@ def _look(snapshot: TableSnapshot) -> list[PartitionMetafileRepair]:
 
 
 def _problem(snapshot: TableSnapshot, partition_path: str) -> tuple[MetafileProblem, str] | None:
-    """What is wrong, and which file mends it."""
+    """What is wrong with a partition's metadata, and the file that repairs it; None for a good one."""
     try:
         metadata = read_partition_metadata(snapshot.storage, snapshot.base_path, partition_path)
     except HoodieCorruptedDataException:
@@ -162,7 +162,7 @@ def _problem(snapshot: TableSnapshot, partition_path: str) -> tuple[MetafileProb
 
 
 def _metafile_of(snapshot: TableSnapshot, partition_path: str) -> str | None:
-    """The metadata file that readers of a folder take."""
+    """The metadata file that readers of a folder use; None where there is none."""
     folder = storage_path.join(snapshot.base_path, partition_path)
     there = (name for name in (_TEXT, _PARQUET, _ORC) if snapshot.storage.exists(storage_path.join(folder, name)))
     return next(there, None)

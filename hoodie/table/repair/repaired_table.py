@@ -1,4 +1,4 @@
-"""What all repairs need: the table, its lock, and results that print."""
+"""What all repairs share: the table, its lock, and results that print themselves."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["RepairResult", "RepairedTable", "check_flags"]
 
 @attrs.frozen
 class RepairedTable:
-    """A table that is looked at and repaired.
+    """A table that is inspected and repaired.
 
     Attributes:
-        config: Of its writers, as far as it is known.
+        config: The configuration of its writers, as far as it is known.
         snapshot: The table.
     """
 
@@ -45,7 +45,7 @@ class RepairedTable:
         Args:
             table: The table's folder, or the configuration of its writers.
             storage_options: Of the storage, where the folder is given.
-            changes_rows: Whether the repair needs a table that hoodie can write, or one that it can read.
+            changes_rows: Whether hoodie must be able to write the table; otherwise it must be able to read it.
 
         Raises:
             TableNotFoundException: There is no table.
@@ -85,10 +85,10 @@ class RepairedTable:
             transactions.close()
 
     def look(self, what: str) -> TableSnapshot:
-        """The table as it is now; nothing is repaired half-way through a restore.
+        """The table as it is now; no table is repaired half-way through a restore.
 
         Raises:
-            HoodieCommitException: One is pending.
+            HoodieCommitException: A restore is pending.
         """
         snapshot = self.snapshot.refreshed()
         refuse_pending_restore(snapshot, f"finish it before {what}")
@@ -102,7 +102,7 @@ def check_flags(**flags: object) -> None:
         flags: The arguments of a repair by their names.
 
     Raises:
-        HoodieConfigException: One is something else.
+        HoodieConfigException: A flag is something else.
     """
     for name, value in flags.items():
         if not isinstance(value, bool):
@@ -110,7 +110,7 @@ def check_flags(**flags: object) -> None:
 
 
 class RepairResult(ABC):
-    """What a repair found and did; prints as one line, and a table below it."""
+    """What a repair found and did; prints as one line with a table below it."""
 
     @property
     @abstractmethod

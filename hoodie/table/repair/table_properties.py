@@ -1,4 +1,4 @@
-"""Make ``hoodie.properties`` again, from its backup, or from what the user and the table's files say.
+"""Make ``hoodie.properties`` again, from its backup, or from the user's arguments and the table's files.
 
 Hudi: org.apache.hudi.cli.commands.RepairsCommand (repair overwrite-hoodie-props, repair recover-table).
 """
@@ -66,7 +66,7 @@ _TO_BE_TOLD: Mapping[str, str] = {
     "hoodie.datasource.write.hive_style_partitioning": "true for folders as region=asia",
     "hoodie.datasource.write.partitionpath.urlencode": "true where partition values are escaped in folders",
 }
-"""What no file of a table says."""
+"""Properties that no file of a table tells, each with a hint for the user."""
 _ONLY_OF_PARTITIONS = frozenset(
     {"hoodie.datasource.write.hive_style_partitioning", "hoodie.datasource.write.partitionpath.urlencode"}
 )
@@ -87,8 +87,8 @@ class RebuiltProperty:
     Attributes:
         key: Its key.
         value: Its value.
-        source: Who says so: ``given``, ``the file``, ``the backup``, ``the timeline``, ``the newest commit`` or ``the
-            base files``.
+        source: Where the value comes from: ``given``, ``the file``, ``the backup``, ``the timeline``, ``the newest
+            commit`` or ``the base files``.
     """
 
     key: str
@@ -103,10 +103,10 @@ class RebuiltProperties(RepairResult):
     Attributes:
         base_path: The table.
         source: INTACT: nothing was to be done. BACKUP: the file was made again from ``hoodie.properties.backup``.
-            REBUILT: from what was given and what files say.
+            REBUILT: the file was made again from the arguments and the table's files.
         properties: All of them; the checksum comes last.
-        checked_rows: Rows of base files whose stored keys and folders were compared with what these properties make.
-        problem: What was wrong with the file, "" for nothing.
+        checked_rows: How many stored rows were read to check that these properties make their keys and folders.
+        problem: What was wrong with the file; "" for nothing.
         is_dry_run: Whether nothing was changed.
     """
 
@@ -142,26 +142,27 @@ def rebuild_table_properties(
     dry_run: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> RebuiltProperties:
-    """Make the properties file of a copy-on-write table of version 6 that lost it; a good one is left as it is.
+    """Make the lost properties file of a copy-on-write table of version 6 again; a good file is left as it is.
 
-    A good backup is taken. Otherwise what the files tell is taken from them (table type and version, timeline layout,
-    archive folder, meta fields, schema), and everything else must be given: a wrong key or partitioning would make
-    later writes add records where they should change some. Keys and folders of some stored rows are compared with what
-    the new properties make.
+    A good backup is used. Otherwise table type and version, timeline layout, archive folder, meta fields and schema
+    are taken from the table's files, and everything else must be given: with a wrong key or partitioning, later writes
+    would add records where they should change some. The keys and folders of some stored rows are compared with those
+    that the new properties make.
 
-    Nobody may write to the table meanwhile. A damaged file is kept as ``hoodie.properties.damaged``.
+    No writer may write to the table meanwhile. A damaged file is kept as ``hoodie.properties.damaged``.
 
     Args:
         base_path: The table's folder.
         properties: Table properties, as ``hoodie.properties`` has them; "" for one that the table does not have.
-        check_rows: False takes properties that disagree with stored rows (records that a global index left in their
-            old partition do).
-        dry_run: Change nothing, and tell what would be written.
+        check_rows: False accepts properties that disagree with stored rows. Records that a global index left in their
+            old partition disagree.
+        dry_run: Change nothing, and report what would be written.
         storage_options: Options of the storage.
 
     Raises:
         TableNotFoundException: There is no ``.hoodie`` folder.
-        HoodieConfigException: Properties are missing, all of which are named, or the file is intact and says otherwise.
+        HoodieConfigException: Properties are missing, and the message names all of them; or the file is intact and
+            contradicts what is given.
         InvalidTableException: Stored rows disagree with the properties, or nothing was ever committed.
         HoodieNotSupportedException: The table is not copy-on-write, or of another version.
         HoodieIOException: Storage failed; call again.
@@ -212,7 +213,7 @@ def _told_by(source: str, properties: Mapping[str, str]) -> tuple[RebuiltPropert
 
 
 def _write(storage: HoodieStorage, base_path: str, properties: Mapping[str, str]) -> None:
-    """Keep what is damaged, then put the file in its place."""
+    """Keep a copy of the damaged file, then write the new file in its place."""
     path = storage_path.join(base_path, METAFOLDER_NAME, PROPERTIES_FILE_NAME)
     try:
         storage.replace(path + _DAMAGED_SUFFIX, storage.read(path))
@@ -233,7 +234,7 @@ def _with_stored_checksum(
 
 
 class _Rebuilding:
-    """The properties of one table on their way."""
+    """Collects the properties of one table, each with its source."""
 
     def __init__(self, storage: HoodieStorage, base_path: str, given: Mapping[str, str]) -> None:
         self._storage = storage
@@ -244,7 +245,7 @@ class _Rebuilding:
         self._told: dict[str, RebuiltProperty] = {}
 
     def tell(self, check_rows: bool) -> tuple[tuple[RebuiltProperty, ...], int]:
-        """The properties, and how many rows agree with them."""
+        """Collect the properties; returns them, and how many rows agree with them."""
         self._refuse_what_is_missing()
         timeline = self._timeline()
         view = HoodieTableFileSystemView(self._files, timeline)
@@ -272,7 +273,7 @@ class _Rebuilding:
         return tuple(self._told.values()), rows
 
     def _add(self, key: str, value: str, source: str) -> None:
-        """What was given goes first."""
+        """Add a property, unless it is there already: what the caller gives comes first."""
         if key not in self._told:
             self._told[key] = RebuiltProperty(key, value, source)
 
@@ -318,7 +319,7 @@ class _Rebuilding:
             )
 
     def _some_slices(self, view: HoodieTableFileSystemView) -> list[FileSlice]:
-        """File slices of different partitions."""
+        """File slices to check, each of another partition."""
         found = []
         for partition_path in view.list_partitions():
             if any(parse_log_file_name(status.name) is not None for status in self._files.list_files(partition_path)):
@@ -341,7 +342,7 @@ class _Rebuilding:
         return not len(keys) or keys.null_count < len(keys)
 
     def _check_rows(self, config: HoodieTableConfig, schema: pa.Schema, slices: list[FileSlice]) -> int:
-        """Compare keys and folders of stored rows with what the properties make; how many rows that were."""
+        """Compare keys and folders of stored rows with those that the properties make; returns how many rows."""
         if str(config.key_generator_class) not in KEY_GENERATORS:
             logger.warning("keys of %s are made by %s: not checked", self._base_path, config.key_generator_class)
             return 0

@@ -1,4 +1,4 @@
-"""The files of the archive: append one, find out what the newest hold, merge small ones.
+"""The files of the archive: append one, find out which instants the newest ones hold, merge small ones.
 
 Hudi: org.apache.hudi.client.HoodieTimelineArchiver (mergeArchiveFilesIfNecessary,
 verifyLastMergeArchiveFilesIfNecessary).
@@ -39,7 +39,7 @@ class ArchiveFiles:
         folder: Full path of the archive.
         layout: The table's timeline layout.
         archival: Sizes of blocks and merges.
-        check: Called right before what one archiver at a time may do; raises where the lock for it was lost.
+        check: Called right before each step that only one archiver at a time may do; raises where its lock was lost.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class ArchiveFiles:
         self._archival = archival
 
     def append(self, datums: Sequence[bytes]) -> str:
-        """Write a new file, which is the newest, with entries.
+        """Write entries to a new file, which becomes the newest one.
 
         Returns:
             Its path.
 
         Raises:
-            HoodieIOException: Storage failed; the file is there as a whole or not at all.
+            HoodieIOException: Storage failed; the file is either complete or missing.
         """
         content = b"".join(_blocks(entry_schema(), datums, self._archival.batch_size))
         while True:
@@ -74,9 +74,9 @@ class ArchiveFiles:
             logger.info("archive file %s was written by somebody else meanwhile", path)
 
     def known_states(self, states: Collection[HoodieInstant]) -> set[HoodieInstant]:
-        """Those states of instants that are in the archive: of a run that died before it deleted them.
+        """The states of instants that are in the archive already: an archiver died before it deleted them.
 
-        Read from the newest file backwards, up to the first that holds none of them.
+        Files are read from the newest one backwards, up to the first that holds none of the states.
 
         Args:
             states: States of instants that are active.
@@ -94,8 +94,9 @@ class ArchiveFiles:
     def merge_if_required(self) -> bool:
         """Merge the newest files, as far as they are small, once there are enough of them.
 
-        Steps, each of which may be the last one of a process: the plan; the merged file, which gets the next number;
-        the small files are deleted; the plan is. Readers see entries twice in between, and take each once.
+        The plan is written; the merged file, which gets the next number, is written; the small files are deleted; the
+        plan is deleted. A process may die after any of these steps. Readers see entries twice in between, and take each
+        one once.
 
         Returns:
             Whether files were merged.
@@ -133,10 +134,10 @@ class ArchiveFiles:
         return True
 
     def finish_merge(self) -> None:
-        """Finish, or take back, a merge that a process left when it died, as its plan says.
+        """Finish or take back the merge of a process that died, by the merge's plan.
 
-        While all small files are there, the merged one may be incomplete (Hudi writes it bit by bit): it goes. Once one
-        is gone, the merged one is whole: the others go.
+        While all small files are there, the merged file may be incomplete, since Hudi writes it bit by bit: it is
+        deleted. Once one small file is gone, the merged file is complete: the other small files are deleted.
 
         Raises:
             HoodieIOException: Storage failed; call again.
@@ -167,7 +168,7 @@ class ArchiveFiles:
     def _holds_nothing_else(self, merged: str, candidates: Sequence[str]) -> bool:
         """Whether a merged file holds only entries of the files that it was made of.
 
-        If it was not written yet, another archiver may have given its name to a new file.
+        If the merged file was not written yet, another archiver may have used its name for a new file.
         """
         if not self._storage.exists(merged):
             return False
@@ -183,7 +184,7 @@ class ArchiveFiles:
         return join(self._folder, MERGE_PLAN_FILE_NAME)
 
     def _inside(self, path: str) -> str:
-        """The file of a name or path of a plan, in this folder: tables are moved, and plans are not trusted."""
+        """Full path in this folder of a file that a plan names: tables are moved, and plans are not trusted."""
         name = file_name(path)
         if self._layout.archive_file_number(name) is None:
             raise HoodieCorruptedDataException(f"the plan {self._plan_path} names {path!r}, which is no archive file")

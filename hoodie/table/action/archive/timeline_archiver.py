@@ -1,8 +1,8 @@
 """Move old instants from the active timeline to the archive (timeline layout 1).
 
 The archive is a folder of log files with one record for each instant and state. An instant is written there first and
-deleted from the active timeline afterwards, pending states before completed ones, completed ones oldest first: whoever
-lists the timeline meanwhile finds each instant completed or gone, and none gone that is newer than one that is there.
+deleted from the active timeline afterwards, pending states before completed ones, completed ones oldest first. A
+process that lists the timeline meanwhile finds each instant either completed or gone, and the oldest ones go first.
 
 Hudi: org.apache.hudi.client.HoodieTimelineArchiver, org.apache.hudi.client.utils.ArchivalUtils.
 """
@@ -12,8 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-
-import attrs
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
@@ -45,17 +43,9 @@ logger = logging.getLogger(__name__)
 
 _Key = tuple[str, Action]
 _COUNTED_APART = (Action.CLEAN, Action.ROLLBACK)
-"""Actions that are archived by their own number."""
+"""Actions whose instants are counted apart from commits, each action by itself."""
 _MOVED_AT_ONCE_BYTES = 64 << 20
-"""Entries of so many bytes are written at once: a timeline that was not archived for long does not fit in memory."""
-
-
-@attrs.frozen
-class _Kept:
-    """How many commits stay, once there are too many."""
-
-    minimum: int
-    maximum: int
+"""Bytes of entries that are written at once: a timeline that was not archived for long does not fit in memory."""
 
 
 class HoodieTimelineArchiver:
@@ -64,11 +54,11 @@ class HoodieTimelineArchiver:
     Args:
         config: How many instants are kept.
         snapshot: The table, its timeline freshly loaded.
-        check: Called right before what one archiver at a time may do; raises where the lock for it was lost.
+        check: Called right before each step that only one archiver at a time may do; raises where its lock was lost.
 
-    Hudi: org.apache.hudi.client.HoodieTimelineArchiver. Differs: a replace commit is archived when the files that it
-        replaced are
-    gone, by looking, not by what cleans report; what a run wrote that died before it deleted is not written again.
+    Hudi: org.apache.hudi.client.HoodieTimelineArchiver. Differs: a replace commit is archived once a listing shows that
+    the files that it replaced are gone, not once cleans report so; entries are not written again when an archiver died
+    after it had written them.
     """
 
     def __init__(
@@ -93,13 +83,13 @@ class HoodieTimelineArchiver:
             How many instants left the active timeline.
 
         Raises:
-            HoodieCorruptedDataException: The first instant that is due, or what decides about it, is damaged.
+            HoodieCorruptedDataException: The first instant that is due is damaged, or a file that decides about it is.
             HoodieIOException: Storage failed; call again.
             HoodieLockException: The lock was lost; another archiver finishes what was begun.
         """
         instants = self.instants_to_archive()
         if instants or self._config.archival.merge_enable:
-            # A merge that is under way has given away the next file's name.
+            # A merge that is under way has taken the next file's name.
             self._archive.finish_merge()
         if instants:
             instants = self._archive_instants(instants)
@@ -107,10 +97,10 @@ class HoodieTimelineArchiver:
         return len(instants)
 
     def archive_commit(self, instant_time: str) -> None:
-        """Archive one completed commit, whatever its age: one that a savepoint has kept longer than younger ones.
+        """Archive one completed commit, whatever its age: a savepoint has kept it while younger ones were archived.
 
         Raises:
-            HoodieSavepointException: Files are there that it hides, and that would be seen again.
+            HoodieSavepointException: Files that the commit replaced are still there, and would be seen again.
             HoodieCorruptedDataException: It is damaged.
             HoodieIOException: Storage failed; call again.
         """
@@ -134,16 +124,16 @@ class HoodieTimelineArchiver:
 
     def instants_to_archive(self) -> list[HoodieInstant]:
         """The instants that are due, oldest first."""
-        kept = self._kept()
-        found = self._commits_to_archive(kept)
+        minimum, maximum = self._kept()
+        found = self._commits_to_archive(minimum, maximum)
         for action in _COUNTED_APART:
             completed = self._timeline.filter_actions(action).filter_completed_instants().instants
-            if len(completed) > kept.maximum:
-                found += completed[: len(completed) - kept.minimum]
+            if len(completed) > maximum:
+                found += completed[: len(completed) - minimum]
         return sorted(found, key=lambda instant: instant.sort_key)
 
-    def _kept(self) -> _Kept:
-        """Minimum and maximum, raised to what the cleaner looks at."""
+    def _kept(self) -> tuple[int, int]:
+        """How many commits stay, and from more than how many on; raised to what the cleaner looks at."""
         archival, timeline = self._config.archival, self._timeline
         completed = timeline.completed_writes()
         last = completed.last_instant
@@ -155,12 +145,12 @@ class HoodieTimelineArchiver:
         if earliest is not None:
             needed = len(completed.after(earliest.requested_time)) + 2
         elif self._config.clean.policy is CleaningPolicy.KEEP_LATEST_COMMITS:
-            # Nothing is cleaned before there are more commits than are retained: they must be let come.
+            # Nothing is cleaned before there are more commits than are retained: archiving must let these accumulate.
             needed = self._config.clean.commits_retained + 1
         else:
-            return _Kept(minimum, maximum)
+            return minimum, maximum
         if minimum >= needed:
-            return _Kept(minimum, maximum)
+            return minimum, maximum
         logger.info(
             "hoodie.keep.min.commits=%d is less than the cleaner of %s needs, which keeps what is readable from %s on: "
             "archiving as if it were %d",
@@ -169,18 +159,18 @@ class HoodieTimelineArchiver:
             "the beginning" if earliest is None else earliest.requested_time,
             needed,
         )
-        return _Kept(needed, maximum + needed - minimum)
+        return needed, maximum + needed - minimum
 
-    def _commits_to_archive(self, kept: _Kept) -> list[HoodieInstant]:
+    def _commits_to_archive(self, minimum: int, maximum: int) -> list[HoodieInstant]:
         writes = self._timeline.completed_writes()
-        if len(writes) <= kept.maximum:
+        if len(writes) <= maximum:
             return []
         completed, savepoints = writes.instants, self._timeline.savepoint_times
         bound = self._bound(writes)
         due: list[HoodieInstant] = []
-        # Readers take the first commit without a savepoint for the beginning: the newest of these stays.
+        # Readers take the first commit without a savepoint for the table's beginning: the newest such commit stays.
         unsaved = [instant for instant in completed if instant.requested_time not in savepoints]
-        for instant in completed[: len(completed) - kept.minimum]:
+        for instant in completed[: len(completed) - minimum]:
             if (bound is not None and not is_before(instant.requested_time, bound)) or instant is unsaved[-1]:
                 break
             if instant.requested_time in savepoints:
@@ -205,7 +195,7 @@ class HoodieTimelineArchiver:
         pending = self._timeline.filter_pending().filter(lambda instant: instant.action is not Action.SAVEPOINT)
         if pending.first_instant is not None:
             first = pending.first_instant.requested_time
-            # A commit before it, by which a pending instant's files are told from those of archived ones.
+            # The commit before it stays: by it readers tell a pending instant's files from those of archived ones.
             before = writes.before(first).last_instant
             bounds.append(first if before is None else before.requested_time)
         if self._config.archival.block_on_latest_clean:
@@ -215,7 +205,7 @@ class HoodieTimelineArchiver:
         return oldest(bounds)
 
     def _has_replaced_files(self, instant: HoodieInstant) -> bool:
-        """Whether a file is left of those that a replace commit hides: without it they would be seen again."""
+        """Whether a file that a replace commit hides is still there: without the commit it would be seen again."""
         metadata = self._timeline.read_commit_metadata(instant)
         if not isinstance(metadata, HoodieReplaceCommitMetadata):
             return False
@@ -259,9 +249,9 @@ class HoodieTimelineArchiver:
     def _move(
         self, instants: list[HoodieInstant], files: dict[_Key, dict[HoodieInstant, FileStatus]], datums: list[bytes]
     ) -> None:
-        """Write entries, then delete the instants: all that are due, or the first of them."""
+        """Write entries, then delete their instants: all the instants that are due, or the first of them."""
         if datums:
-            # What is undone by now would be in the archive for ever.
+            # An instant that was undone meanwhile would stay in the archive for ever.
             self._refuse_changes(instants)
             path = self._archive.append(datums)
             logger.info("archived %d instants of %s to %s", len(instants), self._snapshot.base_path, path)
@@ -271,8 +261,10 @@ class HoodieTimelineArchiver:
         self._timeline.delete_archived([state for instant in instants for state in files.get(instant.key, ())])
 
     def _refuse_changes(self, instants: list[HoodieInstant]) -> None:
-        """Stop where somebody went back in time, or took away a savepoint that is archived past, since the timeline was
-        listed. Who does that looks at the archive once it can be seen, and this looks once the archive can be seen.
+        """Stop where another process restored the table, or deleted or made a savepoint, since the timeline was listed.
+
+        Such a process looks at the archive once others can see its action, and this looks at the timeline once others
+        can see the archive: so one of the two sees the other.
         """
         before, now = self._timeline, self._snapshot.refreshed().active_timeline
         going = frozenset(instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS)
@@ -293,7 +285,7 @@ class HoodieTimelineArchiver:
             )
 
     def _files_of(self, instants: Iterable[HoodieInstant]) -> dict[_Key, dict[HoodieInstant, FileStatus]]:
-        """Every state of the instants, the first one first, and its file."""
+        """Instant to its states, the first state first, each with its file."""
         files: dict[_Key, list[tuple[HoodieInstant, FileStatus]]] = {instant.key: [] for instant in instants}
         layout = self._timeline.layout
         for status in self._snapshot.storage.list_directory(layout.active_path(self._snapshot.meta_path)):

@@ -1,4 +1,4 @@
-"""Clean a table: plan what goes, delete it, report it.
+"""Clean a table: plan which files to delete, delete them, and report it.
 
 Hudi: org.apache.hudi.table.action.clean.{CleanPlanActionExecutor, CleanActionExecutor}.
 """
@@ -37,12 +37,14 @@ __all__ = ["CleanActionExecutor", "EmptyPlan", "OutdatedPlanException"]
 logger = logging.getLogger(__name__)
 
 REMOTE_THREADS = 16
-"""Of one task that deletes from an object store, where a call is mostly waiting."""
+"""Threads of one task that deletes from an object store, where calls mostly wait."""
 
 
 @attrs.frozen
 class EmptyPlan:
-    """A plan that found nothing, which leaves no instant: later ones of the same client need not look there again.
+    """A plan that found no file to delete, and so left no instant.
+
+    Later cleans of the same client need not look again at what this plan has looked at.
 
     Attributes:
         earliest: The earliest instant that was to be retained.
@@ -54,31 +56,31 @@ class EmptyPlan:
 
 
 class OutdatedPlanException(HoodieException):
-    """Somebody went back to older versions, or saved them, while a clean was planned that would delete them."""
+    """Another process went back to older versions, or saved them, while a clean that deletes them was planned."""
 
 
 class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | None]):
-    """Plans cleans and carries them out, from wherever an earlier attempt stopped: every step may be done twice.
+    """Plans cleans and carries them out from where an earlier attempt stopped: every step may be done twice.
 
     Files that are gone count as deleted. A file that cannot be deleted is reported in the metadata, and the clean
-    completes: the next one looks at its partition again. Where no folder of a partition may be deleted, they stay
-    though the plan says they go.
+    completes: the next clean looks at the file's partition again. Where folders of partitions may not be deleted, they
+    stay though the plan names them.
 
     Args:
         context: The engine.
         clean: The policy.
         snapshot: The table, just loaded.
-        may_delete_partitions: Whether folders of partitions of which nothing is left may go: only where no other writer
-            can be about to write there.
-        last_empty_plan: Of an earlier clean of the same client.
-        min_commits: A clean is due once there are so many commits after the last one.
+        may_delete_partitions: Whether the folders of empty partitions may be deleted: only where no other writer can be
+            about to write there.
+        last_empty_plan: The empty plan of an earlier clean of the same client; None without one.
+        min_commits: A clean is due once there are this many commits after the last clean.
 
     Attributes:
-        empty_plan: Set by `plan` when it looked and found nothing.
+        empty_plan: Set by `plan` when it looked and found no file to delete.
 
     Hudi: org.apache.hudi.table.action.clean.{CleanPlanActionExecutor, CleanActionExecutor}. Differs: a plan that was
-    left behind is looked through again, so that nothing goes that has become the newest version, or was savepointed,
-    since; an emptied partition's folder is only deleted when nothing is in it.
+    left behind is checked again, so that files stay which have become the newest version, or were savepointed, since;
+    an emptied partition's folder is only deleted when nothing is in it.
     """
 
     kind = Action.CLEAN
@@ -103,10 +105,10 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         self.empty_plan: EmptyPlan | None = None
 
     def plan(self) -> HoodieCleanerPlan | None:
-        """What a clean would delete now; None when none is due, or nothing goes.
+        """The files that a clean would delete now; None when no clean is due, or it would delete nothing.
 
         Raises:
-            HoodieCorruptedDataException: What holds files cannot be read.
+            HoodieCorruptedDataException: A plan or savepoint that holds files cannot be read.
             HoodieIOException: Storage failed.
         """
         planner = CleanPlanner(self._context, self._clean, self.snapshot)
@@ -135,10 +137,10 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         return instant_time
 
     def refuse_rivals(self, plan: HoodieCleanerPlan, instant_time: str, before: TableSnapshot | None) -> None:
-        """Stop where others went back to older versions, or saved them. A plan of another run is looked through later.
+        """Stop where others went back to older versions, or saved them. `do` checks a plan of another run.
 
         Raises:
-            OutdatedPlanException: They did while the plan was made.
+            OutdatedPlanException: Others did so while the plan was made.
             HoodieCommitException: A restore is pending.
         """
         if before is None:
@@ -169,13 +171,13 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         self.snapshot.active_timeline.transition_requested_to_inflight(instant_time, self.kind, self._content)
 
     def already_ended(self, instant_time: str) -> None:
-        """Somebody else completed it: nothing is left to do."""
+        """Another process completed it: nothing is left to do."""
 
     def do(self, plan: HoodieCleanerPlan, instant_time: str, is_left_behind: bool) -> HoodieCleanMetadata | None:
         """Delete the files.
 
         Returns:
-            What was done; None when somebody else completed it meanwhile.
+            The report of the clean; None when another process completed it meanwhile.
 
         Raises:
             HoodieIOException: Storage failed; call again.
@@ -191,7 +193,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         try:
             is_ours = complete_instant(self.snapshot, instant_time, self.kind, metadata)
         except HoodieCommitException:
-            # Somebody else completed it, and archived it since.
+            # Another process completed it, and it was archived since.
             is_ours = False
         if not is_ours:
             logger.info("clean %s of %s was completed by somebody else", instant_time, base_path)
@@ -203,7 +205,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         return metadata
 
     def _files_of(self, plan: HoodieCleanerPlan, source: str) -> dict[str, list[str]]:
-        """Partition path -> full paths; of plans of all versions. Everything is a data file of its partition."""
+        """Partition path to full paths, for plans of all versions; a path that is no data file there is refused."""
         planned = {
             partition_path: [file.file_path for file in files if not file.is_bootstrap_base_file]
             for partition_path, files in plan.file_paths_to_be_deleted_per_partition.items()
@@ -249,7 +251,11 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         return result
 
     def _delete(self, files: dict[str, list[str]]) -> dict[str, set[str]]:
-        """Delete files; partition path -> paths of those that are still there."""
+        """Delete files.
+
+        Returns:
+            Partition path to the paths of the files that could not be deleted.
+        """
         work = [(partition_path, path) for partition_path, paths in files.items() for path in paths]
         task_count = min(self._clean.parallelism, len(work), 4 * self._context.default_parallelism)
         failed: dict[str, set[str]] = {}
@@ -262,7 +268,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         return failed
 
     def _delete_partitions(self, partition_paths: Iterable[str]) -> set[str]:
-        """Delete the folders of partitions of which nothing is left, unless somebody may be about to write there."""
+        """Delete the folders of empty partitions, unless another writer may be about to write there."""
         wanted = [path for path in partition_paths if path.strip("/")]
         if not wanted or not self._may_delete_partitions:
             return set()
@@ -288,7 +294,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
 
 @attrs.frozen
 class _DeleteFiles:
-    """Deletes files in a task; gives back those that could not be deleted."""
+    """Deletes files in a task; returns those that could not be deleted."""
 
     storage: HoodieStorage
     base_path: str
@@ -313,7 +319,7 @@ class _DeleteFiles:
 
 
 def _ways_back(snapshot: TableSnapshot) -> set[tuple[str, Action]]:
-    """Instants that need older versions; a pending restore stops a clean anyhow, and loudly."""
+    """Instants that need older versions; without pending restores, which stop a clean by an error of their own."""
     found = snapshot.active_timeline.filter_actions(Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT)
     return {(i.requested_time, i.action) for i in found if i.action is not Action.RESTORE or i.is_completed}
 

@@ -1,4 +1,4 @@
-"""What to clean: how far back readers are served, where to look, and which files go.
+"""Plan a clean: how far back readers are served, which partitions to look at, and which files to delete.
 
 Hudi: org.apache.hudi.table.action.clean.CleanPlanner, org.apache.hudi.common.util.CleanerUtils.
 """
@@ -51,9 +51,9 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 SAVEPOINTED_TIMESTAMPS = "savepointed_timestamps"
-"""Key in a clean's extra metadata of the savepoints that held files, with commas between them."""
+"""Key in a clean's extra metadata that names the savepoints that held files, separated by commas."""
 DRIVER_PARTITIONS = 64
-"""So many partitions are listed by the driver; more by tasks."""
+"""Up to this many partitions are listed by the driver; more are listed by tasks."""
 _COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
 
 
@@ -62,16 +62,16 @@ def earliest_instant_to_retain(
 ) -> HoodieInstant | None:
     """The first completed write from which on the table stays readable as it was.
 
-    It is never after the oldest pending write, which began with what was the newest then.
+    It is never after the oldest pending write, which began with the newest files of that time.
 
     Args:
-        timeline: Of the table; other actions than writes are not looked at.
+        timeline: Of the table; only writes are looked at.
         clean: Policy and how much is retained.
         now: The present, by which hours are counted.
         timezone: The table's ``hoodie.table.timeline.timezone``.
 
     Returns:
-        The instant; None when nothing may be cleaned yet, and by the policy that counts versions.
+        The instant; None when nothing may be cleaned yet, and with the policy that counts versions.
     """
     writes = timeline.commits_timeline()
     completed = writes.filter_completed_instants()
@@ -98,7 +98,7 @@ def retention_now(snapshot: TableSnapshot, clean: HoodieCleanConfig) -> datetime
 
     Args:
         snapshot: The table.
-        clean: Its policy; only the one by hours looks at the storage.
+        clean: Its policy; only the policy that counts hours reads the storage's clock.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -110,7 +110,7 @@ def retention_now(snapshot: TableSnapshot, clean: HoodieCleanConfig) -> datetime
 
 
 def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | None:
-    """What the newest completed clean reports; None when there is none, or it cannot be read.
+    """The report of the newest completed clean; None when there is none, or it cannot be read.
 
     Args:
         timeline: Of the table.
@@ -124,7 +124,7 @@ def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | Non
     try:
         metadata = timeline.read_as(instant, HoodieCleanMetadata)
         for partition_path in metadata.failed_partitions:
-            # They are looked at again.
+            # The next clean looks at these partitions again, so they must be below the table.
             resolve_inside(timeline.meta_path, partition_path, timeline.path_of(instant))
         return metadata
     except HoodieCorruptedDataException as error:
@@ -133,7 +133,7 @@ def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | Non
 
 
 class CleanPlanner:
-    """Finds what one clean deletes.
+    """Finds the files that one clean deletes.
 
     Args:
         context: The engine.
@@ -141,12 +141,12 @@ class CleanPlanner:
         snapshot: The table, its timeline freshly loaded.
 
     Raises:
-        HoodieCorruptedDataException: A plan or a savepoint on the timeline is damaged: what it holds is not known.
+        HoodieCorruptedDataException: A plan or a savepoint on the timeline is damaged: the files that it holds are not
+            known.
 
-    Hudi: org.apache.hudi.table.action.clean.CleanPlanner. Differs: decides on listings, of which no objects are made;
-        looks at
-    updated partitions only, and always at those of replace commits whose files may still be there; partitions where
-    files could not be deleted are looked at again.
+    Hudi: org.apache.hudi.table.action.clean.CleanPlanner. Differs: decides on listings without making objects of their
+    files; looks only at updated partitions and at those of replace commits whose files may still be there; looks again
+    at partitions where files could not be deleted.
     """
 
     def __init__(self, context: HoodieEngineContext, clean: HoodieCleanConfig, snapshot: TableSnapshot) -> None:
@@ -167,20 +167,20 @@ class CleanPlanner:
 
     @property
     def last_clean(self) -> HoodieCleanMetadata | None:
-        """What the newest completed clean reports; None when there is none, or it cannot be read."""
-        # No cached_property: until Python 3.12 its lock is that of all instances, and this reads the storage.
+        """The report of the newest completed clean; None when there is none, or it cannot be read."""
+        # No cached_property: before Python 3.12 all instances share its lock, and this reads the storage.
         if self._last_clean is None:
             self._last_clean = (read_last_clean(self._timeline),)
         return self._last_clean[0]
 
     @cached_property
     def savepoints(self) -> tuple[str, ...]:
-        """Times of the savepoints, of those too that are not completed: they hold files until they are taken away."""
+        """Times of the savepoints, pending ones included: these hold files until they are deleted."""
         return tuple(instant.requested_time for instant in self._timeline.filter_actions(Action.SAVEPOINT))
 
     @property
     def commits_since_last_clean(self) -> int:
-        """Completed writes after those that the last clean knew."""
+        """How many writes were completed after those that the last clean knew."""
         completed = self._timeline.completed_writes()
         if self.last_clean is not None:
             completed = completed.after(self.last_clean.last_completed_commit_timestamp)
@@ -188,15 +188,15 @@ class CleanPlanner:
 
     @property
     def may_clean(self) -> bool:
-        """Whether there is anything that the policy does not keep."""
+        """Whether the policy may let any file go."""
         return self._clean.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS or self.earliest is not None
 
     def partitions_to_clean(self, last_planned: str | None = None) -> list[str]:
-        """Where to look, sorted.
+        """The partitions to look at, sorted.
 
         Args:
-            last_planned: The earliest instant to retain of a plan that found nothing and so left no clean; it is gone
-                on from there.
+            last_planned: The earliest instant to retain of a plan that found nothing and so left no clean; only later
+                changes are looked at.
         """
         if not self.may_clean:
             return []
@@ -218,17 +218,17 @@ class CleanPlanner:
         return sorted(found)
 
     def plan(self, partition_paths: Iterable[str]) -> list[PartitionCleaning]:
-        """What goes from partitions; those of which nothing goes and something stays are left out.
+        """The files to delete from partitions; a partition that keeps all its files is left out.
 
         Args:
             partition_paths: Of `partitions_to_clean`.
         """
         retention = self.retention()
         paths = list(partition_paths)
-        if len(paths) <= DRIVER_PARTITIONS:
-            return _plan_partitions(self._files, retention, paths)
-        task_count = min(self._clean.parallelism, len(paths), 4 * self._context.default_parallelism)
         work = _PlanPartitions(self._files, retention)
+        if len(paths) <= DRIVER_PARTITIONS:
+            return work.plan(paths)
+        task_count = min(self._clean.parallelism, len(paths), 4 * self._context.default_parallelism)
         found = self._context.run_tasks([paths[i::task_count] for i in range(task_count)], work)
         return sorted((cleaning for part in found for cleaning in part), key=lambda cleaning: cleaning.partition_path)
 
@@ -240,7 +240,7 @@ class CleanPlanner:
             may_delete_partitions: Whether folders of partitions that are left empty may go.
 
         Raises:
-            HoodieCorruptedDataException: What holds files cannot be read.
+            HoodieCorruptedDataException: A plan or savepoint that holds files cannot be read.
             HoodieIOException: Storage failed.
         """
         cleanings = self.plan(self.partitions_to_clean(last_planned))
@@ -268,9 +268,9 @@ class CleanPlanner:
         )
 
     def retention(self) -> FileRetention:
-        """The rules, with all that holds files at present."""
+        """The rules of the policy, with everything that holds files at present."""
         pending = self._timeline.commits_timeline().filter_pending()
-        # What is about to be undone gives way to the version before it, as what may never be completed does.
+        # A write that is about to be undone, or may never be completed, needs the version before it to stay.
         unsure = pending.times | being_rolled_back(self._timeline)
         return FileRetention(
             instants=self._timeline.visible_instants,
@@ -285,7 +285,7 @@ class CleanPlanner:
     def savepointed_files(self) -> frozenset[str]:
         """Names of the files that savepoints hold.
 
-        One that is not completed, or whose completed file was lost, holds what its commit reads.
+        A savepoint that is not completed, or whose completed file was lost, holds the files that its commit reads.
         """
         names: set[str] = set()
         commits = self._timeline.completed_writes()
@@ -343,19 +343,16 @@ class _PlanPartitions:
     retention: FileRetention
 
     def __call__(self, task: TaskIdentity, partition_paths: list[str]) -> list[PartitionCleaning]:
-        return _plan_partitions(self.metadata, self.retention, partition_paths)
+        return self.plan(partition_paths)
 
-
-def _plan_partitions(
-    metadata: HoodieTableMetadata, retention: FileRetention, partition_paths: list[str]
-) -> list[PartitionCleaning]:
-    listed = metadata.list_files_of(partition_paths)
-    cleanings = (retention.clean(partition_path, files) for partition_path, files in listed.items())
-    return [cleaning for cleaning in cleanings if cleaning.paths or cleaning.is_left_empty]
+    def plan(self, partition_paths: list[str]) -> list[PartitionCleaning]:
+        listed = self.metadata.list_files_of(partition_paths)
+        cleanings = (self.retention.clean(partition_path, files) for partition_path, files in listed.items())
+        return [cleaning for cleaning in cleanings if cleaning.paths or cleaning.is_left_empty]
 
 
 def files_that_stay(retention: FileRetention, partition_path: str, files: Iterable[Any]) -> frozenset[str]:
-    """Paths of files that no plan may delete, however old it is: what the newest state and savepoints need.
+    """Paths of the files that no plan may delete, however old it is: the newest state and savepoints need them.
 
     Args:
         retention: Of the table as it is now.

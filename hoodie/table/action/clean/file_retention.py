@@ -1,4 +1,4 @@
-"""Which files of a partition nobody needs any more: the rules of the policies, as a function of a listing."""
+"""Decide which files of a partition are no longer needed: the policies' rules, as a function of a listing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["FileRetention", "PartitionCleaning"]
 
 @attrs.frozen
 class PartitionCleaning:
-    """What goes from one partition.
+    """The files that go from one partition.
 
     Attributes:
         partition_path: The partition.
         paths: Full paths of the files that go, sorted.
-        is_left_empty: No data file is left, committed or not.
+        is_left_empty: Whether no data file is left, committed or not.
     """
 
     partition_path: str
@@ -45,15 +45,15 @@ class FileRetention:
     as a whole, once the instant that replaced it is before E.
 
     Whatever the policy, these stay: slices with a file that a savepoint or a pending clustering names; slices that a
-    pending compaction needs; what was the newest slice when the earliest pending write began, and what came after it;
+    pending compaction needs; the slice that was the newest when the earliest pending write began, and later slices;
     files that are not committed.
 
     Attributes:
-        instants: What is committed.
+        instants: Tells which instants are committed.
         earliest: Instant time E; None to count versions.
         versions: Slices of each group that stay; only without E.
         earliest_pending: The oldest pending write; None without one.
-        replaced: File groups that were replaced, and the instant that did.
+        replaced: File groups that were replaced, each with the instant that replaced it.
         held: Names of files that savepoints and pending clusterings hold.
         compactions: File groups in a pending compaction, and the base instant of the slice that it compacts.
     """
@@ -85,7 +85,7 @@ class FileRetention:
         return PartitionCleaning(partition_path, tuple(sorted(doomed)), kept_count == 0)
 
     def _committed_slices(self, files: Iterable[FileStatus]) -> tuple[dict[str, dict[str, list[str]]], int]:
-        """File id -> base instant -> paths; and how many files are not committed, or no data files."""
+        """File id to base instant to paths; and how many files are not committed, or are no data files."""
         groups: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         base_is_committed: dict[str, bool] = {}
         others = 0
@@ -124,7 +124,7 @@ class FileRetention:
 
         kept = 1 if bound is None else from_on(bound) + 1
         if self.earliest is None:
-            # What a pending compaction needs counts as one version.
+            # The slices that a pending compaction needs count as one version.
             kept = max(kept, self.versions if compacted is None else from_on(compacted) + self.versions - 1)
         return [time for time in newest_first[kept:] if compacted is None or is_before(time, compacted)]
 

@@ -1,6 +1,6 @@
-"""What cleans that are under way are going to delete: files that are there now, and on which nobody may count.
+"""The files that pending cleans are going to delete: they are there now, and no action may rely on them.
 
-Hudi has nothing like it: there a restore or rollback beside a clean may take a table back to files that go.
+Hudi has nothing like it: a restore or rollback beside a clean may take a table back to files that the clean deletes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["files_being_cleaned", "way_out_of_clean"]
 def files_being_cleaned(timeline: HoodieActiveTimeline) -> Mapping[tuple[str, str], str]:
     """(Partition path, file name) to the instant time of the pending clean whose plan names the file.
 
-    To be asked for before files are listed: what a clean deleted that was completed since is not there any more.
+    Call this before files are listed: the listing then lacks the files of a clean that was completed since.
 
     Args:
         timeline: Of the table, freshly loaded.
@@ -32,11 +32,11 @@ def files_being_cleaned(timeline: HoodieActiveTimeline) -> Mapping[tuple[str, st
         requested = clean.in_state(State.REQUESTED)
         path = timeline.path_of(requested)
         if not timeline.storage.exists(path):
-            # It has lost its plan: nobody can carry it out.
+            # The clean has lost its plan: no process can carry it out.
             continue
         content = timeline.read_details(requested)
         if not content:
-            # Its writer died while it made the plan.
+            # Its writer died while it wrote the plan.
             continue
         plan = timeline.layout.decode(content, HoodieCleanerPlan, path)
         named: list[tuple[str, Collection[str]]] = [
@@ -50,7 +50,7 @@ def files_being_cleaned(timeline: HoodieActiveTimeline) -> Mapping[tuple[str, st
 
 
 def way_out_of_clean(timeline: HoodieActiveTimeline, clean_time: str) -> str:
-    """What a user may do about a pending clean, as the end of an error.
+    """What a user may do about a pending clean, as the end of an error message.
 
     Args:
         timeline: Of the table.

@@ -1,4 +1,4 @@
-"""Do a write operation: from records in flight to files on storage and their statuses. Nothing is committed here.
+"""Carry out a write operation, from records in flight to files on storage and their statuses, without a commit.
 
 Hudi: org.apache.hudi.table.action.commit.BaseCommitActionExecutor.
 """
@@ -50,6 +50,7 @@ from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
+from hoodie.table.action.commit.missing_keys import FirstRows
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
@@ -107,12 +108,12 @@ class BaseCommitActionExecutor(ABC):
         """
 
     def _save_workload_profile(self, profile: WorkloadProfile, partitioner: UpsertPartitioner | None) -> None:
-        """From here on the instant is inflight: files may exist."""
+        """Save what is going to be written: from here on the instant is inflight, and files may exist."""
         filling = partitioner.inserts_into if partitioner is not None else {}
         content = profile.to_commit_metadata(filling)
         instant_time = self._write_context.instant_time
         snapshot = self._table.snapshot
-        # Before the instant is inflight: who rolls it back meanwhile closes the markers after its files are gone.
+        # Before the instant is inflight: a rollback meanwhile closes the markers after the instant's files are gone.
         markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
         is_opened = markers.open()
         is_inflight = False
@@ -151,8 +152,8 @@ class BaseCommitActionExecutor(ABC):
 
         Args:
             records: The rows.
-            columns: What they are counted by, the partition path among it; where keys are at hand they are counted by
-                the partition path alone.
+            columns: The columns to count the rows by, the partition path among them. Where the keys are at hand, rows
+                are counted by the partition path alone.
             collects: Whether keys are wanted.
 
         Returns:
@@ -194,7 +195,7 @@ class BaseCommitActionExecutor(ABC):
             self._write_context.schema,
             base_path=self._write_context.base_path,
             instant_time=self._write_context.instant_time,
-            pending_instants=self._table.pending_instants(),
+            pending_instants=self._table.snapshot.active_timeline.filter_pending().times,
             exact=exact,
             record_key_fields=self._table.record_key_fields,
             metrics=self._metrics,
@@ -202,13 +203,13 @@ class BaseCommitActionExecutor(ABC):
         )
 
     def _release_shared(self) -> None:
-        """Free what tasks were given beside their rows: none of them runs any more."""
+        """Free the values that tasks were given beside their rows: no such task runs any more."""
         for shared in self._shared:
             shared.release()
         self._shared.clear()
 
     def _placed(self, records: HoodieData, counts: pa.Table) -> HoodieData:
-        """The records of an insert, with the file groups that they belong to where the index names these.
+        """The records of an insert, with their file groups where the index decides these.
 
         Args:
             records: The rows.
@@ -235,10 +236,7 @@ class BaseCommitActionExecutor(ABC):
             counted = records.count_by([*places, OPERATION])
             counts = counted.filter(pc.equal(counted[OPERATION], int(RecordOperation.UPSERT))).drop_columns([OPERATION])
             records = records.map_batches(upserts_only, records.schema)
-            profile = WorkloadProfile.from_counts(self.operation, counts)
-            partitioner = self._partitioner(profile, records)
-            self._save_workload_profile(profile, partitioner)
-            step.count(records=sum(counts["count"].to_pylist()))
+            partitioner = self._plan_buckets(records, counts, step)
         left, written = sum(counted["count"].to_pylist()), sum(counts["count"].to_pylist())
         self._without_effect += WithoutEffect(
             unmatched_deletes=left - written, combined=None if given is None else given - left
@@ -247,9 +245,18 @@ class BaseCommitActionExecutor(ABC):
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table, int | None]:
-        """Numbered and persisted rows without those whose key is in the table, or a refusal of them, unless the policy
-        lets them stand there twice; the count of all by partition path; and how many rows are left, None where that is
-        not known.
+        """Drop or refuse rows whose key is in the table, as the policy says.
+
+        Args:
+            records: The rows, numbered and persisted.
+            policy: What is done with such rows; NONE keeps them.
+
+        Returns:
+            The rows that are left; the count of all rows by partition path; and how many rows are left, None where that
+            is not known.
+
+        Raises:
+            HoodieDuplicateKeyException: The policy refuses such rows, and there are some.
         """
         is_asked = policy is not InsertDupPolicy.NONE
         keys, counts, number = self._read_input(records, [PARTITION_PATH], collects=is_asked)
@@ -281,8 +288,26 @@ class BaseCommitActionExecutor(ABC):
 
     @staticmethod
     def _limited(records: HoodieData, parallelism: int) -> HoodieData:
-        """The records in as many tasks as they come in, or as few as ``parallelism``, unless that is 0."""
+        """The records in at most ``parallelism`` tasks; with 0, in as many tasks as they come in."""
         return records.coalesce(parallelism) if parallelism else records
+
+    def _plan_buckets(
+        self, records: HoodieData, counts: pa.Table, step: Step, begins: bool = True
+    ) -> UpsertPartitioner:
+        """Decide which buckets the rows go to.
+
+        Args:
+            records: The rows.
+            counts: The rows by partition path and location, as `WorkloadProfile.from_counts` takes them.
+            step: The step that counts them.
+            begins: Whether the plan is saved, which makes the instant inflight.
+        """
+        profile = WorkloadProfile.from_counts(self.operation, counts)
+        partitioner = self._partitioner(profile, records)
+        if begins:
+            self._save_workload_profile(profile, partitioner)
+        step.count(records=sum(counts["count"].to_pylist()))
+        return partitioner
 
     def _partitioner(self, profile: WorkloadProfile, records: HoodieData) -> UpsertPartitioner:
         record_size = recorded_record_size(self._table.completed_commits_newest_first(), self._config)
@@ -326,11 +351,12 @@ class BaseCommitActionExecutor(ABC):
     def _write_buckets(
         self, records: HoodieData, partitioner: UpsertPartitioner, by_key: bool = False
     ) -> list[WriteStatus]:
-        if not partitioner.num_buckets:
+        number = len(partitioner.buckets)
+        if not number:
             return []
-        with self._metrics.step("write buckets", str(partitioner.num_buckets)) as step:
+        with self._metrics.step("write buckets", str(number)) as step:
             dealt = records.map_batches(partitioner.assigner(), records.schema.append(reserved_field(BUCKET)))
-            routed = dealt.route(BUCKET, partitioner.num_buckets)
+            routed = dealt.route(BUCKET, number)
             if by_key:
                 routed = routed.sort_within([RECORD_KEY])
             handler_class = _BUCKET_HANDLERS[self._write_context.table_config.table_type]
@@ -413,10 +439,5 @@ def _found_rows(counts: pa.Table) -> int:
 
 
 def _first_bad_rows(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    count = 0
-    for batch in batches:
-        bad = batch.filter(batch.column(PARTITION_PATH).is_null()).slice(0, SAMPLED_BAD_ROWS - count)
-        count += bad.num_rows
-        yield bad
-        if count >= SAMPLED_BAD_ROWS:
-            return
+    bad = (batch.filter(batch.column(PARTITION_PATH).is_null()) for batch in batches)
+    return FirstRows(SAMPLED_BAD_ROWS)(task, bad)

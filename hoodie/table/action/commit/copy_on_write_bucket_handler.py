@@ -1,4 +1,4 @@
-"""What a task does with the rows of its bucket of a copy-on-write table; crosses to tasks.
+"""Write the rows of one bucket of a copy-on-write table, in a task.
 
 Hudi: BaseSparkCommitActionExecutor.handleUpsertPartition.
 """
@@ -39,7 +39,7 @@ from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 __all__ = ["CopyOnWriteBucketHandler"]
 
 _SAID = "__hoodie_said"
-"""Which rows of a prepped upsert said where they are."""
+"""Column that marks the rows of a prepped upsert which carry their location."""
 _INSERTS = (
     WriteOperationType.INSERT,
     WriteOperationType.INSERT_PREPPED,
@@ -85,7 +85,7 @@ class CopyOnWriteBucketHandler:
     def _handle_update(
         self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
     ) -> list[WriteStatus | TaskFailure]:
-        """One file for the file group, and further groups for new records that no longer fit into it."""
+        """Write one file for the file group, and further groups for new records that no longer fit into it."""
         file_slice = bucket.file_slice
         assert file_slice is not None
         incoming = pa.Table.from_batches(batches)
@@ -123,7 +123,7 @@ class CopyOnWriteBucketHandler:
         return statuses
 
     def _placed(self, file_slice: FileSlice, incoming: pa.Table) -> pa.Table | TaskFailure:
-        """Rows with the positions of their keys, found now where nobody knows them; or a refusal.
+        """Rows with the positions of their keys, looked up now where they are not known yet; or a refusal.
 
         Raises:
             HoodieIndexException: The file has keys of other buckets.
@@ -144,7 +144,7 @@ class CopyOnWriteBucketHandler:
         return incoming
 
     def _find_rival(self, bucket: BucketInfo) -> str | None:
-        """The instant of another writer that is at work on the file group, where that is looked for."""
+        """The instant of another writer that writes the file group; None where that is not checked."""
         write = self.context.config.write
         if not write.has_several_writers or not write.early_conflict_detection:
             return None
@@ -160,7 +160,7 @@ class CopyOnWriteBucketHandler:
     def _misplaced(
         self, file_slice: FileSlice, incoming: pa.Table, error_class: str, reason: str
     ) -> TaskFailure | None:
-        """A refusal of rows for whose keys somebody names rows that hold other keys."""
+        """A refusal of rows whose given positions hold other keys."""
         path = file_slice.sole_base_file.path
         placed = incoming.filter(incoming[CURRENT_ROW_POSITION].is_valid())
         with HoodieParquetReader(self.context.storage, path) as reader:
@@ -182,7 +182,7 @@ class CopyOnWriteBucketHandler:
         )
 
     def _find_positions(self, file_slice: FileSlice, incoming: pa.Table) -> pa.Table:
-        """Rows with the positions of their keys in the file; a key that stands there twice makes two rows."""
+        """Rows with the positions of their keys in the file; a key that the file holds twice gives two rows."""
         base_file = file_slice.sole_base_file
         incoming = incoming.select([name for name in incoming.column_names if name != CURRENT_ROW_POSITION])
         record_keys = incoming[RECORD_KEY].combine_chunks()

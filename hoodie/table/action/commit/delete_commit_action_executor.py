@@ -24,7 +24,7 @@ class DeleteCommitActionExecutor(UpsertCommitActionExecutor):
     operation = WriteOperationType.DELETE
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
-        """As of `UpsertCommitActionExecutor`; a table that has no columns yet has no records, and nothing is begun."""
+        """See `UpsertCommitActionExecutor`; a table without columns has no records, and no instant is begun."""
         if not self._write_context.avro_schema:
             return HoodieWriteMetadata(self.operation, ())
         return super().execute(records)

@@ -1,4 +1,4 @@
-"""Take whole partitions away, without reading them.
+"""Delete whole partitions without reading them.
 
 Hudi: org.apache.hudi.table.action.commit.SparkDeletePartitionCommitActionExecutor.
 """
@@ -35,13 +35,13 @@ class DeletePartitionCommitActionExecutor(BaseCommitActionExecutor):
         raise TypeError("delete_partitions takes partition paths")
 
     def execute_partitions(self, partition_paths: Iterable[str]) -> HoodieWriteMetadata:
-        """Take partitions away.
+        """Delete partitions.
 
         Args:
-            partition_paths: Theirs; what the table does not have is passed over, with a warning.
+            partition_paths: The partitions; one that the table does not have is passed over, with a warning.
 
         Raises:
-            HoodieConfigException: One is no partition path.
+            HoodieConfigException: One of them is no partition path.
             HoodieNotSupportedException: A pending clustering is going to rewrite one of their file groups.
         """
         with self._metrics.step("find the file groups to replace") as step:
@@ -56,7 +56,7 @@ class DeletePartitionCommitActionExecutor(BaseCommitActionExecutor):
                 ", ".join(repr(path) for path in missing),
             )  # fmt: skip
         if not self._write_context.avro_schema:
-            # A table that has no columns yet has no rows: nothing is begun.
+            # A table without columns has no rows: no instant is begun.
             return HoodieWriteMetadata(self.operation, ())
         self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
         return HoodieWriteMetadata(self.operation, (), replaced)

@@ -30,7 +30,6 @@ from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
-from hoodie.table.workload_profile import WorkloadProfile
 
 __all__ = ["ROW_POSITION", "DeletePreppedCommitActionExecutor", "StoredRows"]
 
@@ -113,10 +112,7 @@ class DeletePreppedCommitActionExecutor(BaseCommitActionExecutor):
         with self._metrics.step("build workload profile") as step:
             counts = records.count_by([PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME])
             self._refuse_changed_files(counts)
-            profile = WorkloadProfile.from_counts(self.operation, counts)
-            partitioner = self._partitioner(profile, records)
-            self._save_workload_profile(profile, partitioner)
-            step.count(records=sum(counts["count"].to_pylist()))
+            partitioner = self._plan_buckets(records, counts, step)
         return HoodieWriteMetadata(self.operation, self._write_buckets(records, partitioner))
 
     def _refuse_changed_files(self, counts: pa.Table) -> None:

@@ -1,7 +1,7 @@
 """The keys of a write's input, where they fit in the driver's memory.
 
-Everything that is decided before the first file is written (do keys repeat, where do they live, how many rows go
-where) is decided by the keys; with the keys at hand it costs no pass over the rows.
+The keys decide everything that must be known before the first file is written: whether keys repeat, where they live,
+and how many rows go where. With the keys at hand this needs no pass over the rows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class IncomingKeys:
             is_global: Whether the record key alone is the key; else it is with the partition path.
 
         Returns:
-            The rows that win; and of those that lose the row numbers and what decided, as one batch.
+            The rows that win; and the row numbers of the rows that lose, with the values that decided, as one batch.
         """
         winners = merge_spec.combine_duplicates(self.table.drop_columns([PARTITION_PATH]) if is_global else self.table)
         return self._split(pc.is_in(self.table[ROW_NUMBER], value_set=winners[ROW_NUMBER].combine_chunks()))
@@ -63,10 +63,10 @@ class IncomingKeys:
         """All rows but those that a later row of their key deletes.
 
         Args:
-            is_global: As of `combine`.
+            is_global: See `combine`.
 
         Returns:
-            As of `combine`.
+            See `combine`.
         """
         return self._split(pa.array(~DropDeleted(is_global).is_deleted(self.table)))
 
@@ -108,7 +108,7 @@ class LocatedRows:
 
     Attributes:
         counts: Those that are written: partition path, current file id and instant time, ``count``.
-        unmatched_deletes: Deletes of keys that are not in the table; they go nowhere.
+        unmatched_deletes: Deletes of keys that are not in the table; they are not written.
     """
 
     counts: pa.Table
@@ -132,7 +132,7 @@ class LocatedRows:
 
 @attrs.frozen
 class DropDeleted:
-    """Of rows of one key that are not combined, those from the last delete on; crosses to tasks.
+    """Keeps, of rows of one key that are not combined, those from the last delete on; crosses to tasks.
 
     Attributes:
         is_global: Whether the record key alone is the key; else it is with the partition path.
@@ -149,7 +149,7 @@ class DropDeleted:
         return rows.filter(pa.array(~self.is_deleted(rows)))
 
     def is_deleted(self, rows: pa.Table) -> np.ndarray:
-        """Of each row whether a later row of its key is a delete."""
+        """Whether a later row of its key is a delete, for each row."""
         columns = [RECORD_KEY] if self.is_global else [RECORD_KEY, PARTITION_PATH]
         keys = np.zeros(rows.num_rows, dtype=np.int64)
         for name in columns:
@@ -164,7 +164,7 @@ class DropDeleted:
 
 
 def collect_keys(records: HoodieData) -> IncomingKeys | None:
-    """The keys of numbered batches in flight, None when they are too many. An action."""
+    """The keys of numbered batches in flight; None when they are too many. An action."""
     columns = [RECORD_KEY, PARTITION_PATH, OPERATION, ROW_NUMBER]
     if ORDERING_VALUE in records.schema.names:
         columns.append(ORDERING_VALUE)
@@ -176,10 +176,10 @@ def collect_keys(records: HoodieData) -> IncomingKeys | None:
 class WithoutRows:
     """Drops rows by number; a pure function of a batch that crosses to tasks.
 
-    Rows may be computed again in another order, where their numbers are those of other rows: then the task fails.
+    An engine may compute rows again in another order, so that a number means another row: then the task fails.
 
     Attributes:
-        losers: Of a table of row numbers and of what decided against these rows.
+        losers: A shared table of row numbers, with the values that decided against these rows.
     """
 
     losers: Shared

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class InsertCommitActionExecutor(BaseCommitActionExecutor):
-    """Insert records without asking whether their key is in the table; small files are filled first.
+    """Insert records without looking their keys up in the table; small files are filled first.
 
     Hudi: org.apache.hudi.table.action.commit.SparkInsertCommitActionExecutor.
     """
@@ -52,7 +52,7 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
 
     @property
     def _duplicates_policy(self) -> InsertDupPolicy:
-        """What is done with keys that are in the table."""
+        """The policy for keys that are in the table."""
         return InsertDupPolicy.NONE if self.is_prepped else self._config.write.duplicates_of_inserts
 
 

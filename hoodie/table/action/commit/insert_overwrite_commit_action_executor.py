@@ -1,4 +1,4 @@
-"""Insert records in place of those that are there: of the partitions that they go to, or of the whole table.
+"""Insert records in place of the stored ones: those of the partitions that they go to, or of the whole table.
 
 Hudi: org.apache.hudi.table.action.commit.{SparkInsertOverwriteCommitActionExecutor,
 SparkInsertOverwriteTableCommitActionExecutor}.
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
-    """Insert records into new file groups, and replace all file groups of the partitions that got any.
+    """Insert records into new file groups, and replace all file groups of the partitions that receive records.
 
     ``hoodie.static.overwrite.partition.paths`` names the partitions to be replaced instead, whatever comes in.
 
@@ -43,7 +43,7 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
 
     @property
     def _duplicates_policy(self) -> InsertDupPolicy:
-        # The keys that are stored go with the rest of their partition.
+        # The stored keys are replaced with the rest of their partition.
         return InsertDupPolicy.NONE
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:

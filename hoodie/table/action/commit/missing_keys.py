@@ -1,4 +1,4 @@
-"""Which keys of tagged rows are not in the table."""
+"""Find the keys of tagged rows that are not in the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def missing_keys(tagged: HoodieData, is_global: bool) -> HoodieData:
 
     Args:
         tagged: Rows with the CURRENT columns, without deletes of nothing.
-        is_global: Whether a row without a place can be one that moves: its key is in the table, in another partition.
+        is_global: Whether a row without a location may move: its key is in the table, in another partition.
 
     Returns:
         The column ``RECORD_KEY``.

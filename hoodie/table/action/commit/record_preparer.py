@@ -1,4 +1,4 @@
-"""Input rows as the pipeline wants them: the table's columns and types, then key, partition, ordering value, operation.
+"""Prepare input rows for a write: the table's columns and types, then key, partition, ordering value, operation.
 
 Hudi: HoodieCreateRecordUtils.
 """
@@ -46,7 +46,7 @@ class RecordPreparer:
 
     A row whose key or partition path cannot be made has null for both. A batch that cannot be converted becomes one row
     without partition path whose record key says why (see `hoodie.common.model.unprepared_rows`): an engine would retry
-    what is raised.
+    a task that raises.
 
     Attributes:
         schema: The columns that are written; only record key and partition path are kept when it is None (a delete).
@@ -166,7 +166,7 @@ class RecordPreparer:
 
 
 def _check_data(rows: pa.RecordBatch, keys: pa.Array, operations: pa.Array) -> None:
-    """Refuse records to write that bring a key and nothing else: they would be stored as nulls."""
+    """Refuse records to write that have a key and no other values: they would be stored as nulls."""
     empty = operations.to_numpy() == RecordOperation.UPSERT
     for column in rows.columns:
         if not empty.any():
@@ -197,7 +197,7 @@ def _check_lengths(keys: pa.Array, operations: pa.Array, most: int) -> None:
 
 
 def _check_keys(given: pa.Array, made: pa.Array, name: str) -> None:
-    """Refuse records whose columns say another key or partition path than they bring."""
+    """Refuse records whose columns give another key or partition path than the records carry."""
     differ = pc.fill_null(pc.not_equal(given, made), False)
     if pc.any(differ).as_py():
         first = differ.index(True).as_py()

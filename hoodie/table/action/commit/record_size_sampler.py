@@ -1,7 +1,7 @@
-"""Find out what records take on storage before the first file is written.
+"""Find out how many bytes a record takes on storage before the first file is written.
 
-Hudi has an option for the first commit of a table (``hoodie.copyonwrite.record.size.estimate``); records of another
-size make files of another size. Here some rows of the input are encoded in memory.
+Hudi has an option for the first commit of a table (``hoodie.copyonwrite.record.size.estimate``): when records have
+another size, so do the files. Here some rows of the input are encoded in memory instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What replace commits take away: which partitions may be named, and which file groups may not be replaced.
+"""Check what a replace commit replaces: the partitions that callers name, and file groups in pending clusterings.
 
 Hudi: org.apache.hudi.table.action.DeletePartitionUtils.
 """
@@ -23,7 +23,7 @@ def check_partition_paths(partition_paths: Iterable[str]) -> list[str]:
         partition_paths: As they stand below the table's folder; "" is a table without partitions.
 
     Raises:
-        HoodieConfigException: They are no list, or one is no text, or would lead out of the table.
+        HoodieConfigException: They are no list; or one of them is no text, or would lead out of the table.
     """
     if isinstance(partition_paths, str):
         raise HoodieConfigException(
@@ -59,7 +59,7 @@ def refuse_pending_file_groups(snapshot: TableSnapshot, replaced: Mapping[str, S
         operation: What is being done, for the message.
 
     Raises:
-        HoodieNotSupportedException: It would bring the replaced rows back when it completes.
+        HoodieNotSupportedException: The clustering would bring the replaced rows back when it completes.
     """
     pending = file_groups_in_pending_clustering(snapshot.active_timeline)
     for partition_path, file_ids in replaced.items():

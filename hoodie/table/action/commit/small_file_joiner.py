@@ -1,11 +1,11 @@
 """Join files of one commit that came out too small.
 
-How many records fill a file is known before writing only as well as the size of a record is. Where it was wrong by
-much, several buckets of a partition leave small files. Nobody has seen them yet: their rows are written again, into
-fewer files, before the commit completes. The files that were read count as those of task attempts that lost: they have
-markers, but no status, and are deleted before the commit completes.
+How many records fill a file is known before writing only as well as the size of a record. Where the estimate is far
+off, several buckets of a partition leave small files. Readers do not see these files yet: their rows are written again,
+into fewer files, before the commit completes. The first files then count like those of task attempts that lost: they
+have markers but no status, and are deleted before the commit completes.
 
-Hudi has nothing like it: there such files stay until later writes fill them, or clustering.
+Hudi has nothing like it: such files stay until later writes or clustering fill them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 ROUNDS = 3
 LEAST_FILL = 1.03
-"""How far above the small-file limit files must be together to be sure of one file that is not small."""
+"""Total size of files, as a share of the small-file limit, that is sure to give one file that is not small."""
 
 
 @attrs.frozen
@@ -43,8 +43,8 @@ class Chain:
     """Files of one partition whose rows are written again, one after the other.
 
     Attributes:
-        statuses: What wrote them; the first may be the next version of an existing file group, which stays one. All
-            others are first files of new groups, which vanish.
+        statuses: The statuses of the files. The first may be the next version of an existing file group, which
+            remains. All others are first files of new groups, which vanish.
     """
 
     statuses: tuple[WriteStatus, ...]
@@ -56,8 +56,8 @@ def plan_chains(statuses: Sequence[WriteStatus], config: HoodieWriteConfig, side
     Args:
         statuses: Of all files of the commit.
         config: What a small file is. With a limit of 0, or a number of records a file, nothing is joined.
-        side_by_side: Whether files that together just make one go to a chain of their own; else a partition has one
-            chain.
+        side_by_side: Whether files that just fill one file together form a chain of their own. Otherwise each partition
+            has one chain.
     """
     limit = config.compaction.parquet_small_file_limit
     if limit <= 0 or not config.compaction.copy_on_write_insert_auto_split:
@@ -76,7 +76,7 @@ def plan_chains(statuses: Sequence[WriteStatus], config: HoodieWriteConfig, side
 
 
 def _chains(created: list[WriteStatus], grown: WriteStatus | None, least: float, most: int) -> list[Chain]:
-    """Groups that make one file each, side by side, and one chain of the rest."""
+    """Chains that fill one file each, and one chain of the remaining files."""
     groups: list[list[WriteStatus]] = []
     for status in created:
         fitting = (g for g in groups if _total(g) < least and _total(g) + _size(status) <= most)
@@ -97,8 +97,8 @@ def join_small_files(
 ) -> list[WriteStatus]:
     """Write small files again until at most one a partition is left.
 
-    Files side by side may come out smaller than their parts were together: their footers and dictionaries become one.
-    They are joined once more then, and in the end one after the other.
+    A joined file may be smaller than its parts were together, as their footers and dictionaries become one. Such files
+    are joined again. The last round joins all small files of a partition in one chain.
 
     Args:
         statuses: Of all files of the commit.
@@ -106,7 +106,7 @@ def join_small_files(
         engine: Runs one task a chain.
 
     Returns:
-        The statuses that count from now on.
+        The statuses of the files that the commit has from now on.
     """
     kept = list(statuses)
     for number in range(ROUNDS):

@@ -46,7 +46,6 @@ from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
-from hoodie.table.workload_profile import WorkloadProfile
 
 __all__ = [
     "UpsertCommitActionExecutor",
@@ -54,18 +53,18 @@ __all__ = [
 ]
 
 _SAID = ("__hoodie_said_instant_time", "__hoodie_said_file_id")
-"""Where records are that say so themselves, while the index is asked about all."""
+"""Columns with the locations that prepped records carry, while the index tags all records."""
 
 
 @attrs.frozen
 class _PlannedWrite:
-    """What is known before the first file is written.
+    """The plan of a write, made before the first file is written.
 
     Attributes:
         num_records: Rows of the input.
         records: Its rows, combined and tagged.
-        indexed: What the index looked into.
-        partitioner: Deals the rows out.
+        indexed: The files that the index looked into.
+        partitioner: Assigns the rows to buckets.
         without_effect: Rows that are not written.
     """
 
@@ -93,10 +92,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         """Say what `execute` would write; nothing is written.
 
         Args:
-            records: As of `execute`.
+            records: See `execute`.
 
         Raises:
-            HoodieKeyException: As of `execute`.
+            HoodieKeyException: See `execute`.
         """
         with self._planned(records, begins=False) as planned:
             with self._metrics.step("count records of each file group"):
@@ -116,10 +115,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     @contextmanager
     def _planned(self, records: HoodieData, begins: bool) -> Iterator[_PlannedWrite]:
-        """All that is decided before the first file is written; rows are held until the context is left.
+        """Plan the write before its first file; rows stay persisted until the context is left.
 
         Args:
-            records: As of `execute`.
+            records: See `execute`.
             begins: Whether the plan is saved, which makes the instant inflight.
         """
         records = self._limited(records, self._parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
@@ -148,11 +147,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 unmatched_deletes=places.unmatched_deletes, combined=None if left is None else num_records - left
             )
             with self._metrics.step("build workload profile") as step:
-                profile = WorkloadProfile.from_counts(self.operation, places.counts)
-                partitioner = self._partitioner(profile, tagged)
-                if begins:
-                    self._save_workload_profile(profile, partitioner)
-                step.count(records=sum(places.counts["count"].to_pylist()))
+                partitioner = self._plan_buckets(tagged, places.counts, step, begins)
             yield _PlannedWrite(num_records, tagged, indexed, partitioner, without_effect)
         finally:
             if located is not None:
@@ -179,8 +174,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     def _drop_deleted(self, records: HoodieData, keys: IncomingKeys | None) -> tuple[HoodieData, IncomingKeys | None]:
         """The rows, not combined, without those that a later row of their key deletes.
 
-        Hudi: HoodieMergeHandle.init, where the last record of a key counts. Differs: HoodieCreateHandle stores what a
-        later record deletes.
+        Hudi: HoodieMergeHandle.init, where the last record of a key counts. Differs: HoodieCreateHandle stores records
+        that a later record deletes.
         """
         is_global = self._table.index.is_global
         with self._metrics.step("combine records of one key") as step:
@@ -235,7 +230,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
 
 class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
-    """Write records that say where they live, without looking their keys up; nothing is combined.
+    """Write records that carry their locations, without looking their keys up; records are not combined.
 
     A record whose key is not in the file group that it names fails the write: the table has changed since.
 
@@ -257,17 +252,14 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
             if self._table.index.names_file_groups:
                 placed, counts = self._place_new(records, counts)
             with self._metrics.step("build workload profile") as step:
-                profile = WorkloadProfile.from_counts(self.operation, counts)
-                partitioner = self._partitioner(profile, placed)
-                self._save_workload_profile(profile, partitioner)
-                step.count(records=sum(counts["count"].to_pylist()))
+                partitioner = self._plan_buckets(placed, counts, step)
             return HoodieWriteMetadata(self.operation, self._write_buckets(placed, partitioner))
         finally:
             records.unpersist()
             self._release_shared()
 
     def _place_new(self, records: HoodieData, counts: pa.Table) -> tuple[HoodieData, pa.Table]:
-        """Name the file groups of records that are new; the others are marked by a row position, found out later."""
+        """Name the file groups of new records; the others are marked by a row position, which is looked up later."""
         said = records.map_batches(_set_aside, _said_schema(records.schema))
         placed = self._placed(said, counts)
         schema = records.schema.append(reserved_field(CURRENT_ROW_POSITION))
@@ -310,7 +302,7 @@ def _set_aside(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @attrs.frozen
 class _SaidPlaces:
-    """Rows with their place: what they said, then with position -1, or what the index says of new ones."""
+    """Rows with their locations: those that they carry, with position -1; of new rows, those that the index names."""
 
     columns: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""Deal the records of a write out to buckets.
+"""Assign the records of a write to buckets.
 
 Hudi: org.apache.hudi.table.action.commit.UpsertPartitioner, AverageRecordSizeUtils.
 """
@@ -30,7 +30,6 @@ from hoodie.table.workload_profile import WorkloadProfile
 __all__ = [
     "BucketAssigner",
     "UpsertPartitioner",
-    "average_record_size",
     "needs_record_size",
     "planned_file_size",
     "recorded_record_size",
@@ -40,15 +39,15 @@ logger = logging.getLogger(__name__)
 
 
 FILL = 0.97
-"""Share of the maximum size that a bucket of its own is planned for: what is off by a few percent still fits."""
+"""Share of the maximum size for which a new bucket is planned: an estimate off by a few percent still fits."""
 
 
 def recorded_record_size(commits: Iterable[HoodieCommitMetadata], config: HoodieWriteConfig) -> int | None:
-    """Bytes of a record in base files as the newest commit that is large enough tells; None when there is none.
+    """Bytes of a record in base files, by the newest commit that is large enough; None when there is none.
 
     Args:
-        commits: Metadata of completed commits, the newest first; read only until one is large enough to tell.
-        config: What is large enough.
+        commits: Metadata of completed commits, the newest first; read only until one is large enough.
+        config: Says which commit is large enough.
 
     Source: AverageRecordSizeUtils.averageBytesPerRecord.
     """
@@ -60,21 +59,15 @@ def recorded_record_size(commits: Iterable[HoodieCommitMetadata], config: Hoodie
     return None
 
 
-def average_record_size(commits: Iterable[HoodieCommitMetadata], config: HoodieWriteConfig) -> int:
-    """As `recorded_record_size`, and ``hoodie.copyonwrite.record.size.estimate`` when no commit tells."""
-    recorded = recorded_record_size(commits, config)
-    return config.compaction.copy_on_write_record_size_estimate if recorded is None else recorded
-
-
 def planned_file_size(config: HoodieWriteConfig) -> int:
-    """Bytes that the records of a new file group are planned for."""
+    """Bytes for which the records of a new file group are planned."""
     maximum = config.storage.parquet_max_file_size
     halfway = (config.compaction.parquet_small_file_limit / maximum + FULL_SHARE) / 2
     return int(max(FILL, halfway) * maximum)
 
 
 def needs_record_size(profile: WorkloadProfile, config: HoodieWriteConfig) -> bool:
-    """Whether the size of a record changes how a write is dealt out: some partition gets more than one new file."""
+    """Whether the size of a record changes the buckets of a write: some partition gets more than one new file."""
     compaction = config.compaction
     if not compaction.copy_on_write_insert_auto_split:
         return False
@@ -106,7 +99,7 @@ class _Codes:
 
 @attrs.frozen
 class BucketAssigner:
-    """Gives each row of a batch its bucket; a pure function of the row, so a retried task deals alike.
+    """Gives each row of a batch its bucket; a pure function of the row, so a retried task assigns the same buckets.
 
     Attributes:
         update_buckets: (partition path, file id) to bucket number.
@@ -166,11 +159,10 @@ class UpsertPartitioner:
     goes to the same task, which opens a further group when the file is full. Buckets are numbered by their size.
 
     Args:
-        profile: What is to be written.
+        profile: The records to be written, by partition and file group.
         config: File sizes.
         file_slices: Partition path to its latest file slices, for every partition of the profile.
         record_size: Average bytes of a record.
-        closed_file_ids: File groups that may take no inserts.
 
     Attributes:
         buckets: What each bucket number does.
@@ -187,11 +179,9 @@ class UpsertPartitioner:
         config: HoodieWriteConfig,
         file_slices: Mapping[str, Sequence[FileSlice]],
         record_size: int,
-        closed_file_ids: frozenset[str] = frozenset(),
     ) -> None:
         self._config = config
         self.record_size = max(1, record_size)
-        self._closed_file_ids = closed_file_ids
         self._update_buckets: dict[tuple[str, str], int] = {}
         self._insert_buckets: dict[str, _InsertBuckets] = {}
         self.buckets: list[BucketInfo] = []
@@ -201,27 +191,21 @@ class UpsertPartitioner:
             for partition_path, group in file_slices.items()
         }
         self._expected_bytes: list[int] = []
-        self.assign_updates(profile)
-        self.assign_inserts(profile)
+        self._assign(profile)
         self._order_by_size()
-
-    @property
-    def num_buckets(self) -> int:
-        """How many buckets, and so write tasks, there are."""
-        return len(self.buckets)
 
     def assigner(self) -> BucketAssigner:
         """The function that tasks apply to batches."""
         return BucketAssigner(dict(self._update_buckets), dict(self._insert_buckets))
 
-    def assign_updates(self, profile: WorkloadProfile) -> None:
-        """One UPDATE bucket for each file group that holds an incoming key."""
+    def _assign(self, profile: WorkloadProfile) -> None:
+        """One UPDATE bucket for each file group that holds an incoming key, then the buckets of inserts.
+
+        Inserts open the file groups that the index wants, fill small files up to the maximum size, then open others.
+        """
         for partition_path, stat in profile.stats.items():
             for location in stat.updates:
                 self._update_bucket(partition_path, location.file_id)
-
-    def assign_inserts(self, profile: WorkloadProfile) -> None:
-        """Open the file groups that the index wants; fill small files up to the maximum size, then open others."""
         for partition_path, stat in profile.stats.items():
             for file_id, count in stat.placed.items():
                 self._update_buckets[partition_path, file_id] = len(self.buckets)
@@ -235,7 +219,7 @@ class UpsertPartitioner:
         counts: list[int] = []
         left = num_inserts
         maximum = self._config.storage.parquet_max_file_size
-        for file_slice in self.small_slices(partition_path):
+        for file_slice in self._small_slices(partition_path):
             room = min((maximum - file_slice.sole_base_file.size_bytes) // self.record_size, left)
             if room > 0:
                 numbers.append(self._update_bucket(partition_path, file_slice.file_id))
@@ -262,7 +246,7 @@ class UpsertPartitioner:
         self._insert_buckets[partition_path] = _InsertBuckets(np.array(numbers, dtype=np.int32), weights)
 
     def _new_group_counts(self, inserts: int) -> list[int]:
-        """Records of each bucket of new file groups: full ones, and one of what is left over."""
+        """Records of each bucket of new file groups: full buckets, and one with the remainder."""
         per_bucket = self._records_per_new_bucket()
         full, rest = divmod(inserts, per_bucket)
         if self._splits_by_size and full and rest <= (FULL_SHARE - FILL) / 2 * per_bucket * full:
@@ -284,11 +268,11 @@ class UpsertPartitioner:
             for path, dealt in self._insert_buckets.items()
         }
 
-    def small_slices(self, partition_path: str) -> list[FileSlice]:
+    def _small_slices(self, partition_path: str) -> list[FileSlice]:
         """Slices of a partition whose base file is below ``hoodie.parquet.small.file.limit``, the smallest first."""
         limit = self._config.compaction.parquet_small_file_limit
         slices = self._file_slices.get(partition_path, {}).values()
-        small = [s for s in slices if s.sole_base_file.size_bytes < limit and s.file_id not in self._closed_file_ids]
+        small = [s for s in slices if s.sole_base_file.size_bytes < limit]
         return sorted(small, key=lambda file_slice: (file_slice.sole_base_file.size_bytes, file_slice.file_id))
 
     @property

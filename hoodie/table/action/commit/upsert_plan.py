@@ -1,4 +1,4 @@
-"""What an upsert would do, known before a byte is written.
+"""Explain what an upsert would do before it writes a byte.
 
 Hudi has nothing like it.
 """

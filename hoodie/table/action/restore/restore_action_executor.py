@@ -23,9 +23,8 @@ from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import complete_instant
-from hoodie.table.action.planned_instant import check_planned_instant
 from hoodie.table.action.rollback.rollback_action_executor import rollback_metadata
-from hoodie.table.action.table_action import TableAction
+from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.table_state import files_at, missing_at
 
 __all__ = ["RestoreActionExecutor", "pending_restore", "read_restore_plan"]
@@ -40,7 +39,7 @@ def read_restore_plan(timeline: HoodieActiveTimeline, restore_time: str) -> Hood
 
     Raises:
         HoodieCorruptedDataException: Its file is damaged, or names what is no instant of the table.
-        HoodieRestoreException: It does not say to which instant: an old writer's.
+        HoodieRestoreException: It does not name the instant to restore to: an old writer made it.
     """
     requested = HoodieInstant(restore_time, Action.RESTORE, State.REQUESTED)
     path = timeline.path_of(requested)
@@ -65,20 +64,21 @@ def read_restore_plan(timeline: HoodieActiveTimeline, restore_time: str) -> Hood
 
 
 def pending_restore(timeline: HoodieActiveTimeline) -> HoodieInstant | None:
-    """The restore that somebody began and did not finish."""
+    """The restore that a process began and did not finish; None where there is none."""
     return timeline.filter_actions(Action.RESTORE).filter_pending().first_instant
 
 
 class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
     """Restores a copy-on-write table.
 
-    Whatever step it dies at, carrying the plan out again finishes what is left: every step may be done twice, and no
-    write starts in between.
+    Every step may be done twice: a restore that died at any step is finished by carrying its plan out again. No write
+    starts in between.
 
     Args:
         snapshot: The table, just loaded.
         restored_to: A completed commit of the active timeline; "" for a plan of another run.
-        refuse_living_writers: Given the table and an instant time, fails where an older write is alive.
+        refuse_living_writers: Takes the table and an instant time, and fails where the writer of an older write is
+            alive.
 
     Hudi: org.apache.hudi.table.action.restore.CopyOnWriteRestoreActionExecutor.
     """
@@ -97,11 +97,11 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         self._storage = snapshot.storage
 
     def plan(self) -> HoodieRestorePlan:
-        """What is undone.
+        """The instants to undo.
 
         Raises:
-            HoodieRestoreException: The table cannot be what it was at that instant, a savepoint is newer, or a clean
-                that is pending deletes files of that instant.
+            HoodieRestoreException: The table cannot be what it was at that instant, a savepoint is newer, or a pending
+                clean deletes files of that instant.
         """
         self._check_possible(self._restored_to)
         timeline = self.snapshot.active_timeline
@@ -117,10 +117,10 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
     def refuse_rivals(self, plan: HoodieRestorePlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop beside cleans and writes that began while the restore was planned.
 
-        From here on nobody begins or completes a write; until here somebody might have, without the lock.
+        From here on no writer begins or completes a write. Until here a writer may have done so without the lock.
 
         Raises:
-            HoodieRestoreException: There is one, or the plan cannot be carried out any more.
+            HoodieRestoreException: A clean or a write began, or the plan cannot be carried out any more.
             HoodieHeartbeatException: A writer is alive.
         """
         if before is not None:
@@ -157,7 +157,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         for info in instants:
             deleted = self._undo(info.commit_time, Action(info.action), files.pop(info.commit_time, {}))
             rollbacks[info.commit_time] = (rollback_metadata(instant_time, info, deleted, 0),)
-        # Of instants that were archived, or that nothing of the timeline explains.
+        # These files are of archived instants, or of instants that the timeline does not explain.
         for leftovers in files.values():
             self._delete(leftovers)
         self._forget_rollbacks(restored_to, instant_time)
@@ -172,7 +172,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         return undone
 
     def _check_possible(self, instant_time: str) -> None:
-        """Refuse to restore to what cannot be had any more, or is about to go."""
+        """Refuse to restore to an instant whose files are gone or are about to go."""
         timeline = self.snapshot.active_timeline
         where = f"{self.snapshot.base_path} cannot be restored to {instant_time}"
         commits = timeline.completed_writes()
@@ -194,7 +194,10 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         self._refuse_what_is_gone(instant_time, savepoints.contains(instant_time), where)
 
     def _refuse_new_cleans(self, before: TableSnapshot) -> None:
-        """A clean looks for a pending restore once it is planned; one that did so too early is seen here."""
+        """Refuse cleans that were planned meanwhile.
+
+        A clean looks for a pending restore once it is planned. A clean that looked too early is seen here.
+        """
         known = before.active_timeline.filter_actions(Action.CLEAN).times
         for clean in self.snapshot.active_timeline.filter_actions(Action.CLEAN):
             if clean.requested_time not in known:
@@ -204,9 +207,9 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
                 )
 
     def _refuse_unplanned(self, plan: HoodieRestorePlan, restore_time: str) -> None:
-        """Refuse to delete the files of a write that began when the plan was made, and is not in it.
+        """Refuse to delete the files of a write that began while the plan was made, and is not in the plan.
 
-        A write that begins after this finds the plan, or has a later time and keeps its files.
+        A write that begins later finds the plan, or has a later instant time and keeps its files.
         """
         known = {info.commit_time for info in plan.instants_to_rollback}
         writes = self.snapshot.active_timeline.commits_timeline().after(_end_of(plan)).before(restore_time)
@@ -218,7 +221,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
             )
 
     def _refuse_what_is_going(self, instant_time: str, where: str) -> None:
-        """A clean that is under way goes on deleting what its plan names, whatever becomes of the table meanwhile."""
+        """Refuse to restore to files that a pending clean deletes: it goes on, whatever becomes of the table."""
         timeline = self.snapshot.active_timeline
         going = files_being_cleaned(timeline)
         if not going:
@@ -250,9 +253,9 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
             )
 
     def _files_between(self, instant_time: str, restore_time: str) -> dict[str, dict[str, list[str]]]:
-        """Instant time to partition path to full paths, of all base files of younger instants.
+        """Instant time to partition path to the full paths of all base files of younger instants.
 
-        What is younger than the restore itself came after it, if its completed file was lost, and stays.
+        Files that are younger than the restore itself stay: they came after it, and its completed file was lost.
         """
         metadata = self.snapshot.table_metadata
         found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -266,7 +269,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         return found
 
     def _undo(self, instant_time: str, action: Action, files: dict[str, list[str]]) -> dict[str, list[str]]:
-        """Undo one instant: out of readers' sight first, then its files, then its last trace."""
+        """Undo one instant: hide it from readers, then delete its files, then delete its last trace."""
         timeline = self.snapshot.active_timeline
         timeline.revert_completed_to_inflight(instant_time, action)
         markers = WriteMarkers(self._storage, self.snapshot.meta_path, instant_time)
@@ -281,8 +284,10 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         self._storage.delete_files(path for paths in files.values() for path in paths)
 
     def _forget_rollbacks(self, restored_to: str, restore_time: str) -> None:
-        """Rollbacks of what is gone. A pending clean stays, for whoever carries it out may be alive, and going on: the
-        next one that goes back to its files must find it.
+        """Delete the rollbacks of instants that are gone.
+
+        A pending clean stays: the process that carries it out may be alive and going on. The next rollback or restore
+        that goes back to the clean's files must find it.
         """
         timeline = self.snapshot.active_timeline
         for instant in timeline.filter_actions(Action.ROLLBACK).after(restored_to).before(restore_time):

@@ -31,8 +31,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackExcepti
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import complete_instant
-from hoodie.table.action.planned_instant import check_planned_instant
-from hoodie.table.action.table_action import TableAction
+from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.table_state import last_versions
 
 __all__ = ["RollbackActionExecutor", "rollback_metadata"]
@@ -43,14 +42,14 @@ logger = logging.getLogger(__name__)
 class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetadata]):
     """Rolls back one instant of a copy-on-write table.
 
-    Whatever step it dies at, carrying the plan out again finishes what is left: every step may be done twice.
+    Every step may be done twice: a rollback that died at any step is finished by carrying its plan out again.
 
     Args:
         snapshot: The table.
-        instant: What is rolled back: a pending instant, or the newest completed one. None for a plan of another run.
-        using_markers: Find the files of a pending instant by its markers; otherwise by listing the table.
-        is_late: The instant is completed, by a writer that should not have, and others may have committed since.
-        is_empty: An earlier rollback has deleted its files.
+        instant: The instant to roll back: a pending one, or the newest completed one. None for a plan of another run.
+        using_markers: Whether the files of a pending instant are found by its markers, not by listing the table.
+        is_late: Whether its writer completed the instant though it should not have. Others may have committed since.
+        is_empty: Whether an earlier rollback has deleted the files of the instant.
 
     Hudi: org.apache.hudi.table.action.rollback.CopyOnWriteRollbackActionExecutor.
     """
@@ -78,9 +77,9 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         """The files of the instant.
 
         Raises:
-            HoodieRollbackException: The instant is completed and cannot be undone any more: there are later ones, or,
-                of one that was completed too late, another commit is built on it, or nothing is left of what it
-                replaced.
+            HoodieRollbackException: The instant is completed and cannot be undone any more: there are later ones. An
+                instant that was completed too late cannot be undone when another commit is built on it, or when
+                nothing is left of what it replaced.
         """
         assert self._instant is not None
         self._judge(self._instant)
@@ -97,26 +96,27 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
     def refuse_rivals(self, plan: HoodieRollbackPlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop where a clean deletes what the table would go back to, or the instant was completed meanwhile."""
         if self._instant is not None:
-            # A clean may have been planned meanwhile. One that is planned from now on sees the rollback.
+            # A clean may have been planned meanwhile. A clean that is planned from now on sees the rollback.
             self._judge(self._instant)
             return
         target = self._completed_target(plan)
         if target is None:
             return
-        # Requests of a commit that was completed name no file groups.
+        # The plan for a completed commit names no file groups in its requests.
         if not plan.rollback_requests or any(request.file_id for request in plan.rollback_requests):
             raise self._completed_meanwhile(target)
-        # The process that planned it may have died before it looked again at what the table goes back to.
+        # The process that planned the rollback may have died before it checked again what the table goes back to.
         self._refuse_the_last_one(target, f"rollback {instant_time} of {self.snapshot.base_path}")
         self._check_late(target)
 
     def begin(self, plan: HoodieRollbackPlan, instant_time: str) -> None:
-        """Make the rollback inflight, unless its pending instant was completed before anybody could see it.
+        """Make the rollback inflight, unless its instant was completed before others could see the rollback.
 
-        Once it is inflight, the instant was pending when the rollback could be seen; its writer, who looks, finds it.
+        An inflight rollback shows that the instant was pending when the rollback became visible. The instant's writer
+        looks for rollbacks before it completes the instant, and finds this one.
 
         Raises:
-            HoodieRollbackException: It was; the rollback is withdrawn.
+            HoodieRollbackException: The instant was completed; the rollback is withdrawn.
         """
         target = self._completed_target(plan)
         if target is not None and self._instant is not None and self._instant.is_pending:
@@ -136,7 +136,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         """Delete the files, then the instant.
 
         Raises:
-            HoodieRollbackException: It undoes what hoodie cannot.
+            HoodieRollbackException: The plan undoes log blocks, which hoodie does not do yet.
             HoodieIOException: Storage failed; call again.
         """
         started = time.monotonic()
@@ -159,7 +159,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         return metadata
 
     def _completed_target(self, plan: HoodieRollbackPlan) -> HoodieInstant | None:
-        """What is to be undone, if it is completed now."""
+        """The instant that the plan undoes, if it is completed now."""
         info, action = _target_of(plan)
         found = self.snapshot.active_timeline.find(info.commit_time, action)
         return found if found is not None and found.is_completed else None
@@ -181,9 +181,9 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             self._check_completed(instant)
 
     def _delete_late_files(self, markers: WriteMarkers) -> None:
-        """Delete what was announced after the plan was made, by a writer that was taken for dead and lives.
+        """Delete files that a writer announced after the plan was made: it was taken for dead, and is alive.
 
-        Its instant is gone by now, so that it cannot let tasks write again; those that are writing find out.
+        The writer's instant is gone by now, so the writer starts no more tasks. Tasks that are writing find out.
         """
         markers.close()
         if not self._using_markers:
@@ -200,7 +200,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         )
 
     def read_plan(self, instant_time: str) -> HoodieRollbackPlan:
-        """The plan, with paths as storage takes them; all that it names is the table's."""
+        """The plan, with its paths as storage takes them; a plan that names files outside of the table is refused."""
         requested = HoodieInstant(instant_time, Action.ROLLBACK, State.REQUESTED)
         timeline = self.snapshot.active_timeline
         plan, source = timeline.read_as(requested, HoodieRollbackPlan), timeline.path_of(requested)
@@ -248,14 +248,14 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
     def files_without_markers(self, instant: HoodieInstant) -> list[str]:
         """Full paths of the base files of an inflight instant that has no markers.
 
-        A writer announces each file before it makes it, and takes the markers away when its instant is completed: such
-        files are those of a commit whose completed file was lost.
+        A writer announces each file by a marker before it makes the file, and deletes the markers once its instant is
+        completed. Files without markers are therefore those of a commit whose completed file was lost.
         """
         markers = WriteMarkers(self._storage, self.snapshot.meta_path, instant.requested_time)
         if instant.state is not State.INFLIGHT or self._storage.exists(markers.folder):
             return []
         files = [path for _, _, _, path in self._listed_files_of(instant.requested_time)]
-        # A writer that was taken for dead may have gone on since: its markers come before its files.
+        # A writer that was taken for dead may have gone on since: it makes markers before files.
         return [] if files and self._storage.exists(markers.folder) else files
 
     def _files_of(self, instant: HoodieInstant) -> list[tuple[str, str, str, str]]:
@@ -281,7 +281,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             return sorted(found, key=lambda entry: entry[3])
         found = self._listed_files_of(instant.requested_time)
         if instant.state is State.COMPLETED:
-            # As Hudi has it in plans that were made by listing.
+            # Hudi leaves these fields empty in plans that it makes by listing.
             return [(partition_path, "", "", path) for partition_path, _, _, path in found]
         return found
 
@@ -296,7 +296,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         return found
 
     def _check_completed(self, instant: HoodieInstant) -> None:
-        """Refuse what Hudi refuses, and a rollback to files that are gone."""
+        """Refuse the rollbacks that Hudi refuses, and a rollback to files that are gone."""
         timeline = self.snapshot.active_timeline
         time_ = instant.requested_time
         where = f"{instant.action} {time_} of {self.snapshot.base_path} cannot be rolled back"
@@ -305,7 +305,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             raise HoodieRollbackException(
                 f"{where}: later ones exist ({', '.join(later)}); roll those back first, newest first"
             )
-        if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
+        if time_ in timeline.savepoint_times:
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
         if instant.action not in (Action.COMMIT, Action.REPLACE_COMMIT):
             raise HoodieRollbackException(f"{where}: only commits and replacecommits can be, after they completed")
@@ -348,7 +348,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             if base is not None:
                 going[path, base.file_id][base.instant_time] = clean_time
         visible = timeline.visible_instants
-        if timeline.filter(lambda i: i.action is Action.SAVEPOINT and i.requested_time == time_):
+        if time_ in timeline.savepoint_times:
             raise HoodieRollbackException(f"{where}: it is savepointed")
         for other in timeline.completed_writes():
             stats = timeline.read_commit_metadata(other).write_stats
@@ -370,11 +370,11 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
                 )
 
     def _refuse_the_last_one(self, instant: HoodieInstant, where: str) -> None:
-        """Files of archived commits are told by an active commit that is younger: one must be left."""
+        """Refuse to undo the last active commit: readers know files of archived commits by an active, younger one."""
         timeline = self.snapshot.active_timeline
         completed = timeline.completed_writes().before(instant.requested_time)
         archived = self.snapshot.archived_timeline.completed_writes()
-        # What is in the archive is active only until its archiver goes on.
+        # An archived commit that is still active goes as soon as its archiver continues.
         left = [commit.requested_time for commit in completed if not archived.contains(commit.requested_time)]
         if any(time not in timeline.savepoint_times for time in left):
             return
@@ -394,13 +394,13 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
 def rollback_metadata(
     rollback_time: str, undone: HoodieInstantInfo, deleted: Mapping[str, Sequence[str]], time_taken_ms: int
 ) -> HoodieRollbackMetadata:
-    """What a rollback, or a restore for one of its instants, reports.
+    """What a rollback reports, or a restore for each instant that it undoes.
 
     Args:
-        rollback_time: Its own instant time.
-        undone: The instant.
-        deleted: Partition path to full paths.
-        time_taken_ms: How long it took.
+        rollback_time: The instant time of the rollback or restore.
+        undone: The instant that was undone.
+        deleted: Partition path to the full paths of the deleted files.
+        time_taken_ms: How long it took, in milliseconds.
     """
     return HoodieRollbackMetadata(
         start_rollback_time=rollback_time,

@@ -33,16 +33,16 @@ __all__ = ["INGESTION_ACTIONS", "RollbackService", "rolled_back_by"]
 logger = logging.getLogger(__name__)
 
 LEFTOVER_AGE_MS = 60 * 60 * 1000
-"""Temporary files of that age are nobody's: they live for milliseconds."""
+"""Age from which on temporary files belong to no writer: a writer needs them for milliseconds."""
 JUST_NOW_MS = 10_000
-"""What another process began at most so long ago may be under way."""
+"""Age up to which an instant of another process may still be under way."""
 _LOOK_MS = 500
 INGESTION_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 _NO_WRITES = "the table takes no writes until it is finished"
 
 
 class RollbackService:
-    """Decides what may be rolled back, and has it done. A client has one.
+    """Decides which instants may be rolled back, and rolls them back. Each client has one service.
 
     Args:
         config: Policy and heartbeat of the writer.
@@ -58,7 +58,7 @@ class RollbackService:
     # --- failed writes --------------------------------------------------------------------------------------------
 
     def prepare_write(self, snapshot: TableSnapshot) -> tuple[list[str], TableSnapshot]:
-        """What a new write does about failed ones: all of them are rolled back (EAGER), or left alone (LAZY, NEVER).
+        """Clear failed writes before a new write: EAGER rolls all of them back, LAZY and NEVER leave them alone.
 
         Returns:
             The instant times that were rolled back, and the table after that.
@@ -79,8 +79,8 @@ class RollbackService:
         """Finish pending rollbacks, then roll back failed ingestions, the newest first, as the policy says.
 
         EAGER takes every pending one for failed, LAZY those whose heartbeat has expired, NEVER none. Compactions,
-        clusterings, cleans and indexings that are pending are left alone. Markers and heartbeats that a writer left
-        which died just after it had completed its instant are deleted.
+        clusterings, cleans and indexings that are pending are left alone. A writer that died just after it had
+        completed its instant left markers and a heartbeat: these are deleted.
 
         Returns:
             The instant times that were rolled back.
@@ -101,10 +101,10 @@ class RollbackService:
         return []
 
     def rollback_expired_writes(self, snapshot: TableSnapshot) -> list[str]:
-        """Roll back pending ingestions whose heartbeat has expired, or that have none; what clean does with LAZY.
+        """Roll back pending ingestions whose heartbeat has expired or is missing; clean does so with LAZY.
 
-        Looked for without the lock; then, if there are any, looked at again and rolled back under it: a writer that
-        completed its instant meanwhile has no heartbeat either. Pending rollbacks of dead writers are finished.
+        The search runs without the lock. What it finds is checked again and rolled back under the lock, since a writer
+        that completed its instant meanwhile has no heartbeat either. Pending rollbacks of dead writers are finished.
 
         Returns:
             The instant times that were rolled back.
@@ -139,9 +139,9 @@ class RollbackService:
         return rolled_back, snapshot.refreshed() if failed else snapshot
 
     def _wait_for_others(self, snapshot: TableSnapshot) -> TableSnapshot:
-        """Let writers in other processes end that began just now, where no lock keeps processes apart.
+        """Wait for writers in other processes that began just now, where no lock keeps processes apart.
 
-        Whether they live cannot be known: one that crashed in its first seconds is waited for as well, once.
+        Nothing tells whether such a writer is alive: one that crashed in its first seconds is waited for as well, once.
 
         Returns:
             The table after that.
@@ -168,7 +168,10 @@ class RollbackService:
         self, snapshot: TableSnapshot, failed: list[HoodieInstant], reason: str, check: Callable[[], None]
     ) -> list[str]:
         for instant in failed:
-            _check_not_lost(snapshot, instant)
+            # A write that failed left markers beside its files; without them it was completed.
+            files = RollbackActionExecutor(snapshot).files_without_markers(instant)
+            if files:
+                raise _perhaps_lost(snapshot, instant, f"its files have no markers, such as {files[0]}")
         for instant in reversed(failed):
             logger.warning(
                 "rolling back %s %s of %s: %s", instant.action, instant.requested_time, snapshot.base_path, reason
@@ -194,10 +197,10 @@ class RollbackService:
 
         Args:
             snapshot: The table.
-            before: Instants that are not older than this time are nobody's business; None for none of them.
+            before: Only writes that are older than this instant time are looked at; None for all.
 
         Raises:
-            HoodieHeartbeatException: Its writer is alive.
+            HoodieHeartbeatException: The writer of a pending write is alive.
         """
         for instant in snapshot.active_timeline.filter_pending():
             if instant.action in INGESTION_ACTIONS and (before is None or is_before(instant.requested_time, before)):
@@ -216,7 +219,11 @@ class RollbackService:
     # --- what is left of writes that have ended -------------------------------------------------------------------
 
     def _delete_leftovers(self, snapshot: TableSnapshot) -> TableSnapshot:
-        """Delete what no instant needs; the table as it was listed after that was found."""
+        """Delete temporary files, markers and heartbeats that no instant needs.
+
+        Returns:
+            The table as it was listed after they were found.
+        """
         marked = _marked_instants(snapshot)
         beating = _instants_with_heartbeat(snapshot)
         for folder in (
@@ -256,7 +263,7 @@ class RollbackService:
     def give_up(self, snapshot: TableSnapshot, instant_time: str, is_patient: bool = True) -> None:
         """Roll back an instant of this process, unless it is completed.
 
-        One whose write never began is taken out of the timeline without a rollback.
+        An instant whose write never began is taken out of the timeline without a rollback.
 
         Args:
             snapshot: The table.
@@ -278,7 +285,7 @@ class RollbackService:
         executor = RollbackActionExecutor(snapshot, instant, using_markers=self._config.write.rollback_using_markers)
         with self._metrics.step("roll back", instant.requested_time):
             with self._metrics.step("plan the rollback"):
-                # From the look after the announcement on nobody commits what this undoes.
+                # Once this has announced itself and looked again, no writer commits the instant that it undoes.
                 announced = announce(executor, check)
             assert announced is not None
             with self._metrics.step("delete the files") as step:
@@ -288,9 +295,9 @@ class RollbackService:
             snapshot.storage.delete_leftovers(join(snapshot.base_path, partition_path), LEFTOVER_AGE_MS)
 
     def unless_undone(self, snapshot: TableSnapshot, instant: HoodieInstant) -> TableSnapshot | None:
-        """Look whether somebody rolled an instant back that its writer has completed all the same; under the lock.
+        """Check whether another writer rolled an instant back that its own writer has completed; under the lock.
 
-        What a rollback left half done is finished, and the completed file, which names files that are gone, is deleted.
+        A rollback that is half done is finished. The completed file, which names files that are gone, is deleted.
 
         Args:
             snapshot: The table.
@@ -303,7 +310,7 @@ class RollbackService:
         found = snapshot.active_timeline.find(instant.requested_time, instant.action)
         archived = snapshot.archived_timeline.completed_writes()
         if (found is None or found.is_completed) and archived.contains(instant.requested_time):
-            # Archived since, or by half.
+            # It was archived since, at least in part.
             return snapshot
         if found is None or not found.is_completed:
             return None
@@ -315,7 +322,7 @@ class RollbackService:
         return None
 
     def take_back(self, snapshot: TableSnapshot, instant: HoodieInstant, is_empty: bool = False) -> None:
-        """Roll back what this writer has completed just now and should not have; to be done under the lock.
+        """Roll back an instant that this writer completed just now and should not have; call it under the lock.
 
         Args:
             snapshot: The table.
@@ -337,13 +344,13 @@ class RollbackService:
     def finish_pending_rollbacks(
         self, snapshot: TableSnapshot, of_completed: str | None = None
     ) -> tuple[list[str], TableSnapshot]:
-        """Execute again what a writer planned and did not finish, under its own instant.
+        """Finish the rollbacks that other writers planned and did not complete, each under its own instant.
 
-        One of a pending instant that was completed before anybody began with the rollback is withdrawn.
+        A rollback is withdrawn when its instant was completed before any process began to carry the rollback out.
 
         Args:
             snapshot: The table, just loaded.
-            of_completed: An instant that is undone all the same, by its own writer, who tells so.
+            of_completed: An instant that is undone even when it is completed: its own writer asks for that.
 
         Returns:
             The instants that were rolled back, and the table after that.
@@ -386,7 +393,7 @@ def rolled_back_by(snapshot: TableSnapshot, rollback: HoodieInstant) -> tuple[st
 
 
 def _left_ms(snapshot: TableSnapshot, instant: HoodieInstant) -> float:
-    """How long a pending instant is waited for, in milliseconds; 0 or less for not at all."""
+    """How long to wait for a pending instant, in milliseconds; 0 or less for not at all."""
     if not _is_of_others(snapshot, instant):
         return 0
     status = snapshot.storage.file_status(snapshot.active_timeline.path_of(instant))
@@ -398,10 +405,10 @@ def _is_of_others(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
 
 
 def _withdraw(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
-    """Take an own instant away of which there is nothing but its requested file; False where there may be more.
+    """Take away an instant of this process that has only its requested file; False where there may be more.
 
-    Tasks write for instants that are open, and an instant is opened before it is inflight: of one that is neither
-    nobody has written a file, nor can do so any more.
+    Tasks write only for instants that are open, and an instant is opened before it is inflight. For an instant that is
+    neither open nor inflight no task has written a file, and none can any more.
     """
     timeline = snapshot.active_timeline
     if instant.state is not State.REQUESTED or instant.requested_time in _marked_instants(snapshot):
@@ -413,14 +420,17 @@ def _withdraw(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
 
 
 def _marked_instants(snapshot: TableSnapshot) -> list[str]:
-    """Instants that have markers or are open; to be listed before the timeline: what is not in it has ended."""
+    """Instants that have markers or are open.
+
+    List them before the timeline: an instant that the timeline does not show has then ended.
+    """
     entries = snapshot.storage.list_directory(join(snapshot.meta_path, TEMP_FOLDER_NAME))
     names = [entry.name if entry.is_directory else entry.name.removesuffix(OPEN_SUFFIX) for entry in entries]
     return [name for name in names if is_instant_time(name)]
 
 
 def _instants_with_heartbeat(snapshot: TableSnapshot) -> list[str]:
-    """Likewise of heartbeats."""
+    """Instants that have a heartbeat; list them before the timeline, see `_marked_instants`."""
     entries = snapshot.storage.list_directory(parent(snapshot.heartbeat_path("0")))
     return [entry.name for entry in entries if is_instant_time(entry.name)]
 
@@ -436,21 +446,15 @@ def _delete_markers(snapshot: TableSnapshot, instant_times: Iterable[str]) -> No
 
 
 def _check_nothing_follows(snapshot: TableSnapshot, instant: HoodieInstant) -> None:
-    """Writers clear failed writes before they go on: a pending instant among completed ones has rows of theirs.
+    """Refuse to roll back a pending instant that has completed ones after it: its completed file may be lost.
 
-    One with a heartbeat is of several writers at once, who did not clear each other's.
+    Writers clear failed writes before they go on, so a failed write has no completed ones after it. A pending instant
+    with a heartbeat is an exception: several writers were at work at once, and did not clear each other's writes.
     """
     completed = snapshot.active_timeline.completed_writes()
     later = completed.after(instant.requested_time).first_instant
     if later is not None and not snapshot.storage.exists(snapshot.heartbeat_path(instant.requested_time)):
         raise _perhaps_lost(snapshot, instant, f"{later.requested_time} and others after it are completed")
-
-
-def _check_not_lost(snapshot: TableSnapshot, instant: HoodieInstant) -> None:
-    """A write that failed left markers beside its files; without them it was completed."""
-    files = RollbackActionExecutor(snapshot).files_without_markers(instant)
-    if files:
-        raise _perhaps_lost(snapshot, instant, f"its files have no markers, such as {files[0]}")
 
 
 def _perhaps_lost(snapshot: TableSnapshot, instant: HoodieInstant, reason: str) -> HoodieRollbackException:

@@ -32,9 +32,9 @@ class HoodieSavepoint:
 
     Attributes:
         instant_time: The commit that it keeps.
-        user: Who made it, "" when not said.
-        comment: Why, "" when not said.
-        created_ms: When, in milliseconds since 1970.
+        user: Who made it; "" where no user is named.
+        comment: Why it was made; "" without a comment.
+        created_ms: When it was made, in milliseconds since 1970.
         files: Partition path to the names of the files that it keeps.
 
     Hudi: org.apache.hudi.avro.model.HoodieSavepointMetadata.
@@ -53,13 +53,13 @@ class HoodieSavepoint:
 
     @property
     def metadata(self) -> HoodieSavepointMetadata:
-        """What its completed file holds."""
+        """The content of its completed file."""
         partitions = {path: HoodieSavepointPartitionMetadata(path, names) for path, names in self.files.items()}
         return HoodieSavepointMetadata(self.user, self.created_ms, self.comment, partitions)
 
     @classmethod
     def read(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> HoodieSavepoint:
-        """Read a completed one.
+        """Read a completed savepoint.
 
         Raises:
             HoodieCorruptedDataException: Its file is damaged.
@@ -78,13 +78,13 @@ def savepoints(timeline: HoodieActiveTimeline) -> list[HoodieSavepoint]:
 class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
     """Makes a savepoint: keeps the files that readers of a commit read.
 
-    What another process that died left half done is finished.
+    A savepoint that another process left half done when it died is finished.
 
     Args:
         snapshot: The table, just loaded.
         instant_time: A completed commit or replacecommit of the active timeline.
-        user: Who asks.
-        comment: Why.
+        user: Who makes the savepoint.
+        comment: Why it is made.
 
     Hudi: org.apache.hudi.table.action.savepoint.SavepointActionExecutor.
     """
@@ -132,7 +132,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
         return HoodieSavepoint(instant_time, self._user, self._comment, int(time.time() * 1000), files)
 
     def publish(self, plan: HoodieSavepoint, check: Callable[[], None]) -> str:
-        """Complete the savepoint: it is never requested, and counts from then on."""
+        """Complete the savepoint, which counts from then on; it has no requested state."""
         instant_time, timeline = self._instant_time, self.snapshot.active_timeline
         timeline.transition_requested_to_inflight(instant_time, self.kind)
         try:
@@ -151,7 +151,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
             HoodieSavepointException: The files are being cleaned, or the commit is being archived.
         """
         snapshot = self.snapshot
-        # Before files are listed: what a clean deleted that was completed since is not there any more.
+        # Read before files are listed: the listing then lacks the files of a clean that was completed since.
         going = files_being_cleaned(snapshot.active_timeline)
         if snapshot.archived_timeline.commits_timeline().contains(instant_time):
             raise self._refusal("it is being archived. Savepoint a later commit")
@@ -173,14 +173,14 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
 
 
 def delete_savepoint(snapshot: TableSnapshot, instant_time: str) -> bool:
-    """Take a savepoint away: its files are cleaned as all others from then on.
+    """Delete a savepoint: from then on its files are cleaned like all others.
 
     Args:
         snapshot: The table, its timeline freshly loaded.
-        instant_time: Of the savepoint.
+        instant_time: The commit that the savepoint keeps.
 
     Returns:
-        False when there is none.
+        False when there is no such savepoint.
 
     Hudi: org.apache.hudi.table.action.savepoint.SavepointHelpers.deleteSavepoint.
     """

@@ -18,7 +18,7 @@ from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieIndexException
 from hoodie.table.action.commit.bucket_info import BucketType
-from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, average_record_size
+from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, recorded_record_size
 from hoodie.table.workload_profile import WorkloadProfile, WorkloadStat
 
 INSTANT = "20260101000000000"
@@ -94,7 +94,7 @@ def test_the_largest_bucket_is_the_first() -> None:
 
 def test_a_bucket_that_has_updates_takes_inserts_too() -> None:
     dealt = partitioner(5, file_slice("small", 400), updates={"small": 3})
-    assert dealt.num_buckets == 1
+    assert len(dealt.buckets) == 1
     assert dealt.assigner()(batch(3, ["small", None, None])).column(BUCKET).to_pylist() == [0, 0, 0]
 
 
@@ -105,7 +105,7 @@ def test_no_small_files_with_a_limit_of_zero() -> None:
 
 def test_split_size_counts_rows_when_it_is_not_derived() -> None:
     dealt = partitioner(25, copyonwrite_insert_auto_split=False, copyonwrite_insert_split_size=10)
-    assert dealt.num_buckets == 3
+    assert len(dealt.buckets) == 3
 
 
 def test_inserts_are_dealt_by_weight() -> None:
@@ -143,8 +143,8 @@ def commit(bytes_written: int, records: int) -> HoodieCommitMetadata:
     return HoodieCommitMetadata({"p": (stat,)}, {}, WriteOperationType.UPSERT)
 
 
-def test_average_record_size_is_that_of_the_newest_commit_that_is_large_enough() -> None:
+def test_the_recorded_record_size_is_that_of_the_newest_commit_that_is_large_enough() -> None:
     settings = config()
-    assert average_record_size([], settings) == 1024
-    assert average_record_size([commit(700, 7), commit(900, 4), commit(9000, 9)], settings) == 225
-    assert average_record_size([commit(900, 0)], settings) == 1024
+    assert recorded_record_size([], settings) is None
+    assert recorded_record_size([commit(700, 7), commit(900, 4), commit(9000, 9)], settings) == 225
+    assert recorded_record_size([commit(900, 0)], settings) is None
