@@ -191,7 +191,7 @@ def resolve_inside(base_path: str, path: str, source: str) -> str:
 
     Args:
         base_path: The table's folder, normalised.
-        path: As of `check_inside`.
+        path: See `check_inside`.
         source: Which file names it, for the error message.
 
     Raises:

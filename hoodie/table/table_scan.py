@@ -251,12 +251,12 @@ def scan_slices(
     Args:
         snapshot: The table.
         user_schema: The user's columns.
-        columns: As of `scan_table`.
-        filters: As of `scan_table`.
+        columns: See `scan_table`.
+        filters: See `scan_table`.
         slices_of: Gives the slices for all columns and a filter, which is applied to their rows here.
 
     Raises:
-        HoodieException: As of `scan_table`.
+        HoodieException: See `scan_table`.
     """
     if isinstance(columns, str):
         columns = [columns]
@@ -317,7 +317,7 @@ def to_row_filter(filters: Filters, schema: pa.Schema, base_path: str) -> RowFil
     """Filters in either form, as what fits the table; None for all rows.
 
     Args:
-        filters: As of `scan_table`.
+        filters: See `scan_table`.
         schema: The table's columns, meta columns too.
         base_path: The table, for messages.
 
@@ -384,7 +384,7 @@ def check_query(query_type: str, instants: Mapping[str, str | None]) -> None:
     """Refuse queries that cannot be run.
 
     Args:
-        query_type: As of `read_table`.
+        query_type: See `read_table`.
         instants: Its arguments that name instants.
 
     Raises:

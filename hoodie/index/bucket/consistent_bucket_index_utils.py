@@ -99,13 +99,13 @@ def load_or_create_metadata(
     """The ring that counts, made where the partition has none; writers that race make the same one.
 
     Args:
-        storage: As of `load_metadata`.
-        base_path: As of `load_metadata`.
-        partition_path: As of `load_metadata`.
+        storage: See `load_metadata`.
+        base_path: See `load_metadata`.
+        partition_path: See `load_metadata`.
         num_buckets: Nodes of a new ring.
-        completed_instants: As of `load_metadata`.
-        pending_instants: As of `load_metadata`.
-        file_ids: As of `load_metadata`.
+        completed_instants: See `load_metadata`.
+        pending_instants: See `load_metadata`.
+        file_ids: See `load_metadata`.
 
     Raises:
         HoodieIndexException: It can be neither read nor made.

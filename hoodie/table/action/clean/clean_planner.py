@@ -236,7 +236,7 @@ class CleanPlanner:
         """The plan of a clean as it is stored; it may name no file.
 
         Args:
-            last_planned: As of `partitions_to_clean`.
+            last_planned: See `partitions_to_clean`.
             may_delete_partitions: Whether folders of partitions that are left empty may go.
 
         Raises:

@@ -59,7 +59,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
     for each partition path that it meets.
 
     Args:
-        table, write_context, key_generator: As of `BaseCommitActionExecutor`.
+        table, write_context, key_generator: See `BaseCommitActionExecutor`.
         partitioner: Spreads and sorts the rows; None takes what the configuration names.
 
     Hudi: org.apache.hudi.table.action.commit.SparkBulkInsertCommitActionExecutor.

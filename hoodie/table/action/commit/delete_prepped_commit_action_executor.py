@@ -88,7 +88,7 @@ class DeletePreppedCommitActionExecutor(BaseCommitActionExecutor):
     """Delete rows by their places; of a key that stands at several places only the row of the place goes.
 
     Args:
-        unchanged: As of `StoredRows`.
+        unchanged: See `StoredRows`.
 
     Other arguments are those of `BaseCommitActionExecutor`.
 
