@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -41,8 +40,6 @@ from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.storage_options import StorageOptions
 
 __all__ = ["write_table"]
-
-logger = logging.getLogger(__name__)
 
 
 def write_table(

@@ -10,7 +10,6 @@ The file stays when the lock is released. If a process deleted it, it would lock
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import threading
 from contextlib import suppress
@@ -22,7 +21,6 @@ except ImportError:  # not on Windows
 
 __all__ = ["LocksNotSupportedError", "ProcessLock", "read_note", "try_process_lock"]
 
-logger = logging.getLogger(__name__)
 
 _HELD_BY_OTHERS = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
 _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}

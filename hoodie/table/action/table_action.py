@@ -13,7 +13,6 @@ them apart instead; ``docs/decisions/0052-announce-then-look.md`` gives their re
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
@@ -35,7 +34,6 @@ __all__ = [
     "no_check",
 ]
 
-logger = logging.getLogger(__name__)
 
 _FEWEST_DIGITS = 14
 """Of the time of an instant that a plan names."""

@@ -44,7 +44,6 @@ __all__ = ["DuplicateKeys", "DuplicateRow", "DuplicatesWriter", "drop_duplicates
 logger = logging.getLogger(__name__)
 
 _ORDERING = "ordering_value"
-_KEPT = "is_kept"
 
 
 class _Committed(Protocol):

@@ -5,7 +5,6 @@ Hudi: org.apache.hudi.table.action.commit.BaseCommitActionExecutor.
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
@@ -64,7 +63,6 @@ __all__ = [
     "CombineByRecordKey",
 ]
 
-logger = logging.getLogger(__name__)
 
 _PLACES = (PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME)
 _BUCKET_HANDLERS = {HoodieTableType.COPY_ON_WRITE: CopyOnWriteBucketHandler}
@@ -125,8 +123,7 @@ class BaseCommitActionExecutor(ABC):
         if not is_inflight:
             raise HoodieCommitException(
                 f"instant {instant_time} is not waiting to be written: it was written, completed or rolled back "
-                "before; "
-                "start a new one with start_commit()"
+                "before; start a new one with start_commit()"
             )
         self._table.has_begun = True
 

@@ -5,7 +5,6 @@ Hudi: org.apache.hudi.table.action.commit.UpsertPartitioner, AverageRecordSizeUt
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -34,8 +33,6 @@ __all__ = [
     "planned_file_size",
     "recorded_record_size",
 ]
-
-logger = logging.getLogger(__name__)
 
 
 FILL = 0.97
