@@ -20,7 +20,7 @@ from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, PROPERTIES_FILE_NAME, HoodieTableConfig
-from hoodie.common.table.table_features import KEY_GENERATORS
+from hoodie.common.table.table_features import KEY_GENERATOR_CLASSES
 from hoodie.common.table.table_metadata import table_metadata_of
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.table_summary import SummaryTable
@@ -343,7 +343,7 @@ class _Rebuilding:
 
     def _check_rows(self, config: HoodieTableConfig, schema: pa.Schema, slices: list[FileSlice]) -> int:
         """Compare keys and folders of stored rows with those that the properties make; returns how many rows."""
-        if str(config.key_generator_class) not in KEY_GENERATORS:
+        if str(config.key_generator_class) not in KEY_GENERATOR_CLASSES:
             logger.warning("keys of %s are made by %s: not checked", self._base_path, config.key_generator_class)
             return 0
         full = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
