@@ -105,7 +105,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         """
         self._check_possible(self._restored_to)
         timeline = self.snapshot.active_timeline
-        undone = [i for i in timeline.after(self._restored_to).reversed() if i.action in _UNDONE_ACTIONS]
+        undone = [i for i in reversed(timeline.after(self._restored_to).instants) if i.action in _UNDONE_ACTIONS]
         undone.sort(key=lambda i: i.is_pending and is_clustering(timeline, i), reverse=True)
         instants = tuple(HoodieInstantInfo(i.requested_time, str(i.action)) for i in undone)
         return HoodieRestorePlan(instants, self._restored_to)
