@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import REWRITES
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant, State
@@ -24,15 +24,6 @@ from hoodie.transaction.write_start import WriteStart
 __all__ = ["ConflictResolver"]
 
 _SHOWN = 3
-_REWRITES = frozenset(
-    {
-        WriteOperationType.CLUSTER,
-        WriteOperationType.COMPACT,
-        WriteOperationType.INDEX,
-        WriteOperationType.LOG_COMPACT,
-    }
-)
-"""Operations whose commits do not define the table's schema."""
 
 
 class ConflictResolver:
@@ -87,7 +78,7 @@ class ConflictResolver:
             groups = self._strategy.conflicting(operation, other)
             if groups:
                 met[instant] = groups
-            elif its_metadata is not None and its_metadata.operation_type not in _REWRITES:
+            elif its_metadata is not None and its_metadata.operation_type not in REWRITES:
                 self._check_schema(operation, metadata, start, other, its_metadata.schema)
                 committed[instant.requested_time] = its_metadata
         if met:
