@@ -10,9 +10,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from enum import IntEnum
+from typing import Any
 
 import attrs
 
+from hoodie.avro.timeline_metadata import decode_datums
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "HoodieLogBlock",
     "HoodieLogBlockType",
     "avro_datums",
+    "avro_records",
 ]
 
 AVRO_CONTENT_VERSION = 3
@@ -116,3 +119,18 @@ def avro_datums(block: HoodieLogBlock) -> list[bytes]:
             f"Cannot read Avro records of {block.source}: it announces {count} and holds {len(datums)}"
         )
     return datums
+
+
+def avro_records(block: HoodieLogBlock) -> list[dict[str, Any]]:
+    """The records of an Avro block, each as field -> value.
+
+    Args:
+        block: A block of type AVRO_DATA.
+
+    Raises:
+        HoodieCorruptedDataException: The block or its schema is damaged.
+        HoodieNotSupportedException: The block has an old format of Hudi.
+    """
+    if block.schema is None:
+        raise HoodieCorruptedDataException(f"Cannot read Avro records of {block.source}: it has no schema")
+    return decode_datums(block.schema, avro_datums(block), block.source)

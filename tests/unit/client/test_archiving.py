@@ -13,13 +13,13 @@ from hudi import HudiTableBuilder
 
 from hoodie import HoodieTableMetaClient
 from hoodie.avro.service_metadata import HoodieMergeArchiveFilePlan
-from hoodie.avro.timeline_metadata import decode_datums, encode
+from hoodie.avro.timeline_metadata import encode
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline, read_archive_file
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieSavepointException
-from hoodie.io.log.log_block import avro_datums
+from hoodie.io.log.log_block import avro_records
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
@@ -81,7 +81,7 @@ def test_entries_have_the_form_of_hudi(table: ServicesTable) -> None:
     [path] = archive_files(table)
     assert path.name == ".commits_.archive.1_1-0-1"
     blocks = list(read_log_blocks(path.read_bytes(), str(path)))
-    records = [decode_datums(block.schema or "", avro_datums(block), block.source) for block in blocks]
+    records = [avro_records(block) for block in blocks]
     assert [len(batch) for batch in records] == [4, 4, 1]
     assert [block.instant_time for block in blocks] == [None] * 3
     entries = [entry for batch in records for entry in batch]
