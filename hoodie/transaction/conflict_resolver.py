@@ -134,8 +134,8 @@ class ConflictResolver:
             raise HoodieWriteConflictException(
                 f"{instant_time} added the key {shared.record_key!r} (one of {shared.count}) to partition "
                 f"'{shared.partition_path}' of {snapshot.base_path}, and another writer added it to "
-                f"{shared.other_path} meanwhile: it would live twice. Nothing of {instant_time} was committed. Upsert "
-                "again: that is safe, and updates it",
+                f"{shared.other_path} meanwhile: it would be stored twice. Nothing of {instant_time} was committed. "
+                "Upsert again: that is safe, and updates it",
                 instant_time=instant_time,
                 other_instants=in_order(new),
                 is_retry_safe=True,
@@ -187,7 +187,7 @@ class ConflictResolver:
             return
         raise HoodieWriteConflictException(
             f"{other.instant.requested_time} of {self._config.base_path} was committed with other columns than "
-            f"{operation.instant.requested_time} has, while that was being written; nothing of "
+            f"{operation.instant.requested_time} has, which was being written at that time; nothing of "
             f"{operation.instant.requested_time} was committed. Write again: that is safe, and adds to the columns "
             "that the table has now",
             instant_time=operation.instant.requested_time,

@@ -203,8 +203,8 @@ def _refuse_contradictions(found: HoodieTableConfig, given: Mapping[str, str], b
     differ = [f"{key} = {stored[key]!r}" for key in given if stored[key] != given[key]]
     if differ:
         raise HoodieConfigException(
-            f"the properties of {base_path} are there and say otherwise than was given: {', '.join(differ)}; nothing "
-            "was changed"
+            f"the properties of {base_path} exist and differ from the given ones: {', '.join(differ)}; nothing was "
+            "changed"
         )
 
 
@@ -259,7 +259,7 @@ class _Rebuilding:
         known = HoodieTableConfig({key: entry.value for key, entry in self._told.items()})
         avro = TableSchemaResolver(self._storage, self._base_path, timeline, view, known).load_avro_schema()
         if avro is None:
-            raise InvalidTableException(f"no commit and no base file of {self._base_path} tells its columns")
+            raise InvalidTableException(f"no commit and no base file of {self._base_path} has a schema")
         self._add("hoodie.table.create.schema", avro, "the newest commit")
         schema = to_arrow(avro)
         self._refuse_unknown_columns(known, schema)

@@ -57,7 +57,7 @@ def test_what_is_no_index_is_refused(tmp_path: Path, name: str, message: str) ->
         (
             "from hoodie.index.simple.simple_index import HoodieSimpleIndex\n"
             "class Mine(HoodieSimpleIndex):\n    def __init__(self, config): raise KeyError('my.option')",
-            "Mine cannot be made (KeyError: 'my.option'): its constructor is called with HoodieWriteConfig",
+            "Mine cannot be created (KeyError: 'my.option'): its constructor is called with HoodieWriteConfig",
         ),
     ],
 )

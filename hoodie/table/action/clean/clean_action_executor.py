@@ -196,7 +196,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             # Another process completed it, and it was archived since.
             is_ours = False
         if not is_ours:
-            logger.info("clean %s of %s was completed by somebody else", instant_time, base_path)
+            logger.info("another process completed clean %s of %s", instant_time, base_path)
             return None
         logger.info(
             "cleaned %s at %s: %d files deleted, %d could not be",
@@ -242,7 +242,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             kept = [path for path in paths if path in staying]
             if kept:
                 logger.warning(
-                    "clean %s of %s was planned when %s was not needed; it is now, and stays",
+                    "clean %s of %s does not delete %s: the table needs it again since the clean was planned",
                     instant_time,
                     self.snapshot.base_path,
                     ", ".join(kept),

@@ -129,7 +129,7 @@ def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | Non
             resolve_inside(timeline.meta_path, partition_path, timeline.path_of(instant))
         return metadata
     except HoodieCorruptedDataException as error:
-        logger.warning("%s: going on as if there had been no clean before", error)
+        logger.warning("%s: planning the clean as if there had been no clean before", error)
         return None
 
 

@@ -243,8 +243,8 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         archived = self.snapshot.archived_timeline.completed_writes()
         if archived.contains(instant_time):
             raise HoodieRestoreException(
-                f"{where}: it is being archived, and without it nothing would tell readers which files count. Restore "
-                "to a later commit"
+                f"{where}: it is being archived, and without it readers could not know which files are committed. "
+                "Restore to a later commit"
             )
         if not is_savepointed and len(archived.after(instant_time)):
             raise HoodieRestoreException(

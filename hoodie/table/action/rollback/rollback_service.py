@@ -360,7 +360,7 @@ class RollbackService:
             plan = pending_rollback_plan(snapshot.active_timeline, rollback)
             if plan is None:
                 logger.warning(
-                    "rollback %s of %s is given up: its writer died over the plan, and nothing of it was done",
+                    "rollback %s of %s is given up: its writer died before it stored the plan, and rolled nothing back",
                     rollback.requested_time,
                     snapshot.base_path,
                 )
