@@ -31,8 +31,8 @@ def is_postgresql(url: str | None) -> bool:
     found = _PASSWORD_OF_URL.match(url.partition("://")[2].partition("?")[0])
     if found is not None and set(found[1]) & set("@/"):
         raise HoodieConfigException(
-            f"{DATABASE_URL_KEY}: the password contains @ or /, which end a password in a URL: write %40 and %2F, or "
-            "give the password to libpq (PGPASSFILE, PGPASSWORD)"
+            f"{DATABASE_URL_KEY}: the password contains an @ or a /, which end a password in a URL: write %40 and %2F, "
+            "or give the password to libpq (PGPASSFILE, PGPASSWORD)"
         )
     return True
 
