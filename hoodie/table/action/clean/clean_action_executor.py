@@ -125,7 +125,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
 
     def publish(self, plan: HoodieCleanerPlan, check: Callable[[], None]) -> str:
         """See `TableAction.publish`."""
-        instant_time = self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
+        instant_time = super().publish(plan, check)
         logger.info(
             "planned clean %s of %s: %d files of %d partitions, readable from %s on",
             instant_time,

@@ -110,10 +110,6 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         instants = tuple(HoodieInstantInfo(i.requested_time, str(i.action)) for i in undone)
         return HoodieRestorePlan(instants, self._restored_to)
 
-    def publish(self, plan: HoodieRestorePlan, check: Callable[[], None]) -> str:
-        """See `TableAction.publish`."""
-        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
-
     def refuse_rivals(self, plan: HoodieRestorePlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop beside cleans and writes that began while the restore was planned.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -88,10 +88,6 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             for partition_path, file_id, base_instant, path in self._files_of(self._instant)
         )
         return HoodieRollbackPlan(HoodieInstantInfo(self._instant.requested_time, str(self._instant.action)), requests)
-
-    def publish(self, plan: HoodieRollbackPlan, check: Callable[[], None]) -> str:
-        """See `TableAction.publish`."""
-        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
 
     def refuse_rivals(self, plan: HoodieRollbackPlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop where a clean deletes what the table would go back to, or the instant was completed meanwhile."""
