@@ -16,10 +16,9 @@ from hoodie.common.table.timeline.instant import HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_before
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieWriteConflictException
-from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey
+from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey, WriteStart
 from hoodie.transaction.conflict_resolution_strategy import conflict_resolution_strategy
 from hoodie.transaction.unique_keys import find_shared_key
-from hoodie.transaction.write_start import WriteStart
 
 __all__ = ["ConflictResolver"]
 

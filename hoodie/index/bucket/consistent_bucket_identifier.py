@@ -94,7 +94,7 @@ class ConsistentBucketIdentifier:
         if self._rule is BucketKeyRule.REFUSE or new is None:
             raise HoodieKeyException(
                 f"the record key '{record_key}' goes to one file group in Hudi 0.15 and to another in Hudi 1.x: set "
-                "hoodie.bucket.index.key.rule to the release that writes this table, 0.15 or 1.x"
+                "hoodie.bucket.index.key.rule=0.15 or 1.x, the release that writes this table"
             )
         return new
 

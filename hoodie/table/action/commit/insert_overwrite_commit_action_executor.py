@@ -65,7 +65,7 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
         emptied = sorted(path for path, file_ids in replaced.items() if file_ids)
         if emptied and not statuses:
             logger.warning(
-                "%s: the input has no records, so partitions of %s are left without rows: %s%s",
+                "%s: the input has no records, so no rows are left in partitions of %s: %s%s",
                 self.operation.value.lower(), self._table.snapshot.base_path,
                 ", ".join(repr(path) for path in emptied[:3]),
                 f" and {len(emptied) - 3} more" if len(emptied) > 3 else "",
