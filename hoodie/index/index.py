@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.bloom.key_blocks import UInt64Array, quick_hashes
 from hoodie.common.data.grouped_rows import rows_by_value
-from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -97,20 +97,6 @@ class IndexedTable:
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
     metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)
     shared: list[Shared] = attrs.field(factory=list, eq=False, repr=False)
-    _narrowed_to: Mapping[str, Sequence[HoodieBaseFile]] | None = attrs.field(
-        default=None, alias="base_files", kw_only=True, eq=False, repr=False
-    )
-
-    def __attrs_post_init__(self) -> None:
-        if self._narrowed_to is not None:
-            kept = {base_file.path for group in self._narrowed_to.values() for base_file in group}
-            slices = [file_slice for file_slice in self.slices if file_slice.sole_base_file.path in kept]
-            object.__setattr__(self, "file_slices", _by_partition(slices))
-
-    @property
-    def base_files(self) -> Mapping[str, Sequence[HoodieBaseFile]]:
-        """The base files of the slices; ``attrs.evolve(table, base_files=...)`` leaves out the slices of the others."""
-        return {path: [part.sole_base_file for part in group] for path, group in self.file_slices.items()}
 
     @property
     def slices(self) -> list[FileSlice]:
@@ -123,7 +109,10 @@ class IndexedTable:
         Args:
             slices: The slices to keep.
         """
-        return attrs.evolve(self, file_slices=_by_partition(slices))
+        kept: dict[str, list[FileSlice]] = {}
+        for file_slice in slices:
+            kept.setdefault(file_slice.partition_path, []).append(file_slice)
+        return attrs.evolve(self, file_slices=kept)
 
     def share(self, context: HoodieEngineContext, value: object) -> Shared:
         """Share a value with tasks until the write is done.
@@ -158,11 +147,9 @@ class HoodieIndex(ABC):
         Then every operation asks the index, inserts too. Rows are tagged with the file group of their key; the current
         instant time is null if the file group does not exist yet. File groups are not limited in size.
 
-        An index may also set ``places_records``, the older name of this property.
-
         Hudi: HoodieIndex.requiresTagging of inserts, and HoodieStorageLayout.determinesNumFileGroups.
         """
-        return bool(getattr(self, "places_records", False))
+        return False
 
     @property
     def knows_positions(self) -> bool:
@@ -471,10 +458,3 @@ def keys_by_partition_path(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndar
     keys = batch.column(RECORD_KEY)
     for value, rows in rows_by_value(batch.column(PARTITION_PATH)):
         yield value, rows, keys if len(rows) == len(keys) else keys.take(pa.array(rows))
-
-
-def _by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
-    found: dict[str, list[FileSlice]] = {}
-    for file_slice in slices:
-        found.setdefault(file_slice.partition_path, []).append(file_slice)
-    return found

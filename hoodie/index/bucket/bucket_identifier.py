@@ -169,8 +169,9 @@ class BucketIdentifier:
         shown = first if len(first) <= SHOWN_KEY else f"{first[:SHOWN_KEY]}..."
         raise HoodieKeyException(
             f"{int(refused.sum())} record keys, such as '{shown}', go to one bucket in Hudi 0.15 and to another in "
-            "Hudi 1.x: two such writers of a table would store them twice. Say whose buckets this table has by "
-            "hoodie.bucket.index.key.rule=0.15 or 1.x; no writer of the other kind may write it then"
+            "Hudi 1.x: writers of both releases would store them twice. Set "
+            "hoodie.bucket.index.key.rule=0.15 or 1.x, the release that writes this table; writers of the other "
+            "release must not write to it"
         )
 
 
