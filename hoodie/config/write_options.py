@@ -23,6 +23,7 @@ __all__ = [
     "BulkInsertSortMode",
     "FailedWritesPolicy",
     "HoodieWriteOptions",
+    "InputPersistence",
     "InsertDupPolicy",
     "MarkerType",
     "ProgressMode",
@@ -94,6 +95,14 @@ class MarkerType(StrEnum):
     DIRECT = "DIRECT"
 
 
+class InputPersistence(StrEnum):
+    """Whether the Spark engine keeps the rows of an upsert or delete between its two readings of them."""
+
+    AUTO = "AUTO"
+    ALWAYS = "ALWAYS"
+    NEVER = "NEVER"
+
+
 class ProgressMode(StrEnum):
     """Whether a progress bar is shown for a long write."""
 
@@ -143,6 +152,13 @@ class HoodieWriteOptions(PropertyGroup):
     merge_allow_duplicate_on_inserts: bool = property_field("hoodie.merge.allow.duplicate.on.inserts", boolean(), True)
     """With true, an insert into an existing file is added even if the file has its key. With false it replaces that
     record, and of several inserts with the same key into one existing file the last one counts."""
+    input_persistence: InputPersistence = property_field(
+        "hoodie.write.input.persist", choice(InputPersistence), InputPersistence.AUTO, is_ours=True
+    )
+    """Spark only: whether an upsert or delete keeps its input with `persist()` between reading its keys and writing its
+    rows. AUTO: not where reading again costs less: Parquet and ORC files with filters and projections, and rows that
+    you have cached. NEVER: only where the write cannot do without. If a second reading finds other keys than the first,
+    the input is read anew and kept."""
     insert_shuffle_parallelism: int = property_field("hoodie.insert.shuffle.parallelism", _PARALLELISM, 0)
     """The number of shuffle partitions of insert; with 0 as many as the input has."""
     upsert_shuffle_parallelism: int = property_field("hoodie.upsert.shuffle.parallelism", _PARALLELISM, 0)

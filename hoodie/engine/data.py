@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from enum import IntEnum
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from hoodie.engine.task_identity import TaskIdentity
 
-__all__ = ["BatchFunction", "HoodieData", "PartitionFunction", "TableFunction"]
+__all__ = ["BatchFunction", "HoodieData", "NarrowableFunction", "PartitionFunction", "Rereading", "TableFunction"]
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 """A pure function of one batch. It is sent to tasks: it must be picklable, and hold no client, table or session."""
@@ -24,6 +25,39 @@ PartitionFunction = Callable[[TaskIdentity, Iterator[pa.RecordBatch]], Iterator[
 
 TableFunction = Callable[[pa.Table], pa.Table]
 """A pure function of a table."""
+
+
+@runtime_checkable
+class NarrowableFunction(Protocol):
+    """A `BatchFunction` that can compute some of its columns from some columns of its input.
+
+    An engine that selects columns of the results can then read fewer columns of the source.
+    """
+
+    def narrowed_to(
+        self, columns: Sequence[str], source: pa.Schema
+    ) -> tuple[BatchFunction, pa.Schema, Sequence[str]] | None:
+        """A function that computes these columns, with the same values.
+
+        Args:
+            columns: Columns of the results.
+            source: The schema of the input.
+
+        Returns:
+            The function; the schema of its results, which has at least these columns; and the columns of ``source``
+            that it reads. None if it needs the whole input.
+        """
+
+
+class Rereading(IntEnum):
+    """Whether the rows of lazy data may be computed twice instead of being kept between two actions."""
+
+    NO = 0
+    """They must be kept: their source can be read once, or nothing is known of it."""
+    POSSIBLE = 1
+    """They can be computed again, at an unknown cost."""
+    CHEAP = 2
+    """Computing them again costs less than keeping them."""
 
 
 class HoodieData(ABC):
@@ -55,9 +89,17 @@ class HoodieData(ABC):
         """All rows, if this process holds them as they are, so that reading them costs nothing; else None."""
         return None
 
+    @property
+    def rereading(self) -> Rereading:
+        """Whether the rows may be computed twice.
+
+        They are the same both times only if their source does not change meanwhile; the caller must check that.
+        """
+        return Rereading.NO
+
     @abstractmethod
     def select(self, columns: Sequence[str]) -> HoodieData:
-        """Select these columns, in this order."""
+        """Select these columns, in this order; a `NarrowableFunction` lets the engine read less of the source."""
 
     @abstractmethod
     def map_batches(self, function: BatchFunction, schema: pa.Schema) -> HoodieData:

@@ -308,6 +308,11 @@ class MergeSpec:
             flagged |= pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
         return flagged
 
+    def delete_columns(self, schema: pa.Schema) -> set[str]:
+        """The columns of a schema that `flagged_deletes` reads."""
+        wanted = {name.lower() for name in (IS_DELETED_FIELD, self.delete_field, self.rules.delete_column) if name}
+        return {name for name in schema.names if name.lower() in wanted}
+
     def _marked(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
         if self.delete_field not in rows.schema.names:
             return np.zeros(rows.num_rows, dtype=np.bool_)

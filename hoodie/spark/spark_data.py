@@ -20,7 +20,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from hoodie.common.util.class_loading import error_of_class
-from hoodie.engine.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
+from hoodie.engine.data import (
+    BatchFunction,
+    HoodieData,
+    NarrowableFunction,
+    PartitionFunction,
+    Rereading,
+    TableFunction,
+)
 from hoodie.engine.fingerprint import fingerprint
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieSchemaException
@@ -31,6 +38,7 @@ from hoodie.spark.spark_compatibility import (
     repartition_by_number,
     spark_context,
 )
+from hoodie.spark.spark_plans import planned_bytes
 from hoodie.spark.spark_types import arrow_schema, conform, quoted, schema_in_jvm, spark_schema
 
 __all__ = ["SparkData", "hoodie_errors", "task_identity"]
@@ -45,6 +53,10 @@ CLIENT_BYTES = 1 << 20
 Spark Connect has no broadcasts, so the client shares them with tasks inside each plan that it sends; and its memory
 must not grow with the input.
 """
+SMALL_BYTES = 1 << 20
+"""Files up to this size are collected without measuring their rows first."""
+LARGE_FACTOR = 4
+"""Files this many times larger than what may be collected are not measured: their rows are larger than the files."""
 BROADCAST_KEYS = 100_000
 """Up to this many repeated keys are sent to all tasks, so that the other rows need not move."""
 
@@ -85,12 +97,20 @@ class SparkData(HoodieData):
         frame: The rows. It stays the caller's: this class never caches or releases it.
         schema: The schema of ``frame``, if it is known.
         num_partitions: The number of partitions of ``frame``, if it is known.
+        rereading: Whether ``frame`` may be computed twice.
 
     Hudi: org.apache.hudi.data.HoodieJavaRDD.
     """
 
-    def __init__(self, frame: DataFrame, schema: pa.Schema | None = None, num_partitions: int | None = None) -> None:
+    def __init__(
+        self,
+        frame: DataFrame,
+        schema: pa.Schema | None = None,
+        num_partitions: int | None = None,
+        rereading: Rereading = Rereading.NO,
+    ) -> None:
         self._source = frame
+        self._rereading = rereading
         self._source_schema = schema if schema is not None else arrow_schema(frame.schema)
         self._steps: tuple[_Step, ...] = ()
         self._num_partitions = num_partitions
@@ -126,11 +146,38 @@ class SparkData(HoodieData):
                 self._num_partitions = counted.count()
         return self._num_partitions
 
+    @property
+    def rereading(self) -> Rereading:
+        return self._rereading if self._kept is None else Rereading.NO
+
     def select(self, columns: Sequence[str]) -> SparkData:
+        if self._steps:
+            return self._narrowed(list(columns))
         schema = pa.schema([self.schema.field(name) for name in columns])
         data = self._derived(self.frame.select([_column(name) for name in columns]), schema)
         if self._bytes is not None and not self._steps:
             data._bytes = {name: self._bytes[name] for name in columns}
+        return data
+
+    def _narrowed(self, columns: list[str]) -> SparkData:
+        """Some columns of the results of the steps; as few columns as possible go through the steps."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        steps, needed = list(self._steps), columns
+        narrowed: list[_Step] = []
+        while steps:
+            before = steps[-2].schema if len(steps) > 1 else self._source_schema
+            function = steps[-1].function.function if isinstance(steps[-1].function, _EachBatch) else None
+            found = function.narrowed_to(needed, before) if isinstance(function, NarrowableFunction) else None
+            if found is None:
+                break
+            steps.pop()
+            function, result, read = found
+            narrowed.append(_Step(_EachBatch(function), result))
+            needed = list(read)
+        data = self._derived(self._source, self._source_schema)
+        if not steps:
+            data = data.select([name for name in self._source_schema.names if name in set(needed)])
+        data._steps = (*steps, *reversed(narrowed), _Step(_EachBatch(_Selected(tuple(columns))), schema))
         return data
 
     def map_batches(self, function: BatchFunction, schema: pa.Schema) -> SparkData:
@@ -147,10 +194,13 @@ class SparkData(HoodieData):
         return data
 
     def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> SparkData:
-        """See the contract. Whether a key repeats is computed at once, by an action over the keys alone."""
+        """See the contract. Whether a key repeats is computed at once, by an action over hashes of the keys alone."""
+        hashed = self.frame.select(sf.xxhash64(*map(_column, keys)).alias("__hoodie_hash"))
+        with hoodie_errors():
+            if not _repeated(hashed, ["__hoodie_hash"]).count():
+                return self
         names = [f"__hoodie_key_{number}" for number in range(len(keys))]
-        counted = self.frame.groupBy(*map(_column, keys)).agg(sf.count(sf.lit(1)).alias("__hoodie_count"))
-        repeated = counted.where(sf.col("__hoodie_count") > 1).select(
+        repeated = _repeated(self.frame, keys).select(
             [_column(key).alias(name) for key, name in zip(keys, names, strict=True)]
         )
         with hoodie_errors():
@@ -216,7 +266,13 @@ class SparkData(HoodieData):
         return SparkData(routed, self.schema, num_partitions)
 
     def coalesce(self, num_partitions: int) -> SparkData:
-        return SparkData(self.frame.coalesce(num_partitions), self.schema)
+        if not self._works_by_batches:
+            return SparkData(self.frame.coalesce(num_partitions), self.schema)
+        self._check_kept()
+        joined = self._source.coalesce(num_partitions)
+        data = SparkData(joined, self._source_schema, rereading=self.rereading)
+        data._steps = self._steps
+        return data
 
     def repartition_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
         moved = self.frame.repartition(num_partitions, *map(_column, columns))
@@ -289,14 +345,44 @@ class SparkData(HoodieData):
             self._kept = None
 
     def collect(self, max_bytes: int | None = None) -> pa.Table | None:
-        """See the contract. With ``max_bytes`` a separate job computes the size first, so persist the data before.
+        """See the contract. With ``max_bytes`` a job computes the size first, unless Spark knows that it is small.
 
-        On Spark Connect the limit is never above `CLIENT_BYTES`.
+        On Spark Connect the limit is never above `CLIENT_BYTES`. Within ``max_bytes``, functions of batches run on the
+        driver: that costs less than a pass through Python workers.
         """
+        if max_bytes is None:
+            with hoodie_errors():
+                return _table(collect_arrow(self.frame), self.schema)
+        most = min(max_bytes, self._client_bytes())
+        if self._steps and self._works_by_batches:
+            source = self._derived(self._source, self._source_schema).collect(most)
+            return None if source is None else self._through_steps(source, most)
         with hoodie_errors():
-            if max_bytes is not None and self._estimate_bytes() > min(max_bytes, self._client_bytes()):
+            if not self._fits(most):
                 return None
             return _table(collect_arrow(self.frame), self.schema)
+
+    @property
+    def _works_by_batches(self) -> bool:
+        """Whether all steps are functions of a batch, so that they may run anywhere."""
+        return all(isinstance(step.function, _EachBatch) for step in self._steps)
+
+    def _through_steps(self, source: pa.Table, most: int) -> pa.Table | None:
+        """The results of the steps for all rows of the source, computed here; None if they are larger than allowed."""
+        flow = _gathered(iter(source.to_batches()))
+        for step in self._steps:
+            assert isinstance(step.function, _EachBatch)
+            flow = _conformed(map(step.function.function, flow), step.schema)
+        table = _table(flow, self.schema)
+        return None if table.nbytes > most else table
+
+    def _fits(self, most: int) -> bool:
+        """Whether the rows have at most so many Arrow bytes; a job measures them unless Spark's planner knows."""
+        if self.rereading is Rereading.CHEAP and not self._steps:
+            planned = planned_bytes(self._source)
+            if planned <= min(most, SMALL_BYTES) or planned > LARGE_FACTOR * most:
+                return planned <= most
+        return self._estimate_bytes() <= most
 
     def count(self) -> int:
         with hoodie_errors():
@@ -304,7 +390,7 @@ class SparkData(HoodieData):
 
     def _derived(self, frame: DataFrame, schema: pa.Schema) -> SparkData:
         """Data with the same partitions."""
-        return SparkData(frame, schema, self._num_partitions)
+        return SparkData(frame, schema, self._num_partitions, self.rereading)
 
     def _then(self, step: _Step) -> SparkData:
         self._check_kept()
@@ -397,6 +483,16 @@ class _EachBatch:
 
 
 @attrs.frozen
+class _Selected:
+    """Selects columns of a batch."""
+
+    columns: tuple[str, ...]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.select(self.columns)
+
+
+@attrs.frozen
 class _Fingerprints:
     """Adds two columns that are null except in the partition's last row.
 
@@ -478,6 +574,12 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 def _table(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
+
+
+def _repeated(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The values of columns that occur in several rows."""
+    counted = frame.groupBy(*map(_column, columns)).agg(sf.count(sf.lit(1)).alias("__hoodie_count"))
+    return counted.where(sf.col("__hoodie_count") > 1).select([_column(name) for name in columns])
 
 
 def _column(name: str) -> Column:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hoodie.common.data.normalise import normalise_batch
 from hoodie.common.data.record_source import RecordSource, record_batches
-from hoodie.common.data.stored_types import is_dropped, normalise_schema
+from hoodie.common.data.stored_types import find_field, is_dropped, normalise_schema
 from hoodie.common.model.record_columns import RESERVED_COLUMNS, TAGS
 from hoodie.common.util.shown_value import shown_value
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
@@ -41,6 +41,7 @@ from hoodie.spark.spark_compatibility import (
 )
 from hoodie.spark.spark_data import SparkData, hoodie_errors, task_identity
 from hoodie.spark.spark_jobs import described_job, draws_progress
+from hoodie.spark.spark_plans import rereading_of
 from hoodie.spark.spark_types import arrow_schema, spark_schema
 
 __all__ = ["HoodieSparkEngineContext"]
@@ -176,7 +177,7 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             )
         source = arrow_schema(frame.schema)
         target = normalise_schema(source, schema)
-        data = SparkData(frame, source)
+        data = SparkData(frame, source, rereading=rereading_of(frame))
         kept = [name for name in source.names if not is_dropped(name)]
         if kept != source.names:
             data = data.select(kept)
@@ -242,6 +243,11 @@ class _Normalise:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return normalise_batch(batch, self.schema)
+
+    def narrowed_to(self, columns: Sequence[str], source: pa.Schema) -> tuple[_Normalise, pa.Schema, list[str]]:
+        """See `NarrowableFunction`."""
+        schema = pa.schema([field for field in self.schema if field.name in columns])
+        return _Normalise(schema), schema, [found.name for f in schema if (found := find_field(source, f.name))]
 
 
 @attrs.frozen

@@ -17,6 +17,7 @@ __all__ = [
     "MAX_REPORTED_ERRORS",
     "STATUS_SCHEMA",
     "RecordError",
+    "RowsSeen",
     "TaskFailure",
     "WithoutEffect",
     "WriteStatus",
@@ -28,8 +29,8 @@ MAX_REPORTED_ERRORS = 100
 """The maximum number of failed records that a `WriteStatus` names; their count stays exact."""
 
 STATUS_SCHEMA = pa.schema([pa.field("status", pa.binary(), nullable=False)])
-"""The schema of the rows that bucket handlers return: each is one packed `WriteStatus`, `TaskFailure` or
-`WithoutEffect`."""
+"""The schema of the rows that tasks return: each is one packed `WriteStatus`, `TaskFailure`, `WithoutEffect` or
+`RowsSeen`."""
 
 
 @attrs.frozen
@@ -120,11 +121,30 @@ class TaskFailure:
     count: int = 1
 
 
-def pack(values: Sequence[WriteStatus | TaskFailure | WithoutEffect]) -> pa.RecordBatch:
+@attrs.frozen
+class RowsSeen:
+    """Which rows came to tasks: two readings of one input saw the same rows if these are equal.
+
+    Attributes:
+        count: The number of rows.
+        fingerprint: Of the columns that decide which rows are written, and where (`hoodie.engine.fingerprint`).
+    """
+
+    count: int = 0
+    fingerprint: int = 0
+
+    def __add__(self, other: RowsSeen) -> RowsSeen:
+        return RowsSeen(self.count + other.count, (self.fingerprint + other.fingerprint) % (1 << 64))
+
+
+TaskResult = WriteStatus | TaskFailure | WithoutEffect | RowsSeen
+
+
+def pack(values: Sequence[TaskResult]) -> pa.RecordBatch:
     """Pack statuses as rows of `STATUS_SCHEMA`, to send them from a task to the driver."""
     return pa.record_batch([pa.array([pickle.dumps(value) for value in values], pa.binary())], schema=STATUS_SCHEMA)
 
 
-def unpack(table: pa.Table) -> list[WriteStatus | TaskFailure | WithoutEffect]:
+def unpack(table: pa.Table) -> list[TaskResult]:
     """Unpack the statuses in a table of `STATUS_SCHEMA`; only for tables from this application's own tasks."""
     return [pickle.loads(value) for value in table["status"].to_pylist()]

@@ -26,13 +26,13 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.unprepared_rows import failure_of
 from hoodie.common.model.write_operation_type import HoodieTableType, RecordOperation, WriteOperationType
-from hoodie.common.model.write_status import STATUS_SCHEMA, TaskFailure, WithoutEffect, WriteStatus, unpack
+from hoodie.common.model.write_status import STATUS_SCHEMA, RowsSeen, TaskFailure, WithoutEffect, WriteStatus, unpack
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.util.class_loading import error_of_class
 from hoodie.config.write_options import InsertDupPolicy
-from hoodie.engine.data import HoodieData
+from hoodie.engine.data import HoodieData, PartitionFunction
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
@@ -52,6 +52,7 @@ from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.missing_keys import FirstRows
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
+from hoodie.table.action.commit.two_readings import CountRows, check_rows_seen
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
@@ -93,6 +94,7 @@ class BaseCommitActionExecutor(ABC):
         self._metrics = table.metrics
         self._shared: list[Shared] = []
         self._without_effect = WithoutEffect()
+        self._has_saved_profile = False
 
     @abstractmethod
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
@@ -106,7 +108,12 @@ class BaseCommitActionExecutor(ABC):
         """
 
     def _save_workload_profile(self, profile: WorkloadProfile, partitioner: UpsertPartitioner | None) -> None:
-        """Save what is going to be written: from here on the instant is inflight, and files may exist."""
+        """Save what is going to be written: from here on the instant is inflight, and files may exist.
+
+        Of an input that is planned twice the first profile stays: it only informs.
+        """
+        if self._has_saved_profile:
+            return
         filling = partitioner.inserts_into if partitioner is not None else {}
         content = profile.to_commit_metadata(filling)
         instant_time = self._write_context.instant_time
@@ -125,7 +132,7 @@ class BaseCommitActionExecutor(ABC):
                 f"instant {instant_time} is not waiting to be written: it was written, completed or rolled back "
                 "before; start a new one with start_commit()"
             )
-        self._table.has_begun = True
+        self._table.has_begun = self._has_saved_profile = True
 
     def _refuse_rows_without_key(self, records: HoodieData, counts: pa.Table) -> None:
         """Fail when the counted partition paths include nulls: rows whose key or partition cannot be made."""
@@ -143,7 +150,7 @@ class BaseCommitActionExecutor(ABC):
         )
 
     def _read_input(
-        self, records: HoodieData, columns: Sequence[str], collects: bool = True
+        self, records: HoodieData, columns: Sequence[str], collects: bool = True, keys_only: bool = False
     ) -> tuple[IncomingKeys | None, pa.Table, int]:
         """Read the input for the first time; rows without a key are refused.
 
@@ -152,12 +159,15 @@ class BaseCommitActionExecutor(ABC):
             columns: The columns to count the rows by, the partition path among them. Where the keys are at hand, rows
                 are counted by the partition path alone.
             collects: Whether keys are wanted.
+            keys_only: Whether only keys are wanted: if they are too many, nothing is counted.
 
         Returns:
             The keys, None where they are too many or not wanted; the counts; and their sum.
         """
         with self._metrics.step("read the input and its keys") as step:
             keys = collect_keys(records) if collects else None
+            if keys is None and keys_only:
+                return None, pa.table({PARTITION_PATH: [], "count": []}), 0
             counts = keys.count_by_partition() if keys is not None else records.count_by(columns)
             number = sum(counts["count"].to_pylist())
             step.count(records=number)
@@ -346,19 +356,37 @@ class BaseCommitActionExecutor(ABC):
         }
 
     def _write_buckets(
-        self, records: HoodieData, partitioner: UpsertPartitioner, by_key: bool = False
+        self,
+        records: HoodieData,
+        partitioner: UpsertPartitioner,
+        by_key: bool = False,
+        expected: RowsSeen | None = None,
     ) -> list[WriteStatus]:
+        """Send rows to the tasks of their buckets, which write them.
+
+        Args:
+            records: The rows.
+            partitioner: The buckets.
+            by_key: Whether each bucket is to be sorted by record key.
+            expected: The rows that must come to the tasks, if the input is read again for them; None if it was kept.
+
+        Raises:
+            InputReadOtherwise: Other rows came to the tasks. Files were written, of which the commit must not know.
+        """
         number = len(partitioner.buckets)
         if not number:
             return []
         with self._metrics.step("write buckets", str(number)) as step:
-            dealt = records.map_batches(partitioner.assigner(), records.schema.append(reserved_field(BUCKET)))
+            assigner = partitioner.assigner(drops_unknown=expected is not None)
+            dealt = records.map_batches(assigner, records.schema.append(reserved_field(BUCKET)))
             routed = dealt.route(BUCKET, number)
             if by_key:
                 routed = routed.sort_within([RECORD_KEY])
             handler_class = _BUCKET_HANDLERS[self._write_context.table_config.table_type]
-            handler = handler_class(self._write_context, tuple(partitioner.buckets))
-            statuses = self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
+            handler: PartitionFunction = handler_class(self._write_context, tuple(partitioner.buckets))
+            if expected is not None:
+                handler = CountRows(handler)
+            statuses = self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step, expected)
         return self._join_small_files(statuses)
 
     def _join_small_files(self, statuses: list[WriteStatus]) -> list[WriteStatus]:
@@ -370,13 +398,15 @@ class BaseCommitActionExecutor(ABC):
             step.count(files=len(statuses) - len(joined))
             return joined
 
-    def _statuses(self, written: HoodieData, step: Step) -> list[WriteStatus]:
+    def _statuses(self, written: HoodieData, step: Step, expected: RowsSeen | None = None) -> list[WriteStatus]:
         """Run the writing tasks, as a step.
 
         Raises:
             HoodieException: Of the class that a task's failure names.
+            InputReadOtherwise: See `_write_buckets`.
         """
         results = unpack(written.collect())
+        check_rows_seen(results, expected)
         failures = [result for result in results if isinstance(result, TaskFailure)]
         if failures:
             count = sum(failure.count for failure in failures)

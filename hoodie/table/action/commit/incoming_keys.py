@@ -15,6 +15,7 @@ from hoodie.common.bloom.key_blocks import are_surely_distinct
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
+    DECIDING_COLUMNS,
     OPERATION,
     ORDERING_VALUE,
     PARTITION_PATH,
@@ -22,6 +23,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.model.write_status import RowsSeen
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.fingerprint import fingerprint
@@ -29,7 +31,15 @@ from hoodie.exception import HoodieWriteException
 from hoodie.index.index import Locations
 from hoodie.merge.merge_spec import MergeSpec
 
-__all__ = ["DropDeleted", "IncomingKeys", "LocatedRows", "WithoutRows", "collect_keys", "without_deletes_of_nothing"]
+__all__ = [
+    "DropDeleted",
+    "IncomingKeys",
+    "LocatedRows",
+    "WithoutRows",
+    "collect_keys",
+    "rows_seen",
+    "without_deletes_of_nothing",
+]
 
 _PLACES = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
 KEY_BYTES = 64 << 20
@@ -41,7 +51,8 @@ class IncomingKeys:
     """One row for each row of the input.
 
     Attributes:
-        table: Record key, partition path, operation, row number, and the ordering value where there is one.
+        table: Record key, partition path, operation, row number, and the ordering value where there is one. Without
+            the row number if the input is read twice: rows may come in another order.
     """
 
     table: pa.Table
@@ -89,16 +100,23 @@ class IncomingKeys:
             return True
         return bool(self.table.group_by([RECORD_KEY, PARTITION_PATH]).aggregate([]).num_rows < count)
 
-    def count_by_location(self, locations: Locations) -> LocatedRows:
-        """How many rows go where."""
+    def count_by_location(self, locations: Locations, sees_rows: bool = False) -> LocatedRows:
+        """How many rows go where.
+
+        Args:
+            locations: Of the keys.
+            sees_rows: Whether to note which rows are written.
+        """
         tagged = [locations.tag(batch) for batch in self.table.combine_chunks().to_batches()]
+        written = [without_deletes_of_nothing(batch) for batch in tagged]
         kept = pa.Table.from_batches(
-            [without_deletes_of_nothing(batch).select(_PLACES) for batch in tagged],
-            pa.schema([(name, pa.string()) for name in _PLACES]),
+            [batch.select(_PLACES) for batch in written], pa.schema([(name, pa.string()) for name in _PLACES])
         )
         counted = kept.group_by(_PLACES).aggregate([([], "count_all")])
         return LocatedRows(
-            counted.rename_columns([*_PLACES, "count"]), sum(batch.num_rows for batch in tagged) - kept.num_rows
+            counted.rename_columns([*_PLACES, "count"]),
+            sum(batch.num_rows for batch in tagged) - kept.num_rows,
+            sum(map(rows_seen, written), RowsSeen()) if sees_rows else None,
         )
 
 
@@ -109,10 +127,12 @@ class LocatedRows:
     Attributes:
         counts: Those that are written: partition path, current file id and instant time, ``count``.
         unmatched_deletes: Deletes of keys that are not in the table; they are not written.
+        seen: Which rows these are; None if that was not asked for.
     """
 
     counts: pa.Table
     unmatched_deletes: int
+    seen: RowsSeen | None = None
 
     @classmethod
     def of(cls, tagged: HoodieData) -> LocatedRows:
@@ -164,10 +184,9 @@ class DropDeleted:
 
 
 def collect_keys(records: HoodieData) -> IncomingKeys | None:
-    """The keys of numbered batches in flight; None when they are too many. An action."""
-    columns = [RECORD_KEY, PARTITION_PATH, OPERATION, ROW_NUMBER]
-    if ORDERING_VALUE in records.schema.names:
-        columns.append(ORDERING_VALUE)
+    """The keys of batches in flight; None when they are too many. An action."""
+    optional = [name for name in (ROW_NUMBER, ORDERING_VALUE) if name in records.schema.names]
+    columns = [RECORD_KEY, PARTITION_PATH, OPERATION, *optional]
     table = records.select(columns).collect(max_bytes=KEY_BYTES)
     return None if table is None else IncomingKeys(table)
 
@@ -199,6 +218,12 @@ class WithoutRows:
                 "committed: write again, or call checkpoint() on the input first"
             )
         return batch.filter(pc.invert(lost))
+
+
+def rows_seen(batch: pa.RecordBatch) -> RowsSeen:
+    """What `RowsSeen` notes of rows."""
+    columns = [name for name in DECIDING_COLUMNS if name in batch.schema.names]
+    return RowsSeen(batch.num_rows, fingerprint(batch, columns))
 
 
 def without_deletes_of_nothing(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -5,14 +5,17 @@ Hudi: HoodieCreateRecordUtils.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.normalise import normalise_batch
+from hoodie.common.data.stored_types import find_field
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.field_path import type_at
+from hoodie.common.model.field_path import top_level_name, type_at
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -104,6 +107,26 @@ class RecordPreparer:
             return self._prepare(batch)
         except HoodieException as error:
             return row_of_failure(error, self.output_schema())
+
+    def narrowed_to(
+        self, columns: Sequence[str], source: pa.Schema
+    ) -> tuple[RecordPreparer, pa.Schema, list[str]] | None:
+        """See `NarrowableFunction`: a preparer that reads only the columns which decide about the rows.
+
+        It does not see values of other columns that cannot be converted.
+        """
+        generator = self.key_generator
+        if generator is None or generator.reads_all_columns or self.schema is None or self.is_tagged:
+            return None
+        schema = self.schema
+        fields = [*generator.record_key_fields, *generator.partition_fields, *columns]
+        if self.ordering_field is not None:
+            fields.append(self.ordering_field)
+        wanted = {top_level_name(schema, field) for field in fields} | self.merge_spec.delete_columns(schema)
+        fewer = [field for field in schema if field.name in wanted]
+        narrow = attrs.evolve(self, schema=pa.schema(fewer))
+        read = [found.name for field in fewer if (found := find_field(source, field.name)) is not None]
+        return narrow, narrow.output_schema(), read
 
     def _prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = batch

@@ -5,6 +5,7 @@ Hudi: org.apache.hudi.table.action.commit.{SparkUpsertCommitActionExecutor, Spar
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -27,7 +28,8 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_status import WithoutEffect
 from hoodie.config.payload_config import MissingKeyPolicy
-from hoodie.engine.data import HoodieData
+from hoodie.config.write_options import InputPersistence
+from hoodie.engine.data import HoodieData, Rereading
 from hoodie.exception import (
     HoodieKeyException,
     HoodieUpsertException,
@@ -43,9 +45,12 @@ from hoodie.table.action.commit.incoming_keys import (
     without_deletes_of_nothing,
 )
 from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
+from hoodie.table.action.commit.two_readings import InputReadOtherwise, usable_rows
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "UpsertCommitActionExecutor",
@@ -84,6 +89,20 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     operation = WriteOperationType.UPSERT
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
+        records = self._limited(records, self._parallelism)
+        if self._reads_twice(records):
+            try:
+                written = self._execute_reading_twice(records)
+            except InputReadOtherwise as error:
+                logger.warning(
+                    "%s: %s. The input is read anew and kept; set hoodie.write.input.persist=ALWAYS for such an input",
+                    self._table.snapshot.base_path,
+                    error,
+                )
+                self._without_effect = WithoutEffect()
+                written = None
+            if written is not None:
+                return written
         with self._planned(records, begins=True) as planned:
             statuses = self._write_buckets(planned.records, planned.partitioner)
             return HoodieWriteMetadata(self.operation, statuses, without_effect=planned.without_effect)
@@ -97,7 +116,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         Raises:
             HoodieKeyException: See `execute`.
         """
-        with self._planned(records, begins=False) as planned:
+        with self._planned(self._limited(records, self._parallelism), begins=False) as planned:
             with self._metrics.step("count records of each file group"):
                 columns = [RECORD_KEY, PARTITION_PATH, OPERATION, CURRENT_FILE_ID]
                 rows = planned.records.select(columns)
@@ -113,6 +132,42 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 record_size=planned.partitioner.record_size,
             )
 
+    def _reads_twice(self, records: HoodieData) -> bool:
+        """Whether to read the input twice rather than keep its rows."""
+        policy = self._config.write.input_persistence
+        if policy is InputPersistence.ALWAYS:
+            return False
+        return records.rereading >= (Rereading.POSSIBLE if policy is InputPersistence.NEVER else Rereading.CHEAP)
+
+    def _execute_reading_twice(self, records: HoodieData) -> HoodieWriteMetadata | None:
+        """Read the keys, then the rows, without keeping them; see `two_readings`.
+
+        Returns:
+            None if the rows must be kept: keys repeat, are too many for the driver, or do not decide alone.
+
+        Raises:
+            InputReadOtherwise: The second reading gave other rows than the first; files were written.
+        """
+        index = self._table.index
+        try:
+            keys, counts, _ = self._read_input(records, [PARTITION_PATH], keys_only=True)
+            if keys is None or keys.has_duplicates(index.is_global):
+                return None
+            indexed = self._indexed(counts, exact=self._must_know_keys)
+            if not index.decides_by_keys(indexed):
+                return None
+            rows = records.map_batches(usable_rows, records.schema)
+            located, places = self._tag(rows, keys, indexed, sees_rows=True)
+            tagged = located.map_batches(without_deletes_of_nothing, located.schema)
+            self._refuse_missing_keys(tagged, places.counts)
+            with self._metrics.step("build workload profile") as step:
+                partitioner = self._plan_buckets(tagged, places.counts, step)
+            statuses = self._write_buckets(tagged, partitioner, expected=places.seen)
+            without_effect = WithoutEffect(unmatched_deletes=places.unmatched_deletes, combined=0)
+            return HoodieWriteMetadata(self.operation, statuses, without_effect=without_effect + self._without_effect)
+        finally:
+            self._release_shared()
+
     @contextmanager
     def _planned(self, records: HoodieData, begins: bool) -> Iterator[_PlannedWrite]:
         """Plan the write before its first file; rows stay persisted until the context is left.
@@ -121,7 +176,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             records: See `execute`.
             begins: Whether the plan is saved, which makes the instant inflight.
         """
-        records = self._limited(records, self._parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+        records = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         located: HoodieData | None = None
         combined: HoodieData = records
         try:
@@ -192,15 +247,22 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         return records.map_batches(WithoutRows(shared), records.schema)
 
     def _tag(
-        self, records: HoodieData, keys: IncomingKeys | None, indexed: IndexedTable
+        self, records: HoodieData, keys: IncomingKeys | None, indexed: IndexedTable, sees_rows: bool = False
     ) -> tuple[HoodieData, LocatedRows]:
-        """The rows with their locations, deletes of nothing among them, and how many go where."""
+        """The rows with their locations, deletes of nothing among them, and how many go where.
+
+        Args:
+            records: The rows.
+            keys: Their keys, if they are at hand.
+            indexed: The files.
+            sees_rows: See `IncomingKeys.count_by_location`.
+        """
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.slices))
             if keys is not None and self._table.index.decides_by_keys(indexed):
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
                 tagged = tag_with_locations(records, indexed.share(self._context, locations))
-                return tagged, keys.count_by_location(locations)
+                return tagged, keys.count_by_location(locations, sees_rows)
             tagged = self._table.index.tag_location(records, self._context, indexed).persist()
             return tagged, LocatedRows.of(tagged)
 

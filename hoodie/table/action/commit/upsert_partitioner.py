@@ -101,10 +101,13 @@ class BucketAssigner:
     Attributes:
         update_buckets: (partition path, file id) to bucket number.
         insert_buckets: Partition path to the buckets of its inserts.
+        drops_unknown: Whether rows that the workload profile did not count are left out, instead of failing the task.
+            The caller then finds out that rows are missing.
     """
 
     update_buckets: Mapping[tuple[str, str], int]
     insert_buckets: Mapping[str, _InsertBuckets]
+    drops_unknown: bool = False
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its bucket column (int32)."""
@@ -117,14 +120,15 @@ class BucketAssigner:
                     rows = self._assign_updates(numbers, rows, partition_path, files)
                 if len(rows):
                     self._assign_inserts(numbers, rows, partition_path, batch.column(RECORD_KEY))
-        return batch.append_column(reserved_field(BUCKET), pa.array(numbers))
+        dealt = batch.append_column(reserved_field(BUCKET), pa.array(numbers))
+        return dealt.filter(pa.array(numbers >= 0)) if self.drops_unknown and (numbers < 0).any() else dealt
 
     def _assign_updates(self, numbers: np.ndarray, rows: np.ndarray, partition_path: str, files: _Codes) -> np.ndarray:
         """Fill in the rows with a location; the other rows are returned."""
         present, places = np.unique(files.codes[rows], return_inverse=True)
         file_ids = [files.values[code] for code in present.tolist()]
         bucket_of = [-2 if i is None else self.update_buckets.get((partition_path, i), -1) for i in file_ids]
-        if -1 in bucket_of:
+        if -1 in bucket_of and not self.drops_unknown:
             raise HoodieIndexException(
                 f"file group {file_ids[bucket_of.index(-1)]} of partition {partition_path!r} is not in the workload "
                 "profile"
@@ -136,6 +140,8 @@ class BucketAssigner:
 
     def _assign_inserts(self, numbers: np.ndarray, rows: np.ndarray, partition_path: str, keys: pa.Array) -> None:
         target = self.insert_buckets.get(partition_path)
+        if target is None and self.drops_unknown:
+            return
         if target is None:
             raise HoodieIndexException(
                 f"partition {partition_path!r} has inserts that the workload profile did not count"
@@ -191,9 +197,13 @@ class UpsertPartitioner:
         self._assign(profile)
         self._order_by_size()
 
-    def assigner(self) -> BucketAssigner:
-        """The function that tasks apply to batches."""
-        return BucketAssigner(dict(self._update_buckets), dict(self._insert_buckets))
+    def assigner(self, drops_unknown: bool = False) -> BucketAssigner:
+        """The function that tasks apply to batches.
+
+        Args:
+            drops_unknown: See `BucketAssigner`.
+        """
+        return BucketAssigner(dict(self._update_buckets), dict(self._insert_buckets), drops_unknown)
 
     def _assign(self, profile: WorkloadProfile) -> None:
         """One UPDATE bucket for each file group that holds an incoming key, then the buckets of inserts.

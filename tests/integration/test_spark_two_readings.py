@@ -1,0 +1,379 @@
+"""Upserts that read their input twice instead of keeping it, and what happens if the input changes in between."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+import hoodie.spark
+from hoodie import SparkRDDWriteClient
+from hoodie.engine.data import Rereading
+from hoodie.exception import HoodieException
+from hoodie.spark.spark_data import SparkData
+from hoodie.spark.spark_plans import planned_bytes, rereading_of
+from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
+from tests.support.table_builder import init_table, local_client, read_trips, rows, write_config
+from tests.support.table_invariants import check_table
+
+pytestmark = pytest.mark.spark
+
+INDEXES = [
+    {"index_type": "SIMPLE"},
+    {"index_type": "BLOOM"},
+    {"index_type": "GLOBAL_SIMPLE"},
+    {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2},
+]
+
+
+def client(spark: SparkSession, path: str, **properties: Any) -> SparkRDDWriteClient:
+    return SparkRDDWriteClient(spark, write_config(path, **properties))
+
+
+def files(folder: Path, *entries: tuple[Any, ...], parts: int = 2) -> Path:
+    """A folder of Parquet files with rows of a trips table."""
+    folder.mkdir(exist_ok=True)
+    table = rows(*entries)
+    for number in range(parts):
+        low, high = len(table) * number // parts, len(table) * (number + 1) // parts
+        pq.write_table(table.slice(low, high - low), folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[SparkData]:
+    """The data that a write keeps."""
+    seen: list[SparkData] = []
+    persist = SparkData.persist
+
+    def watched(self: SparkData, fixed: Any = ()) -> SparkData:
+        seen.append(self)
+        return persist(self, fixed)
+
+    monkeypatch.setattr(SparkData, "persist", watched)
+    return seen
+
+
+def between_readings(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Call a function once, after the keys of an input were read and before its rows are."""
+    assigner = UpsertPartitioner.assigner
+    left = [change]
+
+    def changed(self: UpsertPartitioner, drops_unknown: bool = False) -> Any:
+        while left:
+            left.pop()()
+        return assigner(self, drops_unknown)
+
+    monkeypatch.setattr(UpsertPartitioner, "assigner", changed)
+
+
+class TestPlans:
+    def test_scans_of_columnar_files_are_cheap(self, spark: SparkSession, tmp_path: Path) -> None:
+        frame = spark.read.parquet(str(files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 2.0))))
+        cheap = [
+            frame,
+            frame.where("ts > 0 and region like 'x%'"),
+            frame.select("id", "region", (sf.col("ts") + 1).cast("long").alias("ts"), sf.upper("region").alias("r")),
+            frame.withColumnRenamed("fare", "f").drop("f").alias("a").where("a.ts is not null"),
+            frame.union(frame),
+            frame.where("ts > 5").withColumn("d", sf.lit(dt.date(2026, 1, 1))),
+        ]
+        assert [rereading_of(one) for one in cheap] == [Rereading.CHEAP] * len(cheap)
+        assert 0 < planned_bytes(frame.select("id")) <= planned_bytes(frame)
+
+    def test_other_frames_are_kept(self, spark: SparkSession, tmp_path: Path) -> None:
+        folder = files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 2.0))
+        frame = spark.read.parquet(str(folder))
+        frame.createOrReplaceTempView("scanned")
+        shout = sf.udf(lambda text: text.upper(), "string")
+        spark.udf.register("shout_sql", shout)
+        others = {
+            "uuid": frame.withColumn("id", sf.expr("uuid()")),
+            "rand": frame.where("rand() < 0.5"),
+            "row id": frame.withColumn("ts", sf.monotonically_increasing_id()),
+            "file name": frame.withColumn("region", sf.input_file_name()),
+            "time": frame.withColumn("t", sf.current_timestamp()),
+            "date": frame.where("date'2026-01-01' < current_date()"),
+            "now": spark.sql("select *, now() as n from scanned"),
+            "udf": frame.withColumn("region", shout("region")),
+            "sql udf": spark.sql("select id, shout_sql(region) as region, ts from scanned"),
+            "subquery": spark.sql("select * from scanned where ts = (select max(ts) from scanned)"),
+            "in": spark.sql("select * from scanned where id in (select region from scanned)"),
+            "join": frame.join(frame.select("id"), "id"),
+            "distinct": frame.distinct(),
+            "limit": frame.limit(1),
+            "sorted": frame.orderBy("id"),
+            "rows": spark.createDataFrame([("a", "x", 1, 1.0)], frame.schema),
+            "csv": spark.read.csv(str(folder)),
+            "python": frame.mapInArrow(lambda batches: batches, frame.schema),
+        }
+        assert {name: rereading_of(one) for name, one in others.items()} == dict.fromkeys(others, Rereading.POSSIBLE)
+
+    def test_rows_that_the_caller_keeps_are_cheap(self, spark: SparkSession) -> None:
+        frame = spark.range(3).select(sf.expr("uuid()").alias("id")).cache()
+        try:
+            assert rereading_of(frame) is Rereading.CHEAP
+        finally:
+            frame.unpersist()
+        assert rereading_of(frame) is Rereading.POSSIBLE
+
+
+@pytest.mark.parametrize("index", INDEXES, ids=lambda index: index["index_type"])
+def test_an_input_of_files_is_read_twice_and_not_kept(
+    spark: SparkSession, tmp_path: Path, kept: list[SparkData], index: dict[str, Any]
+) -> None:
+    path = init_table(tmp_path / "t")
+    model = {f"k{i:03}": (f"k{i:03}", "xy"[i % 2], 5, float(i)) for i in range(100)}
+    with local_client(path, **index) as writer:
+        writer.insert(rows(*model.values()))
+    changes = [(f"k{i:03}", "xy"[i % 2], 4 if i % 3 else 5, -1.0) for i in range(50, 150)]
+    frame = spark.read.parquet(str(files(tmp_path / "in", *changes))).where("id <> 'k149'")
+    for change in changes[:-1]:
+        if change[0] not in model or change[2] >= model[change[0]][2]:
+            model[change[0]] = change
+    with client(spark, path, **index) as writer:
+        result = writer.upsert(frame)
+        assert (result.inserted_count, result.updated_count + result.ignored_count) == (49, 50)
+        assert not kept
+        assert read_trips(path) == sorted(model.values())
+        gone = spark.read.parquet(str(tmp_path / "in")).select("id", "region").where("ts < 5")
+        writer.delete(gone)
+        assert not kept
+    deleted = {change[0] for change in changes if change[2] < 5}
+    assert read_trips(path) == sorted(row for key, row in model.items() if key not in deleted)
+    check_table(path)
+
+
+def test_keys_are_read_without_the_other_columns(spark: SparkSession, tmp_path: Path) -> None:
+    from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
+
+    frame = spark.read.parquet(str(files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 2.0))))
+    data = HoodieSparkEngineContext(spark).to_data(frame)
+    assert data.rereading is Rereading.CHEAP
+    narrowed = data.map_batches(Shout(), data.schema).select(["region"])
+    assert narrowed._source.columns == ["region"]
+    assert sorted(narrowed.collect()["region"].to_pylist()) == ["X", "Y"]
+    assert sorted(narrowed.collect(max_bytes=1000)["region"].to_pylist()) == ["X", "Y"]
+    assert narrowed.collect(max_bytes=1) is None
+    assert data.map_batches(Shout(), data.schema).coalesce(1).num_partitions == 1
+
+
+class Shout:
+    """A narrowable function."""
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        upper = [
+            pa.array([value.upper() for value in column.to_pylist()]) if pa.types.is_string(column.type) else column
+            for column in batch.columns
+        ]
+        return pa.RecordBatch.from_arrays(upper, names=batch.schema.names)
+
+    def narrowed_to(self, columns: Any, source: pa.Schema) -> Any:
+        return self, pa.schema([source.field(name) for name in columns]), list(columns)
+
+
+class TestChangesInBetween:
+    OLD = (("a", "x", 2, 2.0), ("n", "x", 2, 2.0))
+
+    @pytest.fixture(params=INDEXES, ids=lambda index: index["index_type"])
+    def path(self, request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
+        path = init_table(tmp_path / "t")
+        with local_client(path, **request.param) as writer:
+            writer.insert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
+        return path, request.param
+
+    @pytest.mark.parametrize(
+        "now",
+        [
+            (("b", "x", 2, 3.0), ("m", "x", 2, 3.0)),
+            (("a", "x", 0, 3.0), ("n", "x", 2, 3.0)),
+            (("a", "x", 2, 3.0), ("n", "z", 2, 3.0)),
+            (("a", "x", 2, 3.0), ("c", "y", 2, 3.0)),
+            (("a", "x", 2, 3.0), ("a", "x", 3, 4.0)),
+            (("a", "x", 2, 3.0), ("n", "x", 2, 3.0), ("o", "x", 2, 3.0)),
+            (("a", "x", 2, 3.0),),
+        ],
+        ids=["other keys", "other order", "other partition", "known key", "twice", "one more", "one less"],
+    )
+    def test_files_that_are_replaced_are_read_anew(
+        self,
+        spark: SparkSession,
+        tmp_path: Path,
+        kept: list[SparkData],
+        monkeypatch: pytest.MonkeyPatch,
+        path: tuple[str, dict[str, Any]],
+        now: Any,
+    ) -> None:
+        base_path, index = path
+        folder = files(tmp_path / "in", *self.OLD, parts=1)
+        before = {row[0]: row for row in read_trips(base_path)}
+        between_readings(monkeypatch, lambda: files(folder, *now, parts=1))
+        with client(spark, base_path, **index) as writer:
+            result = writer.upsert(spark.read.parquet(str(folder)))
+        assert len(kept) >= 1
+        for row in now:
+            if row[0] not in before or row[2] >= before[row[0]][2]:
+                before[row[0]] = row
+        assert read_trips(base_path) == sorted(before.values())
+        assert result.is_committed
+        check_table(base_path)
+
+    def test_other_values_of_the_same_keys_are_written(
+        self,
+        spark: SparkSession,
+        tmp_path: Path,
+        kept: list[SparkData],
+        monkeypatch: pytest.MonkeyPatch,
+        path: tuple[str, dict[str, Any]],
+    ) -> None:
+        base_path, index = path
+        folder = files(tmp_path / "in", *self.OLD, parts=1)
+        between_readings(monkeypatch, lambda: files(folder, ("n", "x", 2, 7.0), ("a", "x", 2, 7.0), parts=1))
+        with client(spark, base_path, **index) as writer:
+            writer.upsert(spark.read.parquet(str(folder)))
+        assert not kept
+        assert read_trips(base_path) == [
+            ("a", "x", 2, 7.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0), ("n", "x", 2, 7.0)
+        ]  # fmt: skip
+
+
+def test_files_of_a_first_try_do_not_stay(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = init_table(tmp_path / "t")
+    folder = files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 1.0), parts=1)
+    between_readings(monkeypatch, lambda: files(folder, ("a", "x", 1, 1.0), ("c", "x", 1, 1.0), parts=1))
+    with client(spark, path) as writer:
+        result = writer.upsert(spark.read.parquet(str(folder)))
+    found = sorted(file.relative_to(path).as_posix() for file in Path(path).rglob("*.parquet"))
+    assert found == sorted(status.stat.path for status in result.statuses)
+    assert read_trips(path) == [("a", "x", 1, 1.0), ("c", "x", 1, 1.0)]
+
+
+def test_an_input_that_is_never_the_same_is_kept_in_the_end(
+    spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+) -> None:
+    path = init_table(tmp_path / "t")
+    source = spark.read.parquet(str(files(tmp_path / "in", *[("a", "x", 1, float(i)) for i in range(20)])))
+    with client(spark, path, **{"hoodie.write.input.persist": "NEVER"}) as writer:
+        result = writer.upsert(source.withColumn("id", sf.udf(lambda: str(uuid.uuid4()))()))
+    assert (result.inserted_count, len(kept)) == (20, 1)
+    assert len({row[0] for row in read_trips(path)}) == 20
+    check_table(path)
+
+
+def test_the_option_keeps_every_input(spark: SparkSession, tmp_path: Path, kept: list[SparkData]) -> None:
+    path = init_table(tmp_path / "t")
+    source = spark.read.parquet(str(files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 1.0))))
+    with client(spark, path, **{"hoodie.write.input.persist": "ALWAYS"}) as writer:
+        writer.upsert(source)
+    assert len(kept) == 1
+
+
+def test_keys_that_repeat_are_combined(spark: SparkSession, tmp_path: Path, kept: list[SparkData]) -> None:
+    path = init_table(tmp_path / "t")
+    source = files(tmp_path / "in", ("a", "x", 3, 3.0), ("b", "y", 1, 1.0), ("a", "x", 2, 2.0), ("a", "y", 1, 1.0))
+    with client(spark, path) as writer:
+        result = writer.upsert(spark.read.parquet(str(source)))
+    assert (result.combined_count, len(kept)) == (1, 1)
+    assert read_trips(path) == [("a", "x", 3, 3.0), ("a", "y", 1, 1.0), ("b", "y", 1, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ((None, "x", 1, 1.0), "1 of the records to upsert have no usable key.*'id' is null or empty"),
+        (("", "x", 1, 1.0), "'id' is null or empty"),
+        (("b", "../x", 1, 1.0), "region"),
+        (("b", "x", None, 1.0), "'ts'"),
+    ],
+)
+def test_bad_rows_are_refused_as_when_the_input_is_kept(
+    spark: SparkSession, tmp_path: Path, row: Any, expected: str
+) -> None:
+    path = init_table(tmp_path / "t")
+    source = spark.read.parquet(str(files(tmp_path / "in", ("a", "x", 1, 1.0), row)))
+    errors = []
+    for policy in ("AUTO", "ALWAYS"):
+        with (
+            client(spark, path, **{"hoodie.write.input.persist": policy}) as writer,
+            pytest.raises(HoodieException, match=expected) as error,
+        ):
+            writer.upsert(source)
+        errors.append((type(error.value), str(error.value)))
+    assert errors[0] == errors[1]
+    assert not list(Path(path).rglob("*.parquet"))
+
+
+def test_a_value_that_does_not_fit_is_refused_as_when_the_input_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("n", pa.float64())])
+    path = init_table(tmp_path / "t")
+    with local_client(path) as writer:
+        writer.upsert(rows(("a", "x", 1, 1.0), schema=schema))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(
+        pa.table({"id": ["b", "c"], "region": ["x", "x"], "ts": [1, 1], "n": [1, (1 << 53) + 1]}), folder / "0.parquet"
+    )
+    errors = []
+    for policy in ("AUTO", "ALWAYS"):
+        with (
+            client(spark, path, **{"hoodie.write.input.persist": policy}) as writer,
+            pytest.raises(HoodieException, match="9007199254740993") as error,
+        ):
+            writer.upsert(spark.read.parquet(str(folder)))
+        errors.append((type(error.value), str(error.value)))
+    assert errors[0] == errors[1]
+    assert [row["id"] for row in hoodie.read_table(path).to_pylist()] == ["a"]
+    check_table(path)
+
+
+def test_the_table_itself_is_the_input(spark: SparkSession, tmp_path: Path, kept: list[SparkData]) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path) as writer:
+        writer.upsert(rows(*[(f"k{i}", "xy"[i % 2], 1, 1.0) for i in range(20)]))
+    own = hoodie.spark.read(spark, path).where("id < 'k15'").withColumn("fare", sf.col("fare") + 1)
+    with client(spark, path) as writer:
+        result = writer.upsert(own)
+    changed = [f"k{i}" for i in range(20) if f"k{i}" < "k15"]
+    assert result.updated_count == len(changed)
+    assert [row[0] for row in read_trips(path) if row[3] == 2.0] == sorted(changed)
+    check_table(path)
+
+
+def test_large_inputs_are_kept(
+    spark: SparkSession, tmp_path: Path, kept: list[SparkData], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", 10)
+    path = init_table(tmp_path / "t")
+    with client(spark, path) as writer:
+        writer.upsert(spark.read.parquet(str(files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))))
+    assert kept
+    assert read_trips(path) == [("a", "x", 1, 1.0), ("b", "y", 1, 2.0)]
+
+
+def test_deletes_by_a_flag_are_seen_in_both_readings(
+    spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+) -> None:
+    path = init_table(tmp_path / "t")
+    schema = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
+    flagged = schema.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    with local_client(path) as writer:
+        writer.upsert(rows(("a", "x", 1, 1.0, False), ("b", "x", 1, 1.0, False), schema=flagged))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(
+        rows(("a", "x", 2, 1.0, True), ("c", "x", 2, 1.0, True), ("d", "z", 2, 1.0, None), schema=flagged),
+        folder / "0.parquet",
+    )
+    with client(spark, path) as writer:
+        result = writer.upsert(spark.read.parquet(str(folder)))
+    assert not kept
+    assert (result.deleted_count, result.inserted_count) == (1, 1)
+    assert [row["id"] for row in hoodie.read_table(path).to_pylist()] == ["b", "d"]
