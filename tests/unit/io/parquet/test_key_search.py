@@ -280,6 +280,25 @@ def test_pages_of_other_forms_are_left_to_pyarrow(data: bytes, count: int, more:
         values_of(data, count, **more)
 
 
+def test_a_page_with_fewer_bytes_than_announced_is_left_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pa.Codec fills the rest with bytes of old pages, which may look like keys."""
+
+    class CodecThatLeavesOldBytes:
+        name = "snappy"
+
+        def __init__(self, name: str) -> None:
+            assert name == "snappy"
+
+        def decompress(self, stored: pa.Buffer, size: int) -> pa.Buffer:
+            return pa.py_buffer(PLAIN[:size])
+
+    whole, short = page(PLAIN, 2), page(PLAIN[:8], 2, plain_bytes=16)
+    monkeypatch.setattr(pa, "Codec", CodecThatLeavesOldBytes)
+    assert values_of(whole, 2) == [b"abcd", b"efgh"]
+    with pytest.raises(OtherPageForm):
+        values_of(short, 2)
+
+
 def test_many_small_pages_are_left_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     data = page(PLAIN, 2) * 20
     with pytest.raises(OtherPageForm):
