@@ -1,8 +1,8 @@
-"""Look keys up in stored columns of strings: by their bytes where pages allow it, else as pyarrow reads them.
+"""Look keys up in stored columns of strings, by the bytes of their pages where that is possible.
 
-Few stored keys are among the incoming ones, so most are told apart by a short hash of their bytes: it names a place in
-a table of booleans, and where no incoming key has that place, the stored key is none of them. The others are compared
-whole. A look-up takes the time of decompression and little more.
+Few stored keys are among the wanted ones. A short hash of its bytes gives each key a place in a table of booleans. A
+stored key whose place no wanted key has is not among them. The other stored keys, the candidates, are compared as
+strings. So most of the time goes into decompression, and most stored keys never become strings.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 from hoodie.common.bloom.key_blocks import utf8_bytes
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, StoredValues, iter_plain_pages
 
-__all__ = ["FoundRows", "KeySearch", "find_keys"]
+__all__ = ["FoundRows", "KeySearch", "find_keys", "merged_rows"]
 
 FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 """Pairs, in the order of the rows: index into the keys that were looked up, and row. A key may have several rows."""
 
 _LENGTHS = range(4, 257)
-"""The bytes of keys that are searched in pages: at least a word with the length before it, and not too many words."""
+"""Lengths in bytes of keys that are searched in pages: with its length, a key has one word at least, and not many."""
 _WORD_BYTES = 8
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _PLACES_PER_KEY = 16
@@ -67,7 +67,7 @@ class KeySearch:
             first_row: The number of the row group's first row.
 
         Returns:
-            False if it cannot be searched by pages: `found` knows nothing of it then.
+            False if its pages have another form. Then `found` leaves the row group out.
 
         Raises:
             OSError: Storage failed.
@@ -178,7 +178,7 @@ class _KeysOfLength:
 
 
 def _places(values: StoredValues, bits: int) -> npt.NDArray[np.int64]:
-    """A hash of each value with so many bits: a polynomial of its words, of which the last may overlap."""
+    """A hash of each value, with so many bits: a polynomial of its words. The last word may overlap the one before."""
     width = values.shape[1]
     hashes = np.zeros(len(values), dtype=np.uint64)
     for start in (*range(0, width - _WORD_BYTES, _WORD_BYTES), width - _WORD_BYTES):
@@ -189,7 +189,7 @@ def _places(values: StoredValues, bits: int) -> npt.NDArray[np.int64]:
 
 
 def _only_length(chunk: pq.ColumnChunkMetaData) -> int:
-    """The bytes of the smallest and the largest value, and so probably of all; -1 where the statistics deny that."""
+    """The length of all values in bytes, as far as the statistics tell; -1 if they are missing or show two lengths."""
     statistics = chunk.statistics
     if chunk.physical_type != "BYTE_ARRAY" or statistics is None or not statistics.has_min_max:
         return -1

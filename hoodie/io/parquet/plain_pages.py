@@ -1,11 +1,11 @@
-r"""Pages of strings of one length, as Parquet's plain encoding stores them, without making strings of them.
+"""Read pages of strings of one length as matrices of bytes, without making strings of them.
 
-Such a page holds each value behind its length, so values of one length form a matrix of bytes::
+In Parquet's plain encoding each value follows its length, so values of one length form a matrix::
 
     page header | levels | 24 00 00 00 "c0ffee..." 24 00 00 00 "decade..." ...
 
-The levels say which values are null; in a page without nulls they are one run of ones. Pages of any other form are left
-to pyarrow: nulls, dictionaries, values of several lengths, the second version of data pages, other codecs.
+The levels say which values are null. In a page without nulls they are one run of ones. This module leaves pages of any
+other form to pyarrow: nulls, dictionaries, values of several lengths, the second version of data pages, other codecs.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ StoredValues: TypeAlias = npt.NDArray[np.uint8]
 """A matrix with a row for each value: its length in `LENGTH_BYTES` bytes, the lowest first, then its bytes."""
 LENGTH_BYTES = 4
 
-# gzip is left to pyarrow: pa.Codec does not tell when it gives fewer bytes than a page announces.
+# Without gzip: pa.Codec does not tell when the data has fewer bytes than a page announces.
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd"}
 _DATA_PAGE, _PLAIN, _RLE = 0, 0, 3
 _PAGE_TYPE, _PLAIN_BYTES, _STORED_BYTES, _DATA_PAGE_HEADER = 1, 2, 3, 5
 _VALUES, _ENCODING, _LEVEL_ENCODING = 1, 2, 3
 _SMALL_PAGES = 16
-"""After so many pages, they must have `_ROWS_OF_PAGE` values on average; pyarrow reads small pages faster."""
+"""If there are more pages, they must have `_ROWS_OF_PAGE` values on average: pyarrow is faster at small pages."""
 _ROWS_OF_PAGE = 1000
 
 
 class OtherPageForm(Exception):
-    """A column chunk has a page of another form, or is damaged; pyarrow can read it, or can say what is wrong."""
+    """A column chunk has a page of another form, or is damaged: pyarrow reads it, or says what is wrong."""
 
 
 def iter_plain_pages(
@@ -55,7 +55,7 @@ def iter_plain_pages(
         is_nullable: Whether the column may hold nulls.
 
     Yields:
-        The values of each page, in the order of the rows; valid until the next page.
+        The values of each page, in the order of the rows.
 
     Raises:
         OtherPageForm: The values are not stored in this form; those of earlier pages do not count then.
@@ -79,6 +79,8 @@ def iter_plain_pages(
         width = LENGTH_BYTES + length
         if plain_bytes != len(levels) + count * width or not 0 <= stored_bytes <= len(view) - at:
             raise OtherPageForm
+        if rows + count > chunk.num_values:
+            raise OtherPageForm
         body = _decompressed(codec, data.slice(at, stored_bytes), plain_bytes)
         at += stored_bytes
         rows += count
@@ -91,7 +93,7 @@ def iter_plain_pages(
         if (values[:, :LENGTH_BYTES].view("<u4") != length).any():
             raise OtherPageForm
         yield values
-    if rows != chunk.num_values or at != len(view):
+    if at != len(view):
         raise OtherPageForm
 
 
@@ -141,7 +143,7 @@ def _decompressed(codec: pa.Codec | None, stored: pa.Buffer, size: int) -> pa.Bu
 
 
 def _announced_bytes(stored: pa.Buffer) -> int:
-    """The length that data of Snappy announces at its start; pa.Codec accepts less than was asked for."""
+    """The length that Snappy's data announces at its start: pa.Codec does not compare it with the wanted one."""
     length = 0
     for number, byte in enumerate(memoryview(stored).cast("B")[:5]):
         length |= (byte & 127) << (7 * number)
