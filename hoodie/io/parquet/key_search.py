@@ -25,6 +25,8 @@ FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 
 _LENGTHS = range(4, 257)
 """Lengths in bytes of keys that are searched in pages: with its length, a key has one word at least, and not many."""
+_FEW_ROWS = 1000
+"""A row group with fewer rows is not searched in pages, since pyarrow is faster at many small ones."""
 _WORD_BYTES = 8
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _PLACES_PER_KEY = 16
@@ -73,7 +75,7 @@ class KeySearch:
             OSError: Storage failed.
         """
         length = _only_length(chunk)
-        if length not in _LENGTHS or self._keys.type != pa.string():
+        if length not in _LENGTHS or chunk.num_values < _FEW_ROWS or self._keys.type != pa.string():
             return False
         wanted = self._by_length.get(length)
         if wanted is None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -55,6 +55,13 @@ def decoded_pairs(path: Path, keys: pa.Array) -> list[Pair]:
 def expected_pairs(stored: Sequence[str | None], keys: Sequence[str | None]) -> list[Pair]:
     wanted = set(keys)
     return [(key, row) for row, key in enumerate(stored) if key in wanted]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def searches_small_row_groups() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_search, "_FEW_ROWS", 0)
+        yield
 
 
 @pytest.fixture
@@ -144,6 +151,19 @@ def test_keys_of_one_length_are_found_without_decoding_them(tmp_path: Path, comp
     assert found_pairs(tmp_path / "f", pa.array(wanted)) == [
         ("key-00000007", 7), ("key-00029999", 29_999), ("key-00030000", 30_000), ("key-00000007", 40_000),
     ]  # fmt: skip
+
+
+def test_small_row_groups_are_left_to_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+    find = key_search._KeysOfLength.found
+    monkeypatch.setattr(key_search, "_FEW_ROWS", 1000)
+    monkeypatch.setattr(
+        key_search._KeysOfLength, "found", lambda self: searched.append(len(self._candidates)) or find(self)
+    )
+    stored = [f"key-{number:04}" for number in range(2500)]
+    write(tmp_path / "f", stored, row_group_size=1000)
+    assert found_pairs(tmp_path / "f", pa.array(stored[::100])) == expected_pairs(stored, stored[::100])
+    assert searched == [2]
 
 
 def test_row_groups_of_two_forms_give_rows_in_order(tmp_path: Path) -> None:
