@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.bloom.murmur_hash import hash_keys
+from hoodie.common.bloom.key_blocks import quick_hashes
 
 __all__ = ["fingerprint"]
 
@@ -59,9 +59,7 @@ def _text_hashes(column: pa.Array) -> UInt64Array:
             column = column.cast(pa.string())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
-    encoded = pc.fill_null(column, "").dictionary_encode()
-    hashes: UInt64Array = hash_keys(encoded.dictionary).astype(np.uint64)[encoded.indices.to_numpy()]
-    return hashes
+    return quick_hashes(pc.fill_null(column, ""))
 
 
 def _mixed(values: UInt64Array) -> UInt64Array:
