@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.bloom.key_blocks import UInt64Array, quick_hashes
+from hoodie.common.bloom.key_blocks import UInt64Array, are_surely_distinct, quick_hashes
 from hoodie.common.data.grouped_rows import rows_by_value
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
