@@ -11,7 +11,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from hoodie.common.data.grouped_rows import rows_by_value
+from hoodie.common.data.grouped_rows import rows_by_value, take_rows
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
 from hoodie.common.model.record_columns import MERGE_ERROR, OPERATION, PARTITION_PATH, RECORD_KEY, RESERVED_COLUMNS
 from hoodie.common.model.write_operation_type import RecordOperation
@@ -153,28 +153,8 @@ def split_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBa
     needed = columns_of_handles(batch.schema)
     partition_paths = batch.column(PARTITION_PATH)
     batch = batch.select(needed)
-    distinct, places = _distinct_columns(batch)
     for partition_path, numbers in rows_by_value(partition_paths):
         if len(numbers) == batch.num_rows:
             yield partition_path, batch
             return
-        rows = pa.array(numbers)
-        taken = [column.take(rows) for column in distinct]
-        yield partition_path, pa.RecordBatch.from_arrays([taken[place] for place in places], schema=batch.schema)
-
-
-def _distinct_columns(batch: pa.RecordBatch) -> tuple[list[pa.Array], list[int]]:
-    """The columns that differ in their bytes, and the place of each column among them.
-
-    A record key that is a column of the user has the same bytes as that column.
-    """
-    distinct: list[pa.Array] = []
-    places: list[int] = []
-    place_of: dict[tuple[object, ...], int] = {}
-    for column in batch.columns:
-        buffers = tuple(buffer.address if buffer is not None else None for buffer in column.buffers())
-        place = place_of.setdefault((column.type, column.offset, buffers), len(distinct))
-        if place == len(distinct):
-            distinct.append(column)
-        places.append(place)
-    return distinct, places
+        yield partition_path, take_rows(batch, pa.array(numbers))
