@@ -5,6 +5,7 @@ Hudi: org.apache.hudi.execution.CopyOnWriteInsertHandler.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -68,7 +69,7 @@ class CopyOnWriteInsertHandler:
         self._handles: dict[str, HoodieCreateHandle] = {}
         self._files_made: dict[str, tuple[str, int]] = {}
         self._statuses: list[WriteStatus] = []
-        self._waiting: dict[str, list[_WaitingRows]] = {}
+        self._waiting: deque[_WaitingRows] = deque()
         self._waiting_bytes = 0
 
     def __enter__(self) -> Self:
@@ -92,8 +93,12 @@ class CopyOnWriteInsertHandler:
         for batch in batches:
             self._add(batch)
             self._bound_memory()
-        for partition_path in [*self._handles, *(path for path in self._waiting if path not in self._handles)]:
-            self._write_waiting(partition_path)
+        waiting: dict[str, list[_WaitingRows]] = {path: [] for path in self._handles}
+        for rows in self._waiting:
+            waiting.setdefault(rows.partition_path, []).append(rows)
+        self._waiting.clear()
+        for partition_path in list(waiting):
+            self._write_waiting(waiting.pop(partition_path))
             if partition_path in self._handles:  # else it was finished to make room
                 self._statuses.append(self._handles[partition_path].close())
                 del self._handles[partition_path]
@@ -112,24 +117,25 @@ class CopyOnWriteInsertHandler:
                 self._write(partition_path, take_rows(batch, pa.array(numbers)))
         else:
             for partition_path, numbers in parts:
-                rows = _WaitingRows(batch, numbers, self._row_counter.take(len(numbers)))
-                self._waiting.setdefault(partition_path, []).append(rows)
+                first = self._row_counter.take(len(numbers))
+                self._waiting.append(_WaitingRows(partition_path, batch, numbers, first))
             self._waiting_bytes += batch.nbytes
             if 2 * self._waiting_bytes + self._buffered_bytes > MAX_BUFFERED_BYTES:
                 self._write_all_waiting()
 
     def _write_all_waiting(self) -> None:
-        for partition_path in list(self._waiting):
-            self._write_waiting(partition_path)
+        """Write all rows that wait, in the order in which they came: a batch is freed with its last rows."""
+        while self._waiting:
+            self._write_waiting([self._waiting.popleft()])
         self._waiting_bytes = 0
 
-    def _write_waiting(self, partition_path: str) -> None:
-        """Write the rows of a partition that wait."""
+    def _write_waiting(self, waiting: list[_WaitingRows]) -> None:
+        """Write rows that wait, with the numbers that they got when they came."""
         counter = self._row_counter
         end = counter.take(0)
-        for rows in self._waiting.pop(partition_path, ()):
+        for rows in waiting:
             counter.move_to(rows.first_number)
-            self._write(partition_path, rows.taken())
+            self._write(rows.partition_path, rows.taken())
         counter.move_to(end)
 
     @property
@@ -185,11 +191,13 @@ class _WaitingRows:
     """Some rows of a batch.
 
     Attributes:
+        partition_path: Where they go.
         batch: The batch.
         rows: The numbers of the rows in it.
         first_number: The number of the first row among all rows of the task.
     """
 
+    partition_path: str
     batch: pa.RecordBatch
     rows: np.ndarray
     first_number: int
