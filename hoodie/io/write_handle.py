@@ -100,6 +100,14 @@ class RowCounter:
         self._next += count
         return first
 
+    def move_to(self, number: int) -> None:
+        """Go on with a number that `take` has given: for rows that are written in another order than they came.
+
+        Args:
+            number: The next number.
+        """
+        self._next = number
+
     def give_back(self, count: int) -> None:
         """Give back the last ``count`` numbers, because their rows were not written."""
         self._next -= count

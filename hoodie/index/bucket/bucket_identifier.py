@@ -292,6 +292,8 @@ def _hash_values(named: pa.Array, start: int) -> np.ndarray:
 
 def _contains(strings: pa.Array, character: str) -> np.ndarray | None:
     """Which strings have an ASCII character; None when none has."""
+    if not any((chunk.data == ord(character)).any() for chunk in utf8_chunks(strings)):
+        return None  # the search for a character in bytes is far quicker than that in strings
     found: np.ndarray = pc.match_substring(strings, character).to_numpy(zero_copy_only=False)
     return found if found.any() else None
 
