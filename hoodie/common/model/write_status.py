@@ -17,7 +17,9 @@ __all__ = [
     "MAX_REPORTED_ERRORS",
     "STATUS_SCHEMA",
     "RecordError",
+    "ScatteredRows",
     "TaskFailure",
+    "TaskResult",
     "WithoutEffect",
     "WriteStatus",
     "pack",
@@ -28,8 +30,8 @@ MAX_REPORTED_ERRORS = 100
 """The maximum number of failed records that a `WriteStatus` names; their count stays exact."""
 
 STATUS_SCHEMA = pa.schema([pa.field("status", pa.binary(), nullable=False)])
-"""The schema of the rows that bucket handlers return: each is one packed `WriteStatus`, `TaskFailure` or
-`WithoutEffect`."""
+"""The schema of the rows that bucket handlers return: each is one packed `WriteStatus`, `TaskFailure`,
+`WithoutEffect` or `ScatteredRows`."""
 
 
 @attrs.frozen
@@ -120,11 +122,26 @@ class TaskFailure:
     count: int = 1
 
 
-def pack(values: Sequence[WriteStatus | TaskFailure | WithoutEffect]) -> pa.RecordBatch:
+@attrs.frozen
+class ScatteredRows:
+    """A task found that the rows of a file group did not come together, and gave up; nothing of the job counts.
+
+    Attributes:
+        file_id: The file group.
+    """
+
+    file_id: str
+
+
+TaskResult = WriteStatus | TaskFailure | WithoutEffect | ScatteredRows
+"""What a row of `STATUS_SCHEMA` holds."""
+
+
+def pack(values: Sequence[TaskResult]) -> pa.RecordBatch:
     """Pack statuses as rows of `STATUS_SCHEMA`, to send them from a task to the driver."""
     return pa.record_batch([pa.array([pickle.dumps(value) for value in values], pa.binary())], schema=STATUS_SCHEMA)
 
 
-def unpack(table: pa.Table) -> list[WriteStatus | TaskFailure | WithoutEffect]:
+def unpack(table: pa.Table) -> list[TaskResult]:
     """Unpack the statuses in a table of `STATUS_SCHEMA`; only for tables from this application's own tasks."""
     return [pickle.loads(value) for value in table["status"].to_pylist()]
