@@ -32,7 +32,7 @@ from hoodie.spark.spark_compatibility import (
     repartition_by_number,
     spark_context,
 )
-from hoodie.spark.spark_expressions import BucketExpressions, bucket_expressions
+from hoodie.spark.spark_expressions import bucket_expressions
 from hoodie.spark.spark_types import arrow_schema, conform, quoted, schema_in_jvm, spark_schema
 
 __all__ = ["SparkData", "hoodie_errors", "task_identity"]
@@ -229,7 +229,7 @@ class SparkData(HoodieData):
             return None
         added = {FILE_GROUP: found.file_group, **({KEY: found.record_key} if by_key else {})}
         frame = self._source.select("*", *(value.alias(name) for name, value in added.items()))
-        number = BucketExpressions.partition(sf.col(FILE_GROUP), num_partitions)
+        number = found.partition(sf.col(FILE_GROUP), num_partitions)
         moved = repartition_by_number(frame, number, num_partitions).sortWithinPartitions(*added)
         data = SparkData(moved.drop(*added), self._source_schema, num_partitions)
         data._steps = self._steps

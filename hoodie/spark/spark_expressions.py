@@ -36,22 +36,26 @@ class BucketExpressions:
     Attributes:
         file_group: long, equal for all rows of a file group, and as good as never for those of two. Null for a row
             without a key, and for a key whose bucket only Python computes.
-        record_key: string.
+        record_key: string, null or empty if the row has no key.
     """
 
     file_group: Column
     record_key: Column
 
-    @staticmethod
-    def partition(file_group: Column, num_partitions: int) -> Column:
+    def partition(self, file_group: Column, num_partitions: int) -> Column:
         """An int in [0, num_partitions); consecutive buckets of a partition path have different numbers.
+
+        Rows without a file group are spread, so that each task meets some of them if they are many; rows without a key
+        come together.
 
         Args:
             file_group: The column with the values of ``file_group``.
             num_partitions: The number of partitions.
         """
         spread = sf.shiftright(file_group, BUCKET_BITS) + file_group.bitwiseAND(sf.lit((1 << BUCKET_BITS) - 1))
-        return sf.coalesce(sf.pmod(spread, sf.lit(num_partitions)), sf.lit(0)).cast("int")
+        key = self.record_key
+        without_group = sf.when(key.isNull() | (key == ""), sf.lit(0)).otherwise(sf.hash(key).cast("long"))
+        return sf.pmod(sf.coalesce(spread, without_group), sf.lit(num_partitions)).cast("int")
 
 
 def bucket_expressions(frame: DataFrame, prepared: pa.Schema, routing: BucketRouting) -> BucketExpressions | None:
@@ -88,6 +92,7 @@ def bucket_expressions(frame: DataFrame, prepared: pa.Schema, routing: BucketRou
         is_odd = record_key.contains(":")
         if routing.has_plain_colons:
             is_odd &= record_key.contains(",")
+        is_odd |= record_key == ""
     bucket = sf.pmod(hash_code.bitwiseAND(sf.lit(INT32)), sf.lit(routing.num_buckets))
     file_group = bucket
     if routing.partition_columns:
