@@ -1,7 +1,4 @@
-"""Spark expressions that place rows in the JVM as tasks in Python would place them.
-
-Hudi: org.apache.hudi.index.bucket.BucketIdentifier, org.apache.hudi.keygen.BuiltinKeyGenerator.
-"""
+"""Spark expressions that place rows in the JVM as tasks in Python would place them."""
 
 from __future__ import annotations
 

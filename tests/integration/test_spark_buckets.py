@@ -349,3 +349,11 @@ def test_rows_that_ask_for_a_delete_are_counted(spark: SparkSession, tmp_path: P
         result = client.bulk_insert(frame)
     assert (result.inserted_count, result.unmatched_delete_count) == (40, 10)
     assert routes.calls == ["engine"]
+
+
+def test_combined_records_are_placed_like_others(spark: SparkSession, tmp_path: Path, routes: Routes) -> None:
+    base_path = init(tmp_path / "t")
+    rows = [(f"k{n % 60}", f"r{n % 60 % 3}", n, float(n)) for n in range(100)]
+    bulk_insert(spark, base_path, rows, combine_before_insert=True)
+    assert routes.calls == ["engine"]
+    assert_stored(base_path, rows[40:])
