@@ -195,7 +195,7 @@ class HoodieIndex(ABC):
         """
         return None
 
-    def routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
+    def bucket_routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
         """What makes the file groups of keys, so that an engine can bring their rows together; None if it cannot.
 
         Args:

@@ -72,7 +72,7 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
     def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations:
         return self.locations(table, context)
 
-    def routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
+    def bucket_routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
         identifier = self.identifier(key_generator.record_key_fields)
         is_composite = key_generator.has_composite_keys
         if is_composite is None or not key_generator.has_plain_paths:

@@ -174,7 +174,8 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
     ) -> HoodieWriteMetadata:
         """Write the first records of a table: no bucket has a file group yet, so none needs to be known before.
 
-        The input is read once, as a stream, and moved once; each task writes one file group after the other.
+        The input is read once, as a stream, and moved once; each task writes one file group after the other. An engine
+        that routes rows wrongly makes this happen a second time.
         """
         if combines:
             records = self._combine(records.number_rows(ROW_NUMBER), True)
@@ -198,7 +199,7 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         Tasks compute the file group of each row once more, exactly. Every file of a wrong attempt has a marker and no
         status in the commit, so the commit deletes it like the file of a task that ran twice.
         """
-        routing = self._table.index.routing(self._key_generator) if self._key_generator is not None else None
+        routing = self._table.index.bucket_routing(self._key_generator) if self._key_generator is not None else None
         placed = records.route_by_bucket(routing, tasks, by_key) if routing is not None else None
         if placed is None:
             return None
@@ -207,8 +208,8 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
         if came_together(results):
             return results
         logger.info(
-            "%s: some record keys have both a colon and a comma, or another form whose bucket only Python computes; "
-            "the records are written once more, and routed by Python",
+            "%s: the buckets of some record keys are computed by Python only, usually because the keys hold a colon "
+            "and a comma; the records are written once more, and routed by Python",
             self._table.snapshot.base_path,
         )
         return None
