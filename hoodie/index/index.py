@@ -29,10 +29,12 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.index.index_report import IndexWork
 from hoodie.io.written_keys import WrittenKeys
+from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage import HoodieStorage
@@ -177,6 +179,14 @@ class HoodieIndex(ABC):
         Args:
             context: The engine.
             table: The table's files.
+        """
+        return None
+
+    def bucket_routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
+        """What makes the file groups of keys, so that an engine can bring their rows together; None if it cannot.
+
+        Args:
+            key_generator: The table's.
         """
         return None
 

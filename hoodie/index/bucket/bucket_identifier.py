@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.util.java_hash import Utf8Chunk, hash_strings, utf8_chunks
+from hoodie.common.util.java_hash import Utf8Chunk, contain_ascii, hash_strings, utf8_chunks
 from hoodie.config.index_config import BucketKeyRule
 from hoodie.exception import HoodieKeyException
 
@@ -292,10 +292,10 @@ def _hash_values(named: pa.Array, start: int) -> np.ndarray:
 
 def _contains(strings: pa.Array, character: str) -> np.ndarray | None:
     """Which strings have an ASCII character; None when none has."""
-    if not any((chunk.data == ord(character)).any() for chunk in utf8_chunks(strings)):
-        return None  # the search for a character in bytes is far quicker than that in strings
+    if not contain_ascii(strings, character):
+        return None
     found: np.ndarray = pc.match_substring(strings, character).to_numpy(zero_copy_only=False)
-    return found if found.any() else None
+    return found
 
 
 def _starts_with(strings: pa.Array, start: str) -> np.ndarray:

@@ -16,7 +16,9 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.common.model.record_placement import RecordPlacement
+from hoodie.config.index_config import BucketKeyRule
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieIndexException
@@ -31,6 +33,7 @@ from hoodie.index.index import (
 )
 from hoodie.index.index_report import Decision
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from hoodie.keygen.base_key_generator import KeyGenerator
 
 __all__ = ["BucketLocations", "HoodieSimpleBucketIndex"]
 
@@ -68,6 +71,24 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
 
     def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations:
         return self.locations(table, context)
+
+    def bucket_routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
+        identifier = self.identifier(key_generator.record_key_fields)
+        is_composite = key_generator.has_composite_keys
+        if is_composite is None or not key_generator.has_plain_paths:
+            return None
+        if is_composite and len(key_generator.record_key_fields) == 1:
+            # Releases of Hudi hash such keys differently.
+            return None
+        return BucketRouting(
+            key_generator.record_key_fields,
+            identifier.hash_fields,
+            is_composite,
+            key_generator.partition_fields,
+            key_generator.hive_style,
+            identifier.num_buckets,
+            has_plain_colons=identifier.rule is not BucketKeyRule.HUDI_0_15,
+        )
 
     def commit_metadata(self, record_key_fields: Sequence[str]) -> Mapping[str, str]:
         identifier = self.identifier(record_key_fields)
