@@ -38,7 +38,7 @@ from hoodie.spark.spark_compatibility import (
     repartition_by_number,
     spark_context,
 )
-from hoodie.spark.spark_plans import planned_bytes
+from hoodie.spark.spark_plans import planned_bytes, stored_bytes
 from hoodie.spark.spark_types import arrow_schema, conform, quoted, schema_in_jvm, spark_schema
 
 __all__ = ["SparkData", "hoodie_errors", "task_identity"]
@@ -377,11 +377,16 @@ class SparkData(HoodieData):
         return None if table.nbytes > most else table
 
     def _fits(self, most: int) -> bool:
-        """Whether the rows have at most so many Arrow bytes; a job measures them unless Spark's planner knows."""
+        """Whether the rows have at most so many Arrow bytes; a job measures them unless Spark's planner knows.
+
+        The planner knows nothing of what a column holds: one of a thousand columns may be as large as all its files.
+        """
         if self.rereading is Rereading.CHEAP and not self._steps:
-            planned = planned_bytes(self._source)
-            if planned <= min(most, SMALL_BYTES) or planned > LARGE_FACTOR * most:
-                return planned <= most
+            stored = stored_bytes(self._source)
+            if stored is not None and stored <= min(most, SMALL_BYTES):
+                return True
+            if stored is not None and planned_bytes(self._source) > LARGE_FACTOR * most:
+                return False
         return self._estimate_bytes() <= most
 
     def count(self) -> int:

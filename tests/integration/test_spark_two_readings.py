@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -19,6 +20,7 @@ from hoodie import SparkRDDWriteClient
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieException
 from hoodie.spark.spark_data import SparkData
+from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.spark.spark_plans import planned_bytes, rereading_of
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from tests.support.table_builder import init_table, local_client, read_trips, rows, write_config
@@ -117,6 +119,21 @@ class TestPlans:
         }
         assert {name: rereading_of(one) for name, one in others.items()} == dict.fromkeys(others, Rereading.POSSIBLE)
 
+    def test_tables_of_many_columns_are_looked_through(self, spark: SparkSession, tmp_path: Path) -> None:
+        pq.write_table(pa.table({f"c{number}": [1] for number in range(1100)}), tmp_path / "0.parquet")
+        frame = spark.read.parquet(str(tmp_path / "0.parquet")).withColumnRenamed("c1", "id")
+        assert rereading_of(frame) is Rereading.CHEAP
+        assert rereading_of(frame.withColumn("c2", sf.current_date())) is Rereading.POSSIBLE
+
+    def test_a_platform_that_guards_its_jvm_keeps_the_input(
+        self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(frame: Any) -> Any:
+            raise Py4JError("method queryExecution() is not on the list")
+
+        monkeypatch.setattr("hoodie.spark.spark_plans._plan", refused)
+        assert rereading_of(spark.range(1)) is Rereading.POSSIBLE
+
     def test_rows_that_the_caller_keeps_are_cheap(self, spark: SparkSession) -> None:
         frame = spark.range(3).select(sf.expr("uuid()").alias("id")).cache()
         try:
@@ -153,8 +170,6 @@ def test_an_input_of_files_is_read_twice_and_not_kept(
 
 
 def test_keys_are_read_without_the_other_columns(spark: SparkSession, tmp_path: Path) -> None:
-    from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
-
     frame = spark.read.parquet(str(files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 2.0))))
     data = HoodieSparkEngineContext(spark).to_data(frame)
     assert data.rereading is Rereading.CHEAP
@@ -164,6 +179,28 @@ def test_keys_are_read_without_the_other_columns(spark: SparkSession, tmp_path: 
     assert sorted(narrowed.collect(max_bytes=1000)["region"].to_pylist()) == ["X", "Y"]
     assert narrowed.collect(max_bytes=1) is None
     assert data.map_batches(Shout(), data.schema).coalesce(1).num_partitions == 1
+
+
+def test_a_large_column_of_a_wide_table_is_not_collected(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = pa.array([uuid.uuid4().hex for _ in range(2000)])
+    columns = {f"c{number}": pa.nulls(len(ids), pa.int64()) for number in range(400)}
+    pq.write_table(pa.table({"id": ids, **columns}), tmp_path / "0.parquet")
+    monkeypatch.setattr("hoodie.spark.spark_data.SMALL_BYTES", 20_000)
+    keys = HoodieSparkEngineContext(spark).to_data(spark.read.parquet(str(tmp_path / "0.parquet"))).select(["id"])
+    assert planned_bytes(keys.frame) < 20_000
+    assert keys.collect(max_bytes=20_000) is None
+
+
+def test_rows_that_the_caller_will_keep_are_measured(spark: SparkSession) -> None:
+    frame = spark.range(1).select(sf.explode(sf.sequence(sf.lit(1), sf.lit(5000))).alias("id")).cache()
+    try:
+        data = HoodieSparkEngineContext(spark).to_data(frame)
+        assert data.rereading is Rereading.CHEAP
+        assert data.collect(max_bytes=5000) is None
+    finally:
+        frame.unpersist()
 
 
 class Shout:
