@@ -175,8 +175,12 @@ class SparkData(HoodieData):
             narrowed.append(_Step(_EachBatch(function), result))
             needed = list(read)
         data = self._derived(self._source, self._source_schema)
-        if not steps:
-            data = data.select([name for name in self._source_schema.names if name in set(needed)])
+        if steps:
+            # A part of the columns costs as much as all of them.
+            data._rereading = min(data._rereading, Rereading.POSSIBLE)
+        else:
+            read = set(needed)
+            data = data.select([name for name in self._source_schema.names if name in read])
         data._steps = (*steps, *reversed(narrowed), _Step(_EachBatch(_Selected(tuple(columns))), schema))
         return data
 
@@ -348,13 +352,13 @@ class SparkData(HoodieData):
         """See the contract. With ``max_bytes`` a job computes the size first, unless Spark knows that it is small.
 
         On Spark Connect the limit is never above `CLIENT_BYTES`. Within ``max_bytes``, functions of batches run on the
-        driver: that costs less than a pass through Python workers.
+        driver if their input is cheap to read: that costs less than a pass through Python workers.
         """
         if max_bytes is None:
             with hoodie_errors():
                 return _table(collect_arrow(self.frame), self.schema)
         most = min(max_bytes, self._client_bytes())
-        if self._steps and self._works_by_batches:
+        if self._steps and self._works_by_batches and self.rereading is Rereading.CHEAP:
             source = self._derived(self._source, self._source_schema).collect(most)
             return None if source is None else self._through_steps(source, most)
         with hoodie_errors():
@@ -495,6 +499,10 @@ class _Selected:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.select(self.columns)
+
+    def narrowed_to(self, columns: Sequence[str], source: pa.Schema) -> tuple[_Selected, pa.Schema, Sequence[str]]:
+        """See `NarrowableFunction`."""
+        return _Selected(tuple(columns)), pa.schema([source.field(name) for name in columns]), columns
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -19,6 +20,7 @@ import hoodie.spark
 from hoodie import SparkRDDWriteClient
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieException
+from hoodie.keygen.user_key_generator import UserRecordKeyGenerator
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.spark.spark_plans import planned_bytes, rereading_of
@@ -203,6 +205,28 @@ def test_rows_that_the_caller_will_keep_are_measured(spark: SparkSession) -> Non
         frame.unpersist()
 
 
+def test_keys_are_read_alone_of_columns_that_are_converted(spark: SparkSession, tmp_path: Path) -> None:
+    table = rows(("a", "x", 1, 1.0)).append_column("at", pa.array([0], pa.timestamp("us")))
+    pq.write_table(table, tmp_path / "0.parquet")
+    data = HoodieSparkEngineContext(spark).to_data(spark.read.parquet(str(tmp_path / "0.parquet")))
+    columns = data.select(data.schema.names).map_batches(Shout(), data.schema).select(["region"])
+    assert columns._source.columns == ["region"]
+    assert columns.rereading is Rereading.CHEAP
+
+
+def test_columns_of_a_function_that_needs_all_are_not_cheap(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.read.parquet(str(files(tmp_path / "in", *[(f"k{i:02}", "x", 1, 1.0) for i in range(20)])))
+    data = HoodieSparkEngineContext(spark).to_data(frame)
+    columns = data.map_batches(unchanged, data.schema).select(["id"])
+    assert columns.rereading is Rereading.POSSIBLE
+    # The limit is for the results: whole rows stay in the tasks.
+    assert columns.collect(max_bytes=200) is not None
+
+
+def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
 class Shout:
     """A narrowable function."""
 
@@ -320,6 +344,30 @@ def test_keys_that_repeat_are_combined(spark: SparkSession, tmp_path: Path, kept
         result = writer.upsert(spark.read.parquet(str(source)))
     assert (result.combined_count, len(kept)) == (1, 1)
     assert read_trips(path) == [("a", "x", 3, 3.0), ("a", "y", 1, 1.0), ("b", "y", 1, 1.0)]
+
+
+def test_an_input_whose_keys_need_all_columns_is_kept(
+    spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+) -> None:
+    path = init_table(tmp_path / "t", key_generator=OnlyInTasks)
+    source = spark.read.parquet(str(files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 1.0))))
+    properties = {"hoodie.datasource.write.keygenerator.class": OnlyInTasks}
+    with client(spark, path, **properties) as writer:
+        writer.upsert(source)
+        writer.delete(source.where("id = 'a'"))
+    assert len(kept) == 2
+    assert read_trips(path) == [("b", "y", 1, 1.0)]
+
+
+class OnlyInTasks(UserRecordKeyGenerator):
+    """A key generator of the user that runs in Spark's tasks."""
+
+    def record_key(self, record: Mapping[str, Any]) -> str:
+        assert TaskContext.get() is not None
+        return str(record["id"])
+
+    def partition_path(self, record: Mapping[str, Any]) -> str:
+        return str(record["region"])
 
 
 @pytest.mark.parametrize(
