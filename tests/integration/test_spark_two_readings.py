@@ -19,11 +19,12 @@ from pyspark.sql import functions as sf
 import hoodie.spark
 from hoodie import SparkRDDWriteClient
 from hoodie.engine.data import Rereading
-from hoodie.exception import HoodieException
+from hoodie.exception import HoodieException, HoodieKeyException
 from hoodie.keygen.user_key_generator import UserRecordKeyGenerator
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.spark.spark_plans import planned_bytes, rereading_of
+from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from tests.support.table_builder import init_table, local_client, read_trips, rows, write_config
 from tests.support.table_invariants import check_table
@@ -368,6 +369,24 @@ class OnlyInTasks(UserRecordKeyGenerator):
 
     def partition_path(self, record: Mapping[str, Any]) -> str:
         return str(record["region"])
+
+
+def test_rows_without_a_key_that_are_gone_when_they_are_to_be_shown(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = files(tmp_path / "in", ("a", "x", 1, 1.0), (None, "x", 1, 1.0), parts=1)
+    refuse = BaseCommitActionExecutor._refuse_rows_without_key
+
+    def refuse_later(self: BaseCommitActionExecutor, *arguments: Any) -> None:
+        files(folder, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), parts=1)
+        refuse(self, *arguments)
+
+    monkeypatch.setattr(BaseCommitActionExecutor, "_refuse_rows_without_key", refuse_later)
+    with (
+        client(spark, init_table(tmp_path / "t")) as writer,
+        pytest.raises(HoodieKeyException, match="1 of the records to upsert have no usable key"),
+    ):
+        writer.upsert(spark.read.parquet(str(folder)))
 
 
 @pytest.mark.parametrize(
