@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.bloom.murmur_hash import hash_keys
+from hoodie.common.bloom.key_blocks import quick_hashes
 
 __all__ = ["fingerprint"]
 
@@ -24,7 +24,7 @@ _NULL = np.uint64(0x6E756C6C)
 def fingerprint(batch: pa.RecordBatch, columns: Sequence[str]) -> int:
     """A number in [0, 2^64) for the rows, in any order; for several batches, the sum of their numbers (modulo 2^64).
 
-    Different rows, or one row more or less, give another number except in one of some billion cases.
+    Different rows, or one row more or less, give another number but for a chance of about 1 in 2^64.
 
     Args:
         batch: The rows.
@@ -60,7 +60,7 @@ def _text_hashes(column: pa.Array) -> UInt64Array:
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
     encoded = pc.fill_null(column, "").dictionary_encode()
-    hashes: UInt64Array = hash_keys(encoded.dictionary).astype(np.uint64)[encoded.indices.to_numpy()]
+    hashes: UInt64Array = quick_hashes(encoded.dictionary)[encoded.indices.to_numpy()]
     return hashes
 
 
