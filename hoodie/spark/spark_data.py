@@ -119,6 +119,7 @@ class SparkData(HoodieData):
         self._bytes: dict[str, int] | None = None
         self._numbered: tuple[SparkData, str] | None = None
         self._stepped: DataFrame | None = None
+        self._reads_little = False
 
     @property
     def frame(self) -> DataFrame:
@@ -182,6 +183,7 @@ class SparkData(HoodieData):
             read = set(needed)
             data = data.select([name for name in self._source_schema.names if name in read])
         data._steps = (*steps, *reversed(narrowed), _Step(_EachBatch(_Selected(tuple(columns))), schema))
+        data._reads_little = not steps
         return data
 
     def map_batches(self, function: BatchFunction, schema: pa.Schema) -> SparkData:
@@ -352,13 +354,13 @@ class SparkData(HoodieData):
         """See the contract. With ``max_bytes`` a job computes the size first, unless Spark knows that it is small.
 
         On Spark Connect the limit is never above `CLIENT_BYTES`. Within ``max_bytes``, functions of batches run on the
-        driver if their input is cheap to read: that costs less than a pass through Python workers.
+        driver if they read single columns: that costs less than a pass through Python workers.
         """
         if max_bytes is None:
             with hoodie_errors():
                 return _table(collect_arrow(self.frame), self.schema)
         most = min(max_bytes, self._client_bytes())
-        if self._steps and self._works_by_batches and self.rereading is Rereading.CHEAP:
+        if self._steps and self._reads_little:
             source = self._derived(self._source, self._source_schema).collect(most)
             return None if source is None else self._through_steps(source, most)
         with hoodie_errors():
