@@ -176,12 +176,12 @@ class SparkData(HoodieData):
             narrowed.append(_Step(_EachBatch(function), result))
             needed = list(read)
         data = self._derived(self._source, self._source_schema)
-        if steps:
-            # A part of the columns costs as much as all of them.
-            data._rereading = min(data._rereading, Rereading.POSSIBLE)
-        else:
+        if not steps:
             read = set(needed)
             data = data.select([name for name in self._source_schema.names if name in read])
+        if steps or any(pa.types.is_nested(data_type) for data_type in data._source_schema.types):
+            # A part of the columns costs as much as all of them, and nested columns are measured in Python.
+            data._rereading = min(data._rereading, Rereading.POSSIBLE)
         data._steps = (*steps, *reversed(narrowed), _Step(_EachBatch(_Selected(tuple(columns))), schema))
         data._reads_little = not steps
         return data

@@ -224,6 +224,14 @@ def test_columns_of_a_function_that_needs_all_are_not_cheap(spark: SparkSession,
     assert columns.collect(max_bytes=200) is not None
 
 
+def test_keys_in_structs_are_not_cheap(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"s": [{"id": "a", "all": "the rest"}], "n": [1]}), tmp_path / "0.parquet")
+    data = HoodieSparkEngineContext(spark).to_data(spark.read.parquet(str(tmp_path / "0.parquet")))
+    prepared = data.map_batches(Shout(), data.schema)
+    assert prepared.select(["n"]).rereading is Rereading.CHEAP
+    assert prepared.select(["s"]).rereading is Rereading.POSSIBLE
+
+
 def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 

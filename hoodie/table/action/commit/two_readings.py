@@ -86,6 +86,6 @@ def check_rows_seen(results: Sequence[TaskResult], expected: RowsSeen | None) ->
     seen = sum((result for result in results if isinstance(result, RowsSeen)), RowsSeen())
     if seen != expected and not failures:
         raise InputReadOtherwise(
-            f"the input had {expected.count} rows to write when its keys were read, and {seen.count} rows, or others, "
-            "when its rows were read"
+            f"the input had {expected.count} rows to write when its keys were read; when its rows were read it had "
+            f"{seen.count}, and not all were the same"
         )
