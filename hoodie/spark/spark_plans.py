@@ -71,10 +71,21 @@ def stored_bytes(frame: DataFrame) -> int | None:
         frame: The rows. No job runs.
 
     Returns:
-        None if it reads rows that the caller keeps: of these Spark may only guess the size.
+        None if Spark may only guess: of rows that the caller keeps, and where the catalog's statistics stand for a list
+        of files.
     """
-    leaves = list(_items(_plan(frame).optimizedPlan().collectLeaves()))
-    return None if any(_class_name(leaf) == "InMemoryRelation" for leaf in leaves) else sum(map(_size, leaves))
+    total = 0
+    for leaf in _items(_plan(frame).optimizedPlan().collectLeaves()):
+        if _class_name(leaf) == "LogicalRelation":
+            location = leaf.relation().location()
+            if _class_name(location) != "InMemoryFileIndex":
+                return None
+            total += int(location.sizeInBytes())
+        elif _class_name(leaf) == "InMemoryRelation":
+            return None
+        else:
+            total += _size(leaf)
+    return total
 
 
 def _plan(frame: DataFrame) -> Any:

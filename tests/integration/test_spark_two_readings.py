@@ -196,6 +196,23 @@ def test_a_large_column_of_a_wide_table_is_not_collected(
     assert keys.collect(max_bytes=20_000) is None
 
 
+@pytest.mark.parametrize("partitioned", ["", "partitioned by (p)"], ids=["plain", "partitioned"])
+def test_statistics_of_the_catalog_are_not_trusted(spark: SparkSession, tmp_path: Path, partitioned: str) -> None:
+    spark.sql(f"create table told (id string, p int) using parquet {partitioned} location '{tmp_path / 'told'}'")
+    try:
+        spark.sql("insert into told values ('a', 1)")
+        spark.sql("analyze table told compute statistics noscan")
+        ids = pa.table({"id": [uuid.uuid4().hex for _ in range(2000)]})
+        pq.write_table(ids, tmp_path / "told" / ("p=1" if partitioned else "") / "more.parquet")
+        spark.sql("refresh table told")
+        keys = HoodieSparkEngineContext(spark).to_data(spark.table("told")).select(["id"])
+        assert planned_bytes(keys.frame) < 20_000
+        assert keys.rereading is Rereading.CHEAP
+        assert keys.collect(max_bytes=20_000) is None
+    finally:
+        spark.sql("drop table told")
+
+
 def test_rows_that_the_caller_will_keep_are_measured(spark: SparkSession) -> None:
     frame = spark.range(1).select(sf.explode(sf.sequence(sf.lit(1), sf.lit(5000))).alias("id")).cache()
     try:
