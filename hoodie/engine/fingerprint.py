@@ -24,7 +24,7 @@ _NULL = np.uint64(0x6E756C6C)
 def fingerprint(batch: pa.RecordBatch, columns: Sequence[str]) -> int:
     """A number in [0, 2^64) for the rows, in any order; for several batches, the sum of their numbers (modulo 2^64).
 
-    Different rows, or one row more or less, give another number except in one of some billion cases.
+    Different rows, or one row more or less, give another number but for a chance of about 1 in 2^64.
 
     Args:
         batch: The rows.

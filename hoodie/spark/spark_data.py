@@ -40,7 +40,7 @@ from hoodie.spark.spark_compatibility import (
     spark_context,
 )
 from hoodie.spark.spark_expressions import bucket_expressions
-from hoodie.spark.spark_plans import planned_bytes
+from hoodie.spark.spark_plans import planned_bytes, stored_bytes
 from hoodie.spark.spark_types import arrow_schema, conform, quoted, schema_in_jvm, spark_schema
 
 __all__ = ["SparkData", "hoodie_errors", "task_identity"]
@@ -124,6 +124,7 @@ class SparkData(HoodieData):
         self._bytes: dict[str, int] | None = None
         self._numbered: tuple[SparkData, str] | None = None
         self._stepped: DataFrame | None = None
+        self._reads_little = False
 
     @property
     def frame(self) -> DataFrame:
@@ -181,8 +182,13 @@ class SparkData(HoodieData):
             needed = list(read)
         data = self._derived(self._source, self._source_schema)
         if not steps:
-            data = data.select([name for name in self._source_schema.names if name in set(needed)])
+            read = set(needed)
+            data = data.select([name for name in self._source_schema.names if name in read])
+        if steps or any(pa.types.is_nested(data_type) for data_type in data._source_schema.types):
+            # A part of the columns costs as much as all of them, and nested columns are measured in Python.
+            data._rereading = min(data._rereading, Rereading.POSSIBLE)
         data._steps = (*steps, *reversed(narrowed), _Step(_EachBatch(_Selected(tuple(columns))), schema))
+        data._reads_little = not steps
         return data
 
     def map_batches(self, function: BatchFunction, schema: pa.Schema) -> SparkData:
@@ -368,13 +374,13 @@ class SparkData(HoodieData):
         """See the contract. With ``max_bytes`` a job computes the size first, unless Spark knows that it is small.
 
         On Spark Connect the limit is never above `CLIENT_BYTES`. Within ``max_bytes``, functions of batches run on the
-        driver: that costs less than a pass through Python workers.
+        driver if they read single columns: that costs less than a pass through Python workers.
         """
         if max_bytes is None:
             with hoodie_errors():
                 return _table(collect_arrow(self.frame), self.schema)
         most = min(max_bytes, self._client_bytes())
-        if self._steps and self._works_by_batches:
+        if self._steps and self._reads_little:
             source = self._derived(self._source, self._source_schema).collect(most)
             return None if source is None else self._through_steps(source, most)
         with hoodie_errors():
@@ -397,11 +403,16 @@ class SparkData(HoodieData):
         return None if table.nbytes > most else table
 
     def _fits(self, most: int) -> bool:
-        """Whether the rows have at most so many Arrow bytes; a job measures them unless Spark's planner knows."""
+        """Whether the rows have at most so many Arrow bytes; a job measures them unless Spark's planner knows.
+
+        The planner knows nothing of what a column holds: one of a thousand columns may be as large as all its files.
+        """
         if self.rereading is Rereading.CHEAP and not self._steps:
-            planned = planned_bytes(self._source)
-            if planned <= min(most, SMALL_BYTES) or planned > LARGE_FACTOR * most:
-                return planned <= most
+            stored = stored_bytes(self._source)
+            if stored is not None and stored <= min(most, SMALL_BYTES):
+                return True
+            if stored is not None and planned_bytes(self._source) > LARGE_FACTOR * most:
+                return False
         return self._estimate_bytes() <= most
 
     def count(self) -> int:
@@ -510,6 +521,10 @@ class _Selected:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.select(self.columns)
+
+    def narrowed_to(self, columns: Sequence[str], source: pa.Schema) -> tuple[_Selected, pa.Schema, Sequence[str]]:
+        """See `NarrowableFunction`."""
+        return _Selected(tuple(columns)), pa.schema([source.field(name) for name in columns]), columns
 
 
 @attrs.frozen

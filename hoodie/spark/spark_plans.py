@@ -5,28 +5,30 @@ The answers only choose the faster way. They need the JVM of a classic session; 
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
 from hoodie.engine.data import Rereading
 from hoodie.spark.spark_compatibility import spark_context
 
-__all__ = ["planned_bytes", "rereading_of"]
+__all__ = ["planned_bytes", "rereading_of", "stored_bytes"]
 
 _OPERATORS = frozenset({"Filter", "Project", "ResolvedHint", "SubqueryAlias", "Union", "View"})
 """Operators that cost little, and give the same rows each time if their expressions do."""
 _COLUMNAR = ("ParquetFileFormat", "OrcFileFormat")
 """Formats that read single columns."""
-_DOUBTFUL = re.compile(
-    r"UDF|Udf|UserDefined|Subquery|Exists|PythonFunction|Current|^Now|LocalTimestamp|InputFile|Invoke|Reflection"
-)
-"""Names of expressions that may give other values the next time, cost much, or run code of the user."""
-_MOST_EXPRESSIONS = 1_000
-"""Larger plans are not looked through: each expression costs a call of the JVM."""
+_DOUBTFUL = ("CURRENT_LIKE", "INVOKE", "PLAN_EXPRESSION", "PYTHON_UDF", "SCALA_UDF")
+"""Kinds of expressions that may give other values the next time, cost much, or run code of the user.
+
+Spark marks every part of a plan with the kinds that it contains: to ask costs one call of the JVM, whatever the number
+of columns.
+"""
+_MOST_OPERATORS = 300
+"""Larger plans are not looked through: each operator costs some calls of the JVM."""
 
 
 def rereading_of(frame: DataFrame) -> Rereading:
@@ -39,25 +41,51 @@ def rereading_of(frame: DataFrame) -> Rereading:
     Args:
         frame: The rows. No job runs.
     """
-    if spark_context(frame.sparkSession) is None:
+    context = spark_context(frame.sparkSession)
+    if context is None:
         return Rereading.NO
     level = frame.storageLevel
     if level.useMemory or level.useDisk:
         return Rereading.CHEAP
-    plan = _plan(frame).analyzed()
-    is_cheap = plan.deterministic() and _is_cheap(plan, [_MOST_EXPRESSIONS])
+    try:
+        is_cheap = _is_repeatable(_plan(frame).analyzed(), context) and _is_cheap(_plan(frame).analyzed())
+    except (Py4JError, TypeError):
+        # The platform guards its JVM, or this version of Spark has no such methods.
+        is_cheap = False
     return Rereading.CHEAP if is_cheap else Rereading.POSSIBLE
 
 
 def planned_bytes(frame: DataFrame) -> int:
-    """The size that Spark's planner expects: of a scan, that of its files in proportion to the columns that it reads.
+    """The size that Spark's planner expects: of a scan, that of its files in proportion to the types that it reads.
 
     Args:
         frame: The rows. No job runs.
     """
-    if spark_context(frame.sparkSession) is None:
-        return sys.maxsize
-    return int(str(_plan(frame).optimizedPlan().stats().sizeInBytes()))
+    return _size(_plan(frame).optimizedPlan())
+
+
+def stored_bytes(frame: DataFrame) -> int | None:
+    """The size of the files that a frame reads: the columns and rows that are left out count as well.
+
+    Args:
+        frame: The rows. No job runs.
+
+    Returns:
+        None if Spark may only guess: of rows that the caller keeps, and where the catalog's statistics stand for a list
+        of files.
+    """
+    total = 0
+    for leaf in _items(_plan(frame).optimizedPlan().collectLeaves()):
+        if _class_name(leaf) == "LogicalRelation":
+            location = leaf.relation().location()
+            if _class_name(location) != "InMemoryFileIndex":
+                return None
+            total += int(location.sizeInBytes())
+        elif _class_name(leaf) == "InMemoryRelation":
+            return None
+        else:
+            total += _size(leaf)
+    return total
 
 
 def _plan(frame: DataFrame) -> Any:
@@ -65,26 +93,33 @@ def _plan(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution()
 
 
-def _is_cheap(plan: Any, budget: list[int]) -> bool:
-    name = _class_name(plan)
-    if name in ("LocalRelation", "OneRowRelation"):
-        return True
-    if name == "LogicalRelation":
-        relation = plan.relation()
-        return _class_name(relation) == "HadoopFsRelation" and _class_name(relation.fileFormat()) in _COLUMNAR
-    if name not in _OPERATORS:
-        return False
-    expressions = _items(plan.expressions())
-    return all(_is_repeatable(one, budget) for one in expressions) and all(
-        _is_cheap(child, budget) for child in _items(plan.children())
-    )
+def _size(plan: Any) -> int:
+    return int(str(plan.stats().sizeInBytes()))
 
 
-def _is_repeatable(expression: Any, budget: list[int]) -> bool:
-    budget[0] -= 1
-    if budget[0] < 0 or _DOUBTFUL.search(_class_name(expression)):
-        return False
-    return all(_is_repeatable(child, budget) for child in _items(expression.children()))
+def _is_repeatable(plan: Any, context: SparkContext) -> bool:
+    """Whether all expressions of a plan give the same values again."""
+    kinds = context._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    return plan.deterministic() and not any(plan.containsPattern(getattr(kinds, name)()) for name in _DOUBTFUL)
+
+
+def _is_cheap(plan: Any) -> bool:
+    """Whether all operators of a plan are cheap, but for their expressions."""
+    left = [plan]
+    for _ in range(_MOST_OPERATORS):
+        if not left:
+            return True
+        plan = left.pop()
+        name = _class_name(plan)
+        if name == "LogicalRelation":
+            relation = plan.relation()
+            if _class_name(relation) != "HadoopFsRelation" or _class_name(relation.fileFormat()) not in _COLUMNAR:
+                return False
+        elif name in _OPERATORS:
+            left += _items(plan.children())
+        elif name not in ("LocalRelation", "OneRowRelation"):
+            return False
+    return False
 
 
 def _class_name(value: Any) -> str:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import hoodie.spark
 from hoodie import SparkRDDWriteClient
 from hoodie.engine.data import Rereading
-from hoodie.exception import HoodieException
+from hoodie.exception import HoodieException, HoodieKeyException
+from hoodie.keygen.user_key_generator import UserRecordKeyGenerator
 from hoodie.spark.spark_data import SparkData
+from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.spark.spark_plans import planned_bytes, rereading_of
+from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from tests.support.table_builder import init_table, local_client, read_trips, rows, write_config
 from tests.support.table_invariants import check_table
@@ -117,6 +122,21 @@ class TestPlans:
         }
         assert {name: rereading_of(one) for name, one in others.items()} == dict.fromkeys(others, Rereading.POSSIBLE)
 
+    def test_tables_of_many_columns_are_looked_through(self, spark: SparkSession, tmp_path: Path) -> None:
+        pq.write_table(pa.table({f"c{number}": [1] for number in range(1100)}), tmp_path / "0.parquet")
+        frame = spark.read.parquet(str(tmp_path / "0.parquet")).withColumnRenamed("c1", "id")
+        assert rereading_of(frame) is Rereading.CHEAP
+        assert rereading_of(frame.withColumn("c2", sf.current_date())) is Rereading.POSSIBLE
+
+    def test_a_platform_that_guards_its_jvm_keeps_the_input(
+        self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(frame: Any) -> Any:
+            raise Py4JError("method queryExecution() is not on the list")
+
+        monkeypatch.setattr("hoodie.spark.spark_plans._plan", refused)
+        assert rereading_of(spark.range(1)) is Rereading.POSSIBLE
+
     def test_rows_that_the_caller_keeps_are_cheap(self, spark: SparkSession) -> None:
         frame = spark.range(3).select(sf.expr("uuid()").alias("id")).cache()
         try:
@@ -153,8 +173,6 @@ def test_an_input_of_files_is_read_twice_and_not_kept(
 
 
 def test_keys_are_read_without_the_other_columns(spark: SparkSession, tmp_path: Path) -> None:
-    from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
-
     frame = spark.read.parquet(str(files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 2.0))))
     data = HoodieSparkEngineContext(spark).to_data(frame)
     assert data.rereading is Rereading.CHEAP
@@ -164,6 +182,75 @@ def test_keys_are_read_without_the_other_columns(spark: SparkSession, tmp_path: 
     assert sorted(narrowed.collect(max_bytes=1000)["region"].to_pylist()) == ["X", "Y"]
     assert narrowed.collect(max_bytes=1) is None
     assert data.map_batches(Shout(), data.schema).coalesce(1).num_partitions == 1
+
+
+def test_a_large_column_of_a_wide_table_is_not_collected(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = pa.array([uuid.uuid4().hex for _ in range(2000)])
+    columns = {f"c{number}": pa.nulls(len(ids), pa.int64()) for number in range(400)}
+    pq.write_table(pa.table({"id": ids, **columns}), tmp_path / "0.parquet")
+    monkeypatch.setattr("hoodie.spark.spark_data.SMALL_BYTES", 20_000)
+    keys = HoodieSparkEngineContext(spark).to_data(spark.read.parquet(str(tmp_path / "0.parquet"))).select(["id"])
+    assert planned_bytes(keys.frame) < 20_000
+    assert keys.collect(max_bytes=20_000) is None
+
+
+@pytest.mark.parametrize("partitioned", ["", "partitioned by (p)"], ids=["plain", "partitioned"])
+def test_statistics_of_the_catalog_are_not_trusted(spark: SparkSession, tmp_path: Path, partitioned: str) -> None:
+    spark.sql(f"create table told (id string, p int) using parquet {partitioned} location '{tmp_path / 'told'}'")
+    try:
+        spark.sql("insert into told values ('a', 1)")
+        spark.sql("analyze table told compute statistics noscan")
+        ids = pa.table({"id": [uuid.uuid4().hex for _ in range(2000)]})
+        pq.write_table(ids, tmp_path / "told" / ("p=1" if partitioned else "") / "more.parquet")
+        spark.sql("refresh table told")
+        keys = HoodieSparkEngineContext(spark).to_data(spark.table("told")).select(["id"])
+        assert planned_bytes(keys.frame) < 20_000
+        assert keys.rereading is Rereading.CHEAP
+        assert keys.collect(max_bytes=20_000) is None
+    finally:
+        spark.sql("drop table told")
+
+
+def test_rows_that_the_caller_will_keep_are_measured(spark: SparkSession) -> None:
+    frame = spark.range(1).select(sf.explode(sf.sequence(sf.lit(1), sf.lit(5000))).alias("id")).cache()
+    try:
+        data = HoodieSparkEngineContext(spark).to_data(frame)
+        assert data.rereading is Rereading.CHEAP
+        assert data.collect(max_bytes=5000) is None
+    finally:
+        frame.unpersist()
+
+
+def test_keys_are_read_alone_of_columns_that_are_converted(spark: SparkSession, tmp_path: Path) -> None:
+    table = rows(("a", "x", 1, 1.0)).append_column("at", pa.array([0], pa.timestamp("us")))
+    pq.write_table(table, tmp_path / "0.parquet")
+    data = HoodieSparkEngineContext(spark).to_data(spark.read.parquet(str(tmp_path / "0.parquet")))
+    columns = data.select(data.schema.names).map_batches(Shout(), data.schema).select(["region"])
+    assert columns._source.columns == ["region"]
+    assert columns.rereading is Rereading.CHEAP
+
+
+def test_columns_of_a_function_that_needs_all_are_not_cheap(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.read.parquet(str(files(tmp_path / "in", *[(f"k{i:02}", "x", 1, 1.0) for i in range(20)])))
+    data = HoodieSparkEngineContext(spark).to_data(frame)
+    columns = data.map_batches(unchanged, data.schema).select(["id"])
+    assert columns.rereading is Rereading.POSSIBLE
+    # The limit is for the results: whole rows stay in the tasks.
+    assert columns.collect(max_bytes=200) is not None
+
+
+def test_keys_in_structs_are_not_cheap(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"s": [{"id": "a", "all": "the rest"}], "n": [1]}), tmp_path / "0.parquet")
+    data = HoodieSparkEngineContext(spark).to_data(spark.read.parquet(str(tmp_path / "0.parquet")))
+    prepared = data.map_batches(Shout(), data.schema)
+    assert prepared.select(["n"]).rereading is Rereading.CHEAP
+    assert prepared.select(["s"]).rereading is Rereading.POSSIBLE
+
+
+def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
 
 
 class Shout:
@@ -283,6 +370,48 @@ def test_keys_that_repeat_are_combined(spark: SparkSession, tmp_path: Path, kept
         result = writer.upsert(spark.read.parquet(str(source)))
     assert (result.combined_count, len(kept)) == (1, 1)
     assert read_trips(path) == [("a", "x", 3, 3.0), ("a", "y", 1, 1.0), ("b", "y", 1, 1.0)]
+
+
+def test_an_input_whose_keys_need_all_columns_is_kept(
+    spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+) -> None:
+    path = init_table(tmp_path / "t", key_generator=OnlyInTasks)
+    source = spark.read.parquet(str(files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 1.0))))
+    properties = {"hoodie.datasource.write.keygenerator.class": OnlyInTasks}
+    with client(spark, path, **properties) as writer:
+        writer.upsert(source)
+        writer.delete(source.where("id = 'a'"))
+    assert len(kept) == 2
+    assert read_trips(path) == [("b", "y", 1, 1.0)]
+
+
+class OnlyInTasks(UserRecordKeyGenerator):
+    """A key generator of the user that runs in Spark's tasks."""
+
+    def record_key(self, record: Mapping[str, Any]) -> str:
+        assert TaskContext.get() is not None
+        return str(record["id"])
+
+    def partition_path(self, record: Mapping[str, Any]) -> str:
+        return str(record["region"])
+
+
+def test_rows_without_a_key_that_are_gone_when_they_are_to_be_shown(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = files(tmp_path / "in", ("a", "x", 1, 1.0), (None, "x", 1, 1.0), parts=1)
+    refuse = BaseCommitActionExecutor._refuse_rows_without_key
+
+    def refuse_later(self: BaseCommitActionExecutor, *arguments: Any) -> None:
+        files(folder, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), parts=1)
+        refuse(self, *arguments)
+
+    monkeypatch.setattr(BaseCommitActionExecutor, "_refuse_rows_without_key", refuse_later)
+    with (
+        client(spark, init_table(tmp_path / "t")) as writer,
+        pytest.raises(HoodieKeyException, match="1 of the records to upsert have no usable key"),
+    ):
+        writer.upsert(spark.read.parquet(str(folder)))
 
 
 @pytest.mark.parametrize(

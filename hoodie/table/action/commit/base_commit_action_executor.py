@@ -183,7 +183,7 @@ class BaseCommitActionExecutor(ABC):
         return keys, counts, number
 
     def _explain(self, rows: pa.Table | None) -> str:
-        if rows is None or self._key_generator is None:
+        if rows is None or not rows.num_rows or self._key_generator is None:
             return "Their record key is null, empty or NaN, or their partition path cannot be made."
         batch = rows.slice(0, SAMPLED_BAD_ROWS).combine_chunks().to_batches()[0]
         return self._key_generator.explain_bad_rows(batch)

@@ -116,8 +116,10 @@ class RecordPreparer:
         It does not see values of other columns that cannot be converted.
         """
         generator = self.key_generator
-        if generator is None or generator.reads_all_columns or self.schema is None or self.is_tagged:
+        if generator is None or generator.reads_all_columns or self.is_tagged:
             return None
+        if self.schema is None:
+            return self, self.output_schema(), source.names
         schema = self.schema
         fields = [*generator.record_key_fields, *generator.partition_fields, *columns]
         if self.ordering_field is not None:

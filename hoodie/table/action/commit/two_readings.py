@@ -79,10 +79,13 @@ def check_rows_seen(results: Sequence[TaskResult], expected: RowsSeen | None) ->
     """
     if expected is None:
         return
-    failed = any(isinstance(r, TaskFailure) and r.error_class not in _NOT_OF_THE_INPUT for r in results)
+    failures = [result for result in results if isinstance(result, TaskFailure)]
+    for failure in failures:
+        if failure.error_class not in _NOT_OF_THE_INPUT:
+            raise InputReadOtherwise(f"rows cannot be written as they were read for the second time: {failure.message}")
     seen = sum((result for result in results if isinstance(result, RowsSeen)), RowsSeen())
-    if failed or (seen != expected and not any(isinstance(result, TaskFailure) for result in results)):
+    if seen != expected and not failures:
         raise InputReadOtherwise(
-            f"the input had {expected.count} rows to write when its keys were read, and {seen.count} rows, or others, "
-            "when its rows were read"
+            f"the input had {expected.count} rows to write when its keys were read; when its rows were read it had "
+            f"{seen.count}, and not all were the same"
         )

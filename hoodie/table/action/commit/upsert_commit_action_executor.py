@@ -135,9 +135,11 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     def _reads_twice(self, records: HoodieData) -> bool:
         """Whether to read the input twice rather than keep its rows."""
         policy = self._config.write.input_persistence
-        if policy is InputPersistence.ALWAYS:
+        if policy is InputPersistence.ALWAYS or records.rereading is Rereading.NO:
             return False
-        return records.rereading >= (Rereading.POSSIBLE if policy is InputPersistence.NEVER else Rereading.CHEAP)
+        # Keys that are made of all columns are not cheap.
+        keys = records.select([RECORD_KEY, PARTITION_PATH])
+        return keys.rereading >= (Rereading.POSSIBLE if policy is InputPersistence.NEVER else Rereading.CHEAP)
 
     def _execute_reading_twice(self, records: HoodieData) -> HoodieWriteMetadata | None:
         """Read the keys, then the rows, without keeping them; see `two_readings`.
