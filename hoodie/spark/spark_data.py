@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
-import attrs
 import numpy as np
 import pyarrow as pa
-from pyspark import StorageLevel, TaskContext
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
@@ -29,7 +28,6 @@ from hoodie.engine.data import (
     Rereading,
     TableFunction,
 )
-from hoodie.engine.fingerprint import fingerprint
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieSchemaException
 from hoodie.spark.spark_compatibility import (
@@ -41,14 +39,24 @@ from hoodie.spark.spark_compatibility import (
 )
 from hoodie.spark.spark_expressions import bucket_expressions
 from hoodie.spark.spark_plans import planned_bytes, stored_bytes
-from hoodie.spark.spark_types import arrow_schema, conform, quoted, schema_in_jvm, spark_schema
+from hoodie.spark.spark_steps import (
+    FINGERPRINT,
+    FINGERPRINT_FIELD,
+    SIZES,
+    SIZES_FIELD,
+    AddFingerprints,
+    EachBatch,
+    SelectColumns,
+    Step,
+    Steps,
+    WholePartition,
+    conformed,
+    gathered,
+)
+from hoodie.spark.spark_types import arrow_schema, conform, quoted, spark_schema
 
-__all__ = ["SparkData", "hoodie_errors", "task_identity"]
+__all__ = ["SparkData", "hoodie_errors"]
 
-BATCH_ROWS = 1 << 16
-"""Small batches are combined up to this number of rows before a function sees them: Spark's default is 10,000."""
-BATCH_BYTES = 32 << 20
-"""Batches are combined up to this size at most, whatever their number of rows."""
 CLIENT_BYTES = 1 << 20
 """The most Arrow bytes that a Spark Connect client collects instead of leaving them to Spark.
 
@@ -62,10 +70,6 @@ LARGE_FACTOR = 4
 BROADCAST_KEYS = 100_000
 """Up to this many repeated keys are sent to all tasks, so that the other rows need not move."""
 
-FINGERPRINT = "__hoodie_fingerprint"
-_FINGERPRINT_FIELD = pa.field(FINGERPRINT, pa.int64())
-SIZES = "__hoodie_sizes"
-_SIZES_FIELD = pa.field(SIZES, pa.string())
 COMPUTED_ANEW = (
     "hoodie.exception.HoodieWriteException: an executor that kept rows of the input was lost, and the input was "
     "computed again with other record keys, partition paths or ordering values: it is not deterministic (for example "
@@ -117,7 +121,7 @@ class SparkData(HoodieData):
         self._source = frame
         self._rereading = rereading
         self._source_schema = schema if schema is not None else arrow_schema(frame.schema)
-        self._steps: tuple[_Step, ...] = ()
+        self._steps: tuple[Step, ...] = ()
         self._num_partitions = num_partitions
         self._kept: DataFrame | None = None
         self._unchecked: Column | None = None
@@ -133,7 +137,7 @@ class SparkData(HoodieData):
         if not self._steps:
             return self._source
         if self._stepped is None:
-            stepped = _Steps(self._source_schema, self._steps)
+            stepped = Steps(self._source_schema, self._steps)
             self._stepped = self._source.mapInArrow(stepped, spark_schema(self.schema))
         return self._stepped
 
@@ -169,16 +173,16 @@ class SparkData(HoodieData):
         """Some columns of the results of the steps; as few columns as possible go through the steps."""
         schema = pa.schema([self.schema.field(name) for name in columns])
         steps, needed = list(self._steps), columns
-        narrowed: list[_Step] = []
+        narrowed: list[Step] = []
         while steps:
             before = steps[-2].schema if len(steps) > 1 else self._source_schema
-            function = steps[-1].function.function if isinstance(steps[-1].function, _EachBatch) else None
+            function = steps[-1].function.function if isinstance(steps[-1].function, EachBatch) else None
             found = function.narrowed_to(needed, before) if isinstance(function, NarrowableFunction) else None
             if found is None:
                 break
             steps.pop()
             function, result, read = found
-            narrowed.append(_Step(_EachBatch(function), result))
+            narrowed.append(Step(EachBatch(function), result))
             needed = list(read)
         data = self._derived(self._source, self._source_schema)
         if not steps:
@@ -187,15 +191,15 @@ class SparkData(HoodieData):
         if steps or any(pa.types.is_nested(data_type) for data_type in data._source_schema.types):
             # A part of the columns costs as much as all of them, and nested columns are measured in Python.
             data._rereading = min(data._rereading, Rereading.POSSIBLE)
-        data._steps = (*steps, *reversed(narrowed), _Step(_EachBatch(_Selected(tuple(columns))), schema))
+        data._steps = (*steps, *reversed(narrowed), Step(EachBatch(SelectColumns(tuple(columns))), schema))
         data._reads_little = not steps
         return data
 
     def map_batches(self, function: BatchFunction, schema: pa.Schema) -> SparkData:
-        return self._then(_Step(_EachBatch(function), schema))
+        return self._then(Step(EachBatch(function), schema))
 
     def map_partitions_with_index(self, function: PartitionFunction, schema: pa.Schema) -> SparkData:
-        return self._then(_Step(function, schema))
+        return self._then(Step(function, schema))
 
     def number_rows(self, column: str) -> SparkData:
         # Spark's function never returns null, but other engines give a nullable column.
@@ -225,7 +229,7 @@ class SparkData(HoodieData):
         )
         alone = self.frame.join(repeated, same_key, "left_anti")
         together = self.frame.join(repeated, same_key, "left_semi").repartition(*map(_column, keys))
-        combined = SparkData(together, self.schema)._then(_Step(_WholePartition(function, self.schema), self.schema))
+        combined = SparkData(together, self.schema)._then(Step(WholePartition(function, self.schema), self.schema))
         return SparkData(alone.union(combined.frame), self.schema)
 
     def count_by(self, columns: Sequence[str]) -> pa.Table:
@@ -278,7 +282,7 @@ class SparkData(HoodieData):
 
     def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> SparkData | None:
         """See the contract. Rows cross to Python once, after they were moved, so functions of partitions see others."""
-        if self._kept is not None or not all(isinstance(step.function, _EachBatch) for step in self._steps):
+        if self._kept is not None or not self._works_by_batches:
             return None
         found = bucket_expressions(self._source, self.schema, routing)
         if found is None:
@@ -333,8 +337,8 @@ class SparkData(HoodieData):
         The last row also holds the partition's sizes, so that `collect` does not need a job for them.
         """
         data, number = self._numbered if self._numbered is not None and not self._steps else (self, None)
-        schema = data.schema.append(_FINGERPRINT_FIELD).append(_SIZES_FIELD)
-        marked = data._then(_Step(_Fingerprints(tuple(columns)), schema))
+        schema = data.schema.append(FINGERPRINT_FIELD).append(SIZES_FIELD)
+        marked = data._then(Step(AddFingerprints(tuple(columns)), schema))
         if number is None:
             return marked.frame, sf.xxhash64(_column(FINGERPRINT))
         # The number in the last row identifies the partition and gives its row count.
@@ -391,14 +395,14 @@ class SparkData(HoodieData):
     @property
     def _works_by_batches(self) -> bool:
         """Whether all steps are functions of a batch, so that they may run anywhere."""
-        return all(isinstance(step.function, _EachBatch) for step in self._steps)
+        return all(isinstance(step.function, EachBatch) for step in self._steps)
 
     def _through_steps(self, source: pa.Table, most: int) -> pa.Table | None:
         """The results of the steps for all rows of the source, computed here; None if they are larger than allowed."""
-        flow = _gathered(iter(source.to_batches()))
+        flow = gathered(iter(source.to_batches()))
         for step in self._steps:
-            assert isinstance(step.function, _EachBatch)
-            flow = _conformed(map(step.function.function, flow), step.schema)
+            assert isinstance(step.function, EachBatch)
+            flow = conformed(map(step.function.function, flow), step.schema)
         table = _table(flow, self.schema)
         return None if table.nbytes > most else table
 
@@ -423,7 +427,7 @@ class SparkData(HoodieData):
         """Data with the same partitions."""
         return SparkData(frame, schema, self._num_partitions, self.rereading)
 
-    def _then(self, step: _Step) -> SparkData:
+    def _then(self, step: Step) -> SparkData:
         self._check_kept()
         data = self._derived(self._source, self._source_schema)
         data._steps = (*self._steps, step)
@@ -441,7 +445,7 @@ class SparkData(HoodieData):
         sizes = []
         for field in self.schema:
             if pa.types.is_nested(field.type):
-                sizes_by_task = self._then(_Step(_batch_bytes, pa.schema([pa.field("bytes", pa.int64())]))).frame
+                sizes_by_task = self._then(Step(_batch_bytes, pa.schema([pa.field("bytes", pa.int64())]))).frame
                 return int(sizes_by_task.agg(sf.sum("bytes")).collect()[0][0] or 0)
             if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
                 row_bits += 32
@@ -450,14 +454,6 @@ class SparkData(HoodieData):
                 row_bits += field.type.bit_width
         count, *values = self.frame.agg(sf.count(sf.lit(1)), *sizes).collect()[0]
         return int(count) * row_bits // 8 + sum(map(int, values))
-
-
-def task_identity() -> TaskIdentity:
-    """The identity of the current task; called in tasks."""
-    task = TaskContext.get()
-    if task is None:
-        raise HoodieException("not inside a Spark task")
-    return TaskIdentity(task.partitionId(), task.stageId(), task.taskAttemptId())
 
 
 @contextmanager
@@ -477,134 +473,6 @@ def hoodie_errors() -> Iterator[None]:
             raise
         name, text = found[-1]
         raise error_of_class(name, text.split(" SQLSTATE: ")[0].strip()) from error
-
-
-@attrs.frozen
-class _Step:
-    """A function of a partition's batches, and the schema of its results."""
-
-    function: PartitionFunction
-    schema: pa.Schema
-
-
-@attrs.frozen
-class _Steps:
-    """The work of a task: runs the steps one after the other, on batches from the JVM and back to it."""
-
-    source_schema: pa.Schema
-    steps: tuple[_Step, ...]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        prepare_worker()
-        task = task_identity()
-        flow = _gathered(conform(batch, self.source_schema) for batch in batches)
-        for step in self.steps:
-            flow = _conformed(step.function(task, flow), step.schema)
-        return _conformed(flow, schema_in_jvm(self.steps[-1].schema))
-
-
-@attrs.frozen
-class _EachBatch:
-    """Turns a function of one batch into a function of a partition."""
-
-    function: BatchFunction
-
-    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return map(self.function, batches)
-
-
-@attrs.frozen
-class _Selected:
-    """Selects columns of a batch."""
-
-    columns: tuple[str, ...]
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.select(self.columns)
-
-    def narrowed_to(self, columns: Sequence[str], source: pa.Schema) -> tuple[_Selected, pa.Schema, Sequence[str]]:
-        """See `NarrowableFunction`."""
-        return _Selected(tuple(columns)), pa.schema([source.field(name) for name in columns]), columns
-
-
-@attrs.frozen
-class _Fingerprints:
-    """Adds two columns that are null except in the partition's last row.
-
-    That row holds the fingerprint of all rows, their number, and the bytes of each column.
-    """
-
-    columns: tuple[str, ...]
-
-    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        total = 0
-        sizes: np.ndarray | None = None
-        held: pa.RecordBatch | None = None
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            if held is not None:
-                yield _with_notes(held, None, None)
-            total += fingerprint(batch, self.columns)
-            found = np.array([batch.num_rows, *(column.nbytes for column in batch.columns)], dtype=np.int64)
-            sizes = found if sizes is None else sizes + found
-            held = batch
-        if held is not None and sizes is not None:
-            # Converted to a signed number of 64 bits.
-            number = (total + (1 << 63)) % (1 << 64) - (1 << 63)
-            if held.num_rows > 1:
-                yield _with_notes(held.slice(0, held.num_rows - 1), None, None)
-            yield _with_notes(held.slice(held.num_rows - 1), number, ",".join(map(str, sizes.tolist())))
-
-
-def _with_notes(batch: pa.RecordBatch, number: int | None, sizes: str | None) -> pa.RecordBatch:
-    """A batch with the columns of `_Fingerprints`; the values are set in its last row only."""
-    if number is None:
-        notes = [pa.nulls(batch.num_rows, pa.int64()), pa.nulls(batch.num_rows, pa.string())]
-    else:
-        notes = [pa.array([number], pa.int64()), pa.array([sizes], pa.string())]
-    return batch.append_column(_FINGERPRINT_FIELD, notes[0]).append_column(_SIZES_FIELD, notes[1])
-
-
-@attrs.frozen
-class _WholePartition:
-    """Turns a function of a table into a function of a partition; not called for a partition without rows."""
-
-    function: TableFunction
-    schema: pa.Schema
-
-    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = pa.Table.from_batches(batches, self.schema)
-        if table.num_rows:
-            yield from self.function(table).combine_chunks().to_batches()
-
-
-def _conformed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    return (conform(batch, schema) for batch in batches)
-
-
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Combine the rows into fewer, larger batches, none of them empty."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield from _joined(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield from _joined(held)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    if len(batches) == 1:
-        return batches
-    joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return joined
 
 
 def _table(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

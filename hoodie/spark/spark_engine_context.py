@@ -39,9 +39,10 @@ from hoodie.spark.spark_compatibility import (
     prepare_worker,
     spark_context,
 )
-from hoodie.spark.spark_data import SparkData, hoodie_errors, task_identity
+from hoodie.spark.spark_data import SparkData, hoodie_errors
 from hoodie.spark.spark_jobs import described_job, draws_progress
 from hoodie.spark.spark_plans import rereading_of
+from hoodie.spark.spark_steps import task_identity
 from hoodie.spark.spark_types import arrow_schema, spark_schema
 
 __all__ = ["HoodieSparkEngineContext"]
