@@ -5,34 +5,34 @@
     HoodieException
     ├── HoodieConfigException (ValueError)         a property is unknown, does not parse or contradicts another
     ├── TableNotFoundException (FileNotFoundError) no table at that path
-    ├── TableExistsException (FileExistsError)     a table is there already
+    ├── TableExistsException (FileExistsError)     there is already a table at that path
     ├── InvalidTableException                      a table whose own properties are broken
-    ├── HoodieNotSupportedException                a feature of the table that hoodie does not have: nothing is written
+    ├── HoodieNotSupportedException                a feature that hoodie does not have: nothing is written
     ├── HoodieIOException (OSError)                storage failed, or a file is missing
-    │   ├── HoodieCorruptedDataException           a file is there, but cut short or damaged
-    │   └── HoodieMissingFileException             a base file that was listed is gone
+    │   ├── HoodieCorruptedDataException           a file is cut short or damaged
+    │   └── HoodieMissingFileException             a base file that was listed does not exist
     ├── HoodieKeyException (ValueError)            a record key or partition path that cannot be stored
     ├── HoodieSchemaException (TypeError)          a schema that cannot be used
     │   ├── SchemaCompatibilityException           input and table disagree about a column's type
     │   ├── NullColumnException                    a column holds nulls only, so its type is unknown
-    │   └── MissingSchemaFieldException            a column of the table is missing in the input
+    │   └── MissingSchemaFieldException            the input lacks a column of the table
     ├── HoodieIndexException                       the index cannot answer, or does not fit the table
-    ├── HoodieValidationException                  a validator did not agree to a commit: nothing was committed
-    ├── HoodieCommitCallbackException              a callback could not tell of a commit, which stands
+    ├── HoodieValidationException                  a validator rejected a commit: nothing was committed
+    ├── HoodieCommitCallbackException              a callback could not report a commit, which stands
     ├── HoodieWriteException                       a write operation failed
     │   ├── HoodieInsertException                  ... insert or bulk_insert
-    │   │   └── HoodieDuplicateKeyException        ... of keys that are in the table, where that is refused
+    │   │   └── HoodieDuplicateKeyException        ... of keys that are in the table and refused
     │   ├── HoodieUpsertException                  ... upsert
     │   ├── HoodieDeleteException                  ... delete
     │   └── HoodieClusteringUpdateException        ... of records that a pending clustering is rewriting
     ├── HoodieCommitException                      an instant that cannot be completed
     │   └── HoodieWriteConflictException           ... because another writer was first
-    │       └── HoodieEarlyConflictDetectionException  ... found out by markers, while files were written
+    │       └── HoodieEarlyConflictDetectionException  ... shown by a marker, before a file was written
     ├── HoodieRollbackException                    a rollback that cannot be done
     ├── HoodieSavepointException                   a savepoint that cannot be made
     ├── HoodieRestoreException                     a restore that cannot be done
     ├── HoodieHeartbeatException                   another writer is alive, or this one counts as dead
-    └── HoodieLockException                        the table's lock was not given, or was lost
+    └── HoodieLockException                        the table's lock could not be taken, or was lost
 
 Names are Hudi's (package ``org.apache.hudi.exception``) where it has one. ``HoodieConfigException`` gathers all
 problems of a configuration in one message.
@@ -110,7 +110,7 @@ class HoodieCorruptedDataException(HoodieIOException):
 
 
 class HoodieMissingFileException(HoodieIOException):
-    """A base file that a listing or a commit named is gone; a clean, rollback or restore may have removed it."""
+    """A base file that a listing or a commit names does not exist; a clean, rollback or restore may have deleted it."""
 
 
 class HoodieKeyException(HoodieException, ValueError):
@@ -122,14 +122,14 @@ class HoodieSchemaException(HoodieException, TypeError):
 
 
 class SchemaCompatibilityException(HoodieSchemaException):
-    """The input's type of a column does not fit the table's."""
+    """The type of a column in the input does not fit the type in the table."""
 
 
 class NullColumnException(HoodieSchemaException):
-    """A column holds nulls only, and nothing tells its type.
+    """A column holds only nulls, so its type is unknown.
 
     Attributes:
-        column: Its name, with those of what it is nested in.
+        column: The column's name, with the names of the columns around it.
     """
 
     def __init__(self, column: str) -> None:
@@ -144,15 +144,15 @@ class NullColumnException(HoodieSchemaException):
 
 
 class MissingSchemaFieldException(HoodieSchemaException):
-    """A column of the table is missing in the input."""
+    """The input lacks a column of the table."""
 
 
 class HoodieIndexException(HoodieException):
-    """The index cannot answer, or its kind does not fit the table."""
+    """The index cannot answer, or this kind of index does not fit the table."""
 
 
 class HoodieWriteException(HoodieException):
-    """A write operation failed; its instant was rolled back, or says that it was not."""
+    """A write operation failed. Its instant was rolled back; if not, a note of the error says so."""
 
 
 class HoodieInsertException(HoodieWriteException):
@@ -160,7 +160,7 @@ class HoodieInsertException(HoodieWriteException):
 
 
 class HoodieDuplicateKeyException(HoodieInsertException):
-    """Records whose key is in the table already were to be inserted, and the writer's configuration refuses that."""
+    """The input of an insert has keys that are in the table, and the writer's configuration refuses that."""
 
 
 class HoodieUpsertException(HoodieWriteException):
@@ -172,7 +172,7 @@ class HoodieDeleteException(HoodieWriteException):
 
 
 class HoodieClusteringUpdateException(HoodieWriteException):
-    """Records are to be changed that a pending clustering is rewriting."""
+    """A write would change records that a pending clustering rewrites."""
 
 
 class HoodieCommitException(HoodieException):
@@ -183,10 +183,11 @@ class HoodieWriteConflictException(HoodieCommitException):
     """Another writer committed to the same file groups first.
 
     Attributes:
-        instant_time: The instant that lost; "" where it is not known.
-        other_instants: Instants of other writers that it met.
-        file_groups: Partition path and file id of what both changed; empty where the whole table counts.
-        is_retry_safe: Whether nothing of the instant was committed, so that the same write can be made again.
+        instant_time: The instant of this writer; "" if it is not known.
+        other_instants: The instants of other writers that conflict with it.
+        file_groups: Partition path and file id of the file groups that both changed; empty if the conflict is not about
+            file groups.
+        is_retry_safe: Whether nothing of the instant was committed, so that the same write can be repeated.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class HoodieWriteConflictException(HoodieCommitException):
 
 
 class HoodieEarlyConflictDetectionException(HoodieWriteConflictException):
-    """Another writer is writing to the same file group: found out by its marker, before the file was written."""
+    """Another writer is writing to the same file group; its marker showed that before the file was written."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, is_retry_safe=True)
@@ -225,22 +226,22 @@ class HoodieRestoreException(HoodieException):
 
 
 class HoodieHeartbeatException(HoodieException):
-    """Another writer's heartbeat is fresh, so its instant is no failed write; or this writer's own has expired."""
+    """Another writer's heartbeat is fresh, so that writer is alive; or this writer's own heartbeat has expired."""
 
 
 class HoodieCommitCallbackException(HoodieException):
-    """A callback could not tell of a commit, which stands."""
+    """A callback could not report a commit; the commit itself stands."""
 
 
 class HoodieValidationException(HoodieException):
-    """A validator did not agree to a commit, and nothing was committed."""
+    """A validator rejected a commit; nothing was committed."""
 
 
 class HoodieLockException(HoodieException):
-    """The lock of a table could not be taken in the time given, or was lost while it was held.
+    """The lock of a table could not be taken in time, or was lost while it was held.
 
     Attributes:
-        was_lost: It was held, and lost.
+        was_lost: Whether the lock was held and then lost.
     """
 
     def __init__(self, message: str, *, was_lost: bool = False) -> None:

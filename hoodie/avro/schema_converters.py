@@ -32,6 +32,7 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.avro.schema_reader import NULLS, AvroReader, check_path, child, full_name, parse_record
+from hoodie.common.model.record_columns import META_COLUMN_SET, META_COLUMNS
 from hoodie.common.util.parquet_levels import check_levels
 from hoodie.exception import HoodieSchemaException
 
@@ -48,14 +49,6 @@ __all__ = [
     "without_enums",
 ]
 
-_META_COLUMNS = (
-    "_hoodie_commit_time",
-    "_hoodie_commit_seqno",
-    "_hoodie_record_key",
-    "_hoodie_partition_path",
-    "_hoodie_file_name",
-)
-_META_COLUMN_SET = frozenset((*_META_COLUMNS, "_hoodie_operation"))
 _VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_FIRST_CHARACTER = re.compile(r"^[^A-Za-z_]")
@@ -115,7 +108,7 @@ def to_avro(schema: pa.Schema, record_name: str, namespace: str, with_meta_colum
             says which.
     """
     check_levels(schema)
-    fields = [field for field in schema if field.name not in _META_COLUMN_SET]
+    fields = [field for field in schema if field.name not in META_COLUMN_SET]
     avro = _record_to_avro(fields, record_name, namespace, "")
     if with_meta_columns:
         avro["fields"] = _meta_fields() + avro["fields"]
@@ -135,7 +128,7 @@ def to_arrow(avro_schema: str, with_meta_columns: bool = False) -> pa.Schema:
     return pa.schema(
         field
         for field in AvroReader().read(parse_record(avro_schema))
-        if with_meta_columns or field.name not in _META_COLUMN_SET
+        if with_meta_columns or field.name not in META_COLUMN_SET
     )
 
 
@@ -146,7 +139,7 @@ def add_meta_columns(avro_schema: str) -> str:
         HoodieSchemaException: It is not the schema of a record.
     """
     record = parse_record(avro_schema)
-    if any(field["name"] == _META_COLUMNS[0] for field in record["fields"]):
+    if any(field["name"] == META_COLUMNS[0] for field in record["fields"]):
         return avro_schema
     return _dump(record | {"fields": _meta_fields() + record["fields"]})
 
@@ -158,7 +151,7 @@ def remove_meta_columns(avro_schema: str) -> str:
         HoodieSchemaException: It is not the schema of a record.
     """
     record = parse_record(avro_schema)
-    fields = [field for field in record["fields"] if field["name"] not in _META_COLUMN_SET]
+    fields = [field for field in record["fields"] if field["name"] not in META_COLUMN_SET]
     return avro_schema if len(fields) == len(record["fields"]) else _dump(record | {"fields": fields})
 
 
@@ -215,7 +208,7 @@ def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
     """
     check_levels(new_schema)
     record = parse_record(table_avro_schema)
-    wanted = [field for field in new_schema if field.name not in _META_COLUMN_SET]
+    wanted = [field for field in new_schema if field.name not in META_COLUMN_SET]
     changed = _evolve_record(record, wanted, AvroReader(), "", "")
     return table_avro_schema if changed == record else _dump(changed)
 
@@ -300,7 +293,7 @@ def _cannot_store(path: str, data_type: pa.DataType, reason: str) -> HoodieSchem
 
 
 def _meta_fields() -> list[dict[str, Any]]:
-    return [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in _META_COLUMNS]
+    return [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_COLUMNS]
 
 
 def _check_writable(avro: Any, path: str) -> None:

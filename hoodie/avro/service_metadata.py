@@ -9,14 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from hoodie.avro.timeline_metadata import (
-    HoodieInstantInfo,
-    HoodieRollbackMetadata,
-    avro_field,
-    map_of,
-    record_of,
-    tuple_of,
-)
+from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata, avro_field
 
 __all__ = [
     "HoodieActionInstant",
@@ -34,34 +27,25 @@ __all__ = [
 ]
 
 
-def _optional_tuple(value: list[str] | None) -> tuple[str, ...]:
-    return tuple(value or ())
+def _text(value: str | None) -> str:
+    return value or ""
 
 
 @attrs.frozen
 class HoodieActionInstant:
     """An instant in a plan; its state is a name such as COMPLETED."""
 
-    timestamp: str = attrs.field(metadata=avro_field("timestamp"))
-    action: str = attrs.field(metadata=avro_field("action"))
-    state: str = attrs.field(metadata=avro_field("state"))
+    timestamp: str
+    action: str
+    state: str
 
 
 @attrs.frozen
 class HoodieCleanFileInfo:
     """One file to delete: its full path."""
 
-    file_path: str = attrs.field(metadata=avro_field("filePath"))
-    is_bootstrap_base_file: bool | None = attrs.field(default=False, metadata=avro_field("isBootstrapBaseFile"))
-
-
-def _file_lists(value: Mapping[str, list[Mapping[str, object]]] | None) -> dict[str, tuple[HoodieCleanFileInfo, ...]]:
-    return {
-        partition_path: tuple(
-            HoodieCleanFileInfo(str(file["filePath"] or ""), bool(file["isBootstrapBaseFile"])) for file in files
-        )
-        for partition_path, files in (value or {}).items()
-    }
+    file_path: str = attrs.field(converter=_text)
+    is_bootstrap_base_file: bool | None = False
 
 
 @attrs.frozen
@@ -79,22 +63,14 @@ class HoodieCleanerPlan:
         extra_metadata: ``savepointed_timestamps``: the savepoints that kept files, separated by commas.
     """
 
-    earliest_instant_to_retain: HoodieActionInstant | None = attrs.field(
-        metadata=avro_field("earliestInstantToRetain", record_of(HoodieActionInstant))
-    )
-    last_completed_commit_timestamp: str = attrs.field(metadata=avro_field("lastCompletedCommitTimestamp"))
-    policy: str = attrs.field(metadata=avro_field("policy"))
-    files_to_be_deleted_per_partition: Mapping[str, list[str]] | None = attrs.field(
-        factory=dict, metadata=avro_field("filesToBeDeletedPerPartition")
-    )
-    version: int | None = attrs.field(default=2, metadata=avro_field("version"))
-    file_paths_to_be_deleted_per_partition: Mapping[str, tuple[HoodieCleanFileInfo, ...]] = attrs.field(
-        factory=dict, metadata=avro_field("filePathsToBeDeletedPerPartition", _file_lists)
-    )
-    partitions_to_be_deleted: tuple[str, ...] = attrs.field(
-        default=(), metadata=avro_field("partitionsToBeDeleted", _optional_tuple)
-    )
-    extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict, metadata=avro_field("extraMetadata"))
+    earliest_instant_to_retain: HoodieActionInstant | None
+    last_completed_commit_timestamp: str
+    policy: str
+    files_to_be_deleted_per_partition: Mapping[str, list[str]] | None = attrs.field(factory=dict)
+    version: int | None = 2
+    file_paths_to_be_deleted_per_partition: Mapping[str, tuple[HoodieCleanFileInfo, ...]] = attrs.field(factory=dict)
+    partitions_to_be_deleted: tuple[str, ...] = ()
+    extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict)
 
     @property
     def file_count(self) -> int:
@@ -106,12 +82,12 @@ class HoodieCleanerPlan:
 class HoodieCleanPartitionMetadata:
     """The files that a clean deleted in one partition: names, not paths."""
 
-    partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
-    policy: str = attrs.field(metadata=avro_field("policy"))
-    delete_path_patterns: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("deletePathPatterns", tuple))
-    success_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("successDeleteFiles", tuple))
-    failed_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("failedDeleteFiles", tuple))
-    is_partition_deleted: bool | None = attrs.field(default=False, metadata=avro_field("isPartitionDeleted"))
+    partition_path: str
+    policy: str
+    delete_path_patterns: tuple[str, ...] = ()
+    success_delete_files: tuple[str, ...] = ()
+    failed_delete_files: tuple[str, ...] = ()
+    is_partition_deleted: bool | None = False
 
 
 @attrs.frozen
@@ -130,19 +106,15 @@ class HoodieCleanMetadata:
         extra_metadata: As in the plan.
     """
 
-    start_clean_time: str = attrs.field(metadata=avro_field("startCleanTime"))
+    start_clean_time: str
     time_taken_ms: int = attrs.field(metadata=avro_field("timeTakenInMillis"))
-    total_files_deleted: int = attrs.field(metadata=avro_field("totalFilesDeleted"))
-    earliest_commit_to_retain: str = attrs.field(metadata=avro_field("earliestCommitToRetain"))
-    last_completed_commit_timestamp: str = attrs.field(metadata=avro_field("lastCompletedCommitTimestamp"))
-    partition_metadata: Mapping[str, HoodieCleanPartitionMetadata] = attrs.field(
-        factory=dict, metadata=avro_field("partitionMetadata", map_of(HoodieCleanPartitionMetadata))
-    )
-    version: int | None = attrs.field(default=2, metadata=avro_field("version"))
-    bootstrap_partition_metadata: Mapping[str, HoodieCleanPartitionMetadata] = attrs.field(
-        factory=dict, metadata=avro_field("bootstrapPartitionMetadata", map_of(HoodieCleanPartitionMetadata))
-    )
-    extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict, metadata=avro_field("extraMetadata"))
+    total_files_deleted: int
+    earliest_commit_to_retain: str
+    last_completed_commit_timestamp: str
+    partition_metadata: Mapping[str, HoodieCleanPartitionMetadata] = attrs.field(factory=dict)
+    version: int | None = 2
+    bootstrap_partition_metadata: Mapping[str, HoodieCleanPartitionMetadata] = attrs.field(factory=dict)
+    extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict)
 
     @property
     def failed_partitions(self) -> list[str]:
@@ -154,9 +126,9 @@ class HoodieCleanMetadata:
 class HoodieMergeArchiveFilePlan:
     """The archive files of a merge, and the file that they become: the content of ``mergeArchivePlan``."""
 
-    candidate: tuple[str, ...] = attrs.field(metadata=avro_field("candidate", _optional_tuple))
-    merged_archive_file_name: str | None = attrs.field(metadata=avro_field("mergedArchiveFileName"))
-    version: int | None = attrs.field(default=1, metadata=avro_field("version"))
+    candidate: tuple[str, ...]
+    merged_archive_file_name: str | None
+    version: int | None = 1
 
 
 @attrs.frozen
@@ -169,11 +141,9 @@ class HoodieRestorePlan:
         version: 2.
     """
 
-    instants_to_rollback: tuple[HoodieInstantInfo, ...] = attrs.field(
-        metadata=avro_field("instantsToRollback", tuple_of(HoodieInstantInfo))
-    )
+    instants_to_rollback: tuple[HoodieInstantInfo, ...]
     restored_to: str | None = attrs.field(metadata=avro_field("savepointToRestoreTimestamp"))
-    version: int | None = attrs.field(default=2, metadata=avro_field("version"))
+    version: int | None = 2
 
 
 @attrs.frozen
@@ -189,27 +159,22 @@ class HoodieRestoreMetadata:
         version: 1.
     """
 
-    start_restore_time: str = attrs.field(metadata=avro_field("startRestoreTime"))
+    start_restore_time: str
     time_taken_ms: int = attrs.field(metadata=avro_field("timeTakenInMillis"))
-    instants_to_rollback: tuple[str, ...] = attrs.field(metadata=avro_field("instantsToRollback", tuple))
+    instants_to_rollback: tuple[str, ...]
     rollbacks: Mapping[str, tuple[HoodieRollbackMetadata, ...]] = attrs.field(
-        metadata=avro_field(
-            "hoodieRestoreMetadata",
-            lambda value: {time: tuple_of(HoodieRollbackMetadata)(found) for time, found in value.items()},
-        )
+        metadata=avro_field("hoodieRestoreMetadata")
     )
-    restore_instant_info: tuple[HoodieInstantInfo, ...] = attrs.field(
-        metadata=avro_field("restoreInstantInfo", tuple_of(HoodieInstantInfo))
-    )
-    version: int | None = attrs.field(default=1, metadata=avro_field("version"))
+    restore_instant_info: tuple[HoodieInstantInfo, ...]
+    version: int | None = 1
 
 
 @attrs.frozen
 class HoodieSavepointPartitionMetadata:
     """The names of the files that a savepoint keeps in one partition."""
 
-    partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
-    savepoint_data_file: tuple[str, ...] = attrs.field(metadata=avro_field("savepointDataFile", tuple))
+    partition_path: str
+    savepoint_data_file: tuple[str, ...]
 
 
 @attrs.frozen
@@ -224,28 +189,24 @@ class HoodieSavepointMetadata:
         version: 1.
     """
 
-    savepointed_by: str = attrs.field(metadata=avro_field("savepointedBy"))
-    savepointed_at: int = attrs.field(metadata=avro_field("savepointedAt"))
-    comments: str = attrs.field(metadata=avro_field("comments"))
-    partition_metadata: Mapping[str, HoodieSavepointPartitionMetadata] = attrs.field(
-        metadata=avro_field("partitionMetadata", map_of(HoodieSavepointPartitionMetadata))
-    )
-    version: int | None = attrs.field(default=1, metadata=avro_field("version"))
+    savepointed_by: str
+    savepointed_at: int
+    comments: str
+    partition_metadata: Mapping[str, HoodieSavepointPartitionMetadata]
+    version: int | None = 1
 
 
 @attrs.frozen
 class HoodieCompactionOperation:
     """The slice of one file group in a compaction."""
 
-    partition_path: str = attrs.field(metadata=avro_field("partitionPath", lambda value: value or ""))
-    file_id: str = attrs.field(metadata=avro_field("fileId"))
-    base_instant_time: str = attrs.field(metadata=avro_field("baseInstantTime"))
+    partition_path: str = attrs.field(converter=_text)
+    file_id: str
+    base_instant_time: str
 
 
 @attrs.frozen
 class HoodieCompactionPlan:
     """The content of a requested compaction or log compaction."""
 
-    operations: tuple[HoodieCompactionOperation, ...] = attrs.field(
-        metadata=avro_field("operations", tuple_of(HoodieCompactionOperation))
-    )
+    operations: tuple[HoodieCompactionOperation, ...]

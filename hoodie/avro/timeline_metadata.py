@@ -18,8 +18,8 @@ import os
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
-from typing import Any, TypeVar
+from types import ModuleType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -42,10 +42,7 @@ __all__ = [
     "encode",
     "encode_datums",
     "encode_record",
-    "map_of",
-    "record_of",
     "schema_of",
-    "tuple_of",
 ]
 
 NAMESPACE = "org.apache.hudi.avro.model"
@@ -169,37 +166,21 @@ _FIELD = re.compile(r"(?P<name>\w+) (?P<type>[^=?!\s]*(?:\?[\]}]+)?)(?P<nullable
 _T = TypeVar("_T")
 
 
-def avro_field(name: str, convert: Callable[[Any], Any] | None = None) -> dict[str, Any]:
-    """Metadata of an attribute: its Avro field, and the conversion of decoded values.
+def avro_field(name: str) -> dict[str, str]:
+    """Metadata of an attribute whose Avro field is not the attribute's name in camelCase.
 
     Args:
         name: The field in Hudi's schema.
-        convert: Turns the decoded value into the attribute's value; None keeps it.
     """
-    return {"name": name, "convert": convert}
-
-
-def record_of(cls: type) -> Callable[[Any], Any]:
-    """A conversion of a decoded record, or None, to an object of a class; for `avro_field`."""
-    return lambda value: None if value is None else _from_value(cls, value)
-
-
-def tuple_of(cls: type) -> Callable[[Any], Any]:
-    """A conversion of a decoded array of records to a tuple of objects of a class; for `avro_field`."""
-    return lambda values: tuple(_from_value(cls, value) for value in values or ())
-
-
-def map_of(cls: type) -> Callable[[Any], Any]:
-    """A conversion of a decoded map of records to a dict of objects of a class; for `avro_field`."""
-    return lambda values: {key: _from_value(cls, value) for key, value in (values or {}).items()}
+    return {"name": name}
 
 
 @attrs.frozen
 class HoodieInstantInfo:
     """An instant that is being rolled back, or was."""
 
-    commit_time: str = attrs.field(metadata=avro_field("commitTime"))
-    action: str = attrs.field(metadata=avro_field("action"))
+    commit_time: str
+    action: str
 
 
 @attrs.frozen
@@ -214,39 +195,33 @@ class HoodieRollbackRequest:
         log_blocks_to_be_deleted: Full path of a log file to its size in bytes.
     """
 
-    partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
-    file_id: str | None = attrs.field(default=None, metadata=avro_field("fileId"))
-    latest_base_instant: str | None = attrs.field(default=None, metadata=avro_field("latestBaseInstant"))
-    files_to_be_deleted: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("filesToBeDeleted", tuple))
-    log_blocks_to_be_deleted: Mapping[str, int] | None = attrs.field(
-        factory=dict, metadata=avro_field("logBlocksToBeDeleted")
-    )
+    partition_path: str
+    file_id: str | None = None
+    latest_base_instant: str | None = None
+    files_to_be_deleted: tuple[str, ...] = ()
+    log_blocks_to_be_deleted: Mapping[str, int] | None = attrs.field(factory=dict)
 
 
 @attrs.frozen
 class HoodieRollbackPlan:
     """The content of a requested rollback: the instant, and the files to delete."""
 
-    instant_to_rollback: HoodieInstantInfo | None = attrs.field(
-        metadata=avro_field("instantToRollback", record_of(HoodieInstantInfo))
-    )
+    instant_to_rollback: HoodieInstantInfo | None
     rollback_requests: tuple[HoodieRollbackRequest, ...] = attrs.field(
-        default=(), metadata=avro_field("RollbackRequests", tuple_of(HoodieRollbackRequest))
+        default=(), metadata=avro_field("RollbackRequests")
     )
-    version: int | None = attrs.field(default=1, metadata=avro_field("version"))
+    version: int | None = 1
 
 
 @attrs.frozen
 class HoodieRollbackPartitionMetadata:
     """The files that a rollback deleted in one partition, as full paths."""
 
-    partition_path: str = attrs.field(metadata=avro_field("partitionPath"))
-    success_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("successDeleteFiles", tuple))
-    failed_delete_files: tuple[str, ...] = attrs.field(default=(), metadata=avro_field("failedDeleteFiles", tuple))
-    rollback_log_files: Mapping[str, int] | None = attrs.field(factory=dict, metadata=avro_field("rollbackLogFiles"))
-    log_files_from_failed_commit: Mapping[str, int] | None = attrs.field(
-        factory=dict, metadata=avro_field("logFilesFromFailedCommit")
-    )
+    partition_path: str
+    success_delete_files: tuple[str, ...] = ()
+    failed_delete_files: tuple[str, ...] = ()
+    rollback_log_files: Mapping[str, int] | None = attrs.field(factory=dict)
+    log_files_from_failed_commit: Mapping[str, int] | None = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -263,17 +238,13 @@ class HoodieRollbackMetadata:
         instants_rollback: The instants that were rolled back, with their actions.
     """
 
-    start_rollback_time: str = attrs.field(metadata=avro_field("startRollbackTime"))
+    start_rollback_time: str
     time_taken_ms: int = attrs.field(metadata=avro_field("timeTakenInMillis"))
-    total_files_deleted: int = attrs.field(metadata=avro_field("totalFilesDeleted"))
-    commits_rollback: tuple[str, ...] = attrs.field(metadata=avro_field("commitsRollback", tuple))
-    partition_metadata: Mapping[str, HoodieRollbackPartitionMetadata] = attrs.field(
-        factory=dict, metadata=avro_field("partitionMetadata", map_of(HoodieRollbackPartitionMetadata))
-    )
-    version: int | None = attrs.field(default=1, metadata=avro_field("version"))
-    instants_rollback: tuple[HoodieInstantInfo, ...] = attrs.field(
-        default=(), metadata=avro_field("instantsRollback", tuple_of(HoodieInstantInfo))
-    )
+    total_files_deleted: int
+    commits_rollback: tuple[str, ...]
+    partition_metadata: Mapping[str, HoodieRollbackPartitionMetadata] = attrs.field(factory=dict)
+    version: int | None = 1
+    instants_rollback: tuple[HoodieInstantInfo, ...] = ()
 
 
 @attrs.frozen
@@ -287,10 +258,10 @@ class HoodieRequestedReplaceMetadata:
         version: 1 with a clustering plan.
     """
 
-    operation_type: str | None = attrs.field(default=None, metadata=avro_field("operationType"))
-    clustering_plan: Mapping[str, Any] | None = attrs.field(default=None, metadata=avro_field("clusteringPlan"))
-    extra_metadata: Mapping[str, str] | None = attrs.field(default=None, metadata=avro_field("extraMetadata"))
-    version: int | None = attrs.field(default=None, metadata=avro_field("version"))
+    operation_type: str | None = None
+    clustering_plan: Mapping[str, Any] | None = None
+    extra_metadata: Mapping[str, str] | None = None
+    version: int | None = None
 
 
 def encode(value: attrs.AttrsInstance) -> bytes:
@@ -484,18 +455,47 @@ def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0][:300]
 
 
+@functools.cache
+def _attributes_of(cls: type) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
+    """Each attribute of a class, its Avro field, and the conversion of the decoded value, which its type decides."""
+    types = get_type_hints(cls)
+    return tuple(
+        (field.name, field.metadata.get("name") or _in_camel_case(field.name), _conversion_to(types[field.name]))
+        for field in attrs.fields(cls)
+    )
+
+
+def _in_camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _conversion_to(hint: Any) -> Callable[[Any], Any] | None:
+    """How a decoded value becomes one of a type; None where it stays as it is.
+
+    An absent array is an empty tuple, and an absent map an empty dict, unless the type allows None.
+    """
+    kind, arguments = get_origin(hint), get_args(hint)
+    if kind is UnionType:
+        inner = _conversion_to(arguments[0])
+        return inner and (lambda value: None if value is None else inner(value))
+    if kind is tuple:
+        of_item = _conversion_to(arguments[0])
+        return lambda values: tuple(map(of_item, values or ()) if of_item else values or ())
+    if kind is Mapping:
+        of_value = _conversion_to(arguments[1])
+        return of_value and (lambda values: {key: of_value(value) for key, value in (values or {}).items()})
+    return functools.partial(_from_value, hint) if isinstance(hint, type) and attrs.has(hint) else None
+
+
 def _to_value(value: Any) -> Any:
-    if attrs.has(type(value)):
-        return {field.metadata["name"]: _to_value(getattr(value, field.name)) for field in attrs.fields(type(value))}
+    cls: type = type(value)
+    if attrs.has(cls):
+        return {field: _to_value(getattr(value, name)) for name, field, _ in _attributes_of(cls)}
     if isinstance(value, Mapping):
         return {key: _to_value(item) for key, item in value.items()}
     return [_to_value(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def _from_value(cls: type, value: Mapping[str, Any]) -> Any:
-    arguments = {}
-    for field in attrs.fields(cls):
-        item = value[field.metadata["name"]]
-        convert = field.metadata["convert"]
-        arguments[field.name] = item if convert is None else convert(item)
-    return cls(**arguments)
+    return cls(*[convert(value[field]) if convert else value[field] for _, field, convert in _attributes_of(cls)])

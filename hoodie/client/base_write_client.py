@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
-from hoodie.client.call_arguments import check_extra_metadata, check_result, check_time
+from hoodie.client.call_arguments import check_extra_metadata, check_named_classes, check_result, check_time
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
-from hoodie.client.named_classes import check_named_classes
 from hoodie.client.open_table import load_table, switch_off_metadata_table
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator

@@ -1,4 +1,4 @@
-"""Checks of the arguments that callers pass to a client; errors name the argument."""
+"""Checks of the arguments that callers pass to a client, and of the classes that its properties name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from collections.abc import Mapping
 
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
+from hoodie.common.util.class_loading import load_class
 from hoodie.common.util.shown_value import shown_value
+from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieConfigException
+from hoodie.execution.bulkinsert.bulk_insert_partitioner import create_bulk_insert_partitioner
+from hoodie.keygen.user_key_generator import load_user_key_generator
+from hoodie.merge.merge_properties import MERGER_KEYS
+from hoodie.merge.record_merger import HoodieRecordMerger
 
-__all__ = ["check_extra_metadata", "check_result", "check_text", "check_time"]
+__all__ = ["check_extra_metadata", "check_named_classes", "check_result", "check_text", "check_time"]
 
 
 def check_time(instant_time: object) -> None:
@@ -77,3 +83,20 @@ def check_extra_metadata(extra_metadata: Mapping[str, str] | None) -> None:
             raise HoodieConfigException(
                 f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and {own} are the table's own"
             )
+
+
+def check_named_classes(config: HoodieWriteConfig) -> None:
+    """Load the record merger, the key generator and the partitioner of bulk inserts that properties name.
+
+    The classes of the index, lock, validators and callback are loaded by the parts that use them, when a client is
+    created.
+
+    Raises:
+        HoodieConfigException: There is no such class, or it does not have the required base class.
+    """
+    if config.payload.merger_class is not None:
+        load_class(config.payload.merger_class, MERGER_KEYS[0], HoodieRecordMerger)
+    key_generator = config.table.key_generator_class
+    if key_generator is not None and not key_generator.startswith("org.apache.hudi."):
+        load_user_key_generator(key_generator, config.properties)
+    create_bulk_insert_partitioner(config)

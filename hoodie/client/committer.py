@@ -41,12 +41,11 @@ from hoodie.storage.storage_path import join
 from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
-from hoodie.transaction.concurrent_operation import ConcurrentOperation
+from hoodie.transaction.concurrent_operation import ConcurrentOperation, WriteStart
 from hoodie.transaction.conflict_resolver import ConflictResolver
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.transaction.transaction_manager import TransactionManager
-from hoodie.transaction.write_start import WriteStart
 
 __all__ = ["Committer"]
 

@@ -206,7 +206,7 @@ def _create(config: HoodieMetricsConfig) -> MetricsReporter | None:
             return PrometheusReporter(config.prometheus_port)
         except OSError as error:
             logger.warning(
-                "metrics are not served: port %d (hoodie.metrics.prometheus.port) cannot be taken: %s",
+                "metrics are not served: port %d (hoodie.metrics.prometheus.port) cannot be opened: %s",
                 config.prometheus_port, error,
             )  # fmt: skip
             return None

@@ -87,7 +87,7 @@ def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWr
             "says what inserts do with them: leave that out, or give operation='insert'"
         )
     logger.warning(
-        "%s = %s concerns inserts: an insert is done instead of an upsert, as Hudi does; name it by operation='insert'",
+        "%s = %s concerns inserts: an insert is done instead of an upsert, as in Hudi; give operation='insert'",
         option,
         config.properties[option],
     )

@@ -167,4 +167,4 @@ def _is_beginning(snapshot: TableSnapshot, instant_time: str) -> bool:
         return False
     if not timeline.is_archived_past(after):
         return False
-    return not snapshot.archived_timeline.completed_after(after).before(before).is_empty
+    return bool(snapshot.archived_timeline.completed_after(after).before(before))

@@ -83,22 +83,22 @@ def render() -> str:
         The page as Markdown.
     """
     keys = load_hudi_keys()
-    by_class = {kind: [key for key in keys.values() if key.key_class is kind] for kind in _CLASSES}
+    by_class = {kind: [keys[name] for name in sorted(keys) if keys[name].key_class is kind] for kind in _CLASSES}
     parts = [_INTRODUCTION.rstrip("\n")]
     parts += [f"| [{kind}](#{kind}) | {len(by_class[kind])} | {text} |" for kind, text in _CLASSES.items()]
     parts.append(_NOTES)
     parts.append("## used\n")
     parts.append("| option | Hudi | default in 0.15.0 | in 1.2.0 | in hoodie | |\n|---|---|---|---|---|---|")
     used = all_keys(GROUPS.values())
-    parts += [_used_row(key, used[key.key]) for key in sorted(by_class[KeyClass.USED], key=_name)]
+    parts += [_used_row(key, used[key.key]) for key in by_class[KeyClass.USED]]
     for kind, answer in ((KeyClass.REFUSED, "accepted"), (KeyClass.IGNORED, "without a warning")):
         parts.append(f"\n## {kind}\n")
         parts.append(f"| option | Hudi | default in 0.15.0 | in 1.2.0 | {answer} | why, and what to do |")
         parts.append("|---|---|---|---|---|---|")
-        parts += [_answered_row(key) for key in sorted(by_class[kind], key=_name)]
+        parts += [_answered_row(key) for key in by_class[kind]]
     parts.append("\n## harmless\n")
     parts.append("| option | Hudi | default in 0.15.0 | in 1.2.0 | why |\n|---|---|---|---|---|")
-    parts += [_harmless_row(key) for key in sorted(by_class[KeyClass.HARMLESS], key=_name)]
+    parts += [f"{_start(key)} {key.note} |" for key in by_class[KeyClass.HARMLESS]]
     parts.append("\n## Options that only hoodie has\n")
     parts.append("| option | default | what it does |\n|---|---|---|")
     for group in GROUPS.values():
@@ -106,10 +106,6 @@ def render() -> str:
         own = {field: prop for field, prop in properties_of(group).items() if prop.is_ours}
         parts += [f"| `{p.key}` | {_code(_text(p.default))} | {descriptions[field]} |" for field, p in own.items()]
     return "\n".join(parts) + "\n"
-
-
-def _name(key: HudiKey) -> str:
-    return key.key
 
 
 def _start(key: HudiKey) -> str:
@@ -133,10 +129,6 @@ def _used_row(key: HudiKey, prop: ConfigProperty) -> str:
 def _answered_row(key: HudiKey) -> str:
     accepted = ", ".join(f"`{value}`" for value in sorted(key.harmless_values)) or "none"
     return f"{_start(key)} {accepted} | {key.note} |"
-
-
-def _harmless_row(key: HudiKey) -> str:
-    return f"{_start(key)} {key.note} |"
 
 
 def _are_equal(ours: str, theirs: str) -> bool:

@@ -9,27 +9,18 @@ from typing import Protocol
 import attrs
 
 from hoodie.common.config.property import Parser, PropertyGroup, boolean, choice, column_names, property_field, text
+from hoodie.common.model.key_generator_type import (
+    KEY_GENERATOR_PACKAGE,
+    KEY_GENERATORS,
+    infer_key_generator_type,
+)
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.merge.merge_properties import MergeProperties
 from hoodie.merge.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, canonical_payload_class
 
 __all__ = ["HasProperties", "HoodieTableOptions", "TimelineTimezone"]
 
-_KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
-_KEY_GENERATOR_TYPES = {
-    "SIMPLE": "SimpleKeyGenerator",
-    "SIMPLE_AVRO": "SimpleKeyGenerator",
-    "COMPLEX": "ComplexKeyGenerator",
-    "COMPLEX_AVRO": "ComplexKeyGenerator",
-    "NON_PARTITION": "NonpartitionedKeyGenerator",
-    "NON_PARTITION_AVRO": "NonpartitionedKeyGenerator",
-    "TIMESTAMP": "TimestampBasedKeyGenerator",
-    "TIMESTAMP_AVRO": "TimestampBasedKeyGenerator",
-    "CUSTOM": "CustomKeyGenerator",
-    "CUSTOM_AVRO": "CustomKeyGenerator",
-    "GLOBAL_DELETE": "GlobalDeleteKeyGenerator",
-    "GLOBAL_DELETE_AVRO": "GlobalDeleteKeyGenerator",
-}
+_KEY_GENERATORS = {**KEY_GENERATORS, "GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
 
 
 class TimelineTimezone(StrEnum):
@@ -50,14 +41,19 @@ class HasProperties(Protocol):
         """The table's properties as they are stored."""
 
 
-def _class_name(package: str, kind: str) -> Parser[str]:
+def _key_generator_class() -> Parser[str]:
     def parse(value: str) -> str:
         if not value:
             raise ValueError
-        name = _KEY_GENERATOR_TYPES.get(value.upper(), value) if package == _KEY_GENERATOR_PACKAGE else value
-        return name if "." in name else f"{package}{name}"
+        name = _class_of_type(value)
+        return name if "." in name else f"{KEY_GENERATOR_PACKAGE}{name}"
 
-    return Parser(parse, "class", f"the name of a {kind} class")
+    return Parser(parse, "class", "the name of a key generator class")
+
+
+def _class_of_type(name: str) -> str:
+    """The class of a type of key generators, such as ``SIMPLE`` or ``SIMPLE_AVRO``; any other name as it is."""
+    return _KEY_GENERATORS.get(name.upper().removesuffix("_AVRO"), name)
 
 
 def _payload_class() -> Parser[str]:
@@ -112,7 +108,7 @@ class HoodieTableOptions(PropertyGroup):
     """The column whose larger value wins among records with the same key."""
     key_generator_class: str | None = property_field(
         "hoodie.datasource.write.keygenerator.class",
-        _class_name(_KEY_GENERATOR_PACKAGE, "key generator"),
+        _key_generator_class(),
         None,
         alternatives=(
             "hoodie.table.keygenerator.class",
@@ -241,16 +237,12 @@ def _without_types(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _short_key_generator(name: str) -> str:
-    short = _KEY_GENERATOR_TYPES.get(name.upper(), name).rpartition(".")[2]
-    return short.replace("Avro", "")
+    return _class_of_type(name).rpartition(".")[2].replace("Avro", "")
 
 
 def _inferred_key_generator(stored: Mapping[str, str]) -> str:
-    partitions = _split(stored.get("hoodie.table.partition.fields", ""))
-    keys = _split(stored.get("hoodie.table.recordkey.fields", ""))
-    if not partitions:
-        return "NonpartitionedKeyGenerator"
-    return "SimpleKeyGenerator" if len(partitions) == 1 and len(keys) == 1 else "ComplexKeyGenerator"
+    keys, partitions = "hoodie.table.recordkey.fields", "hoodie.table.partition.fields"
+    return infer_key_generator_type(_split(stored.get(keys, "")), _split(stored.get(partitions, "")))
 
 
 def _show(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.task_identity import TaskIdentity
 
 __all__ = ["BatchFunction", "HoodieData", "NarrowableFunction", "PartitionFunction", "Rereading", "TableFunction"]
@@ -152,6 +153,23 @@ class HoodieData(ABC):
         Raises:
             HoodieException: A row's number is null or not in [0, num_partitions); the task that reads it raises this.
         """
+
+    def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> HoodieData | None:
+        """Bring the rows of each file group into one partition and next to each other, before the mapped functions run.
+
+        The engine computes the file groups from the columns of the input. It may know some keys less well than the
+        functions do, so **this is a hint**: the reader must find out which rows really belong together, and must not
+        rely on it.
+
+        Args:
+            routing: What makes the file groups.
+            num_partitions: The number of partitions of the result.
+            by_key: Whether the rows of a file group are to be sorted by record key.
+
+        Returns:
+            The same rows in other partitions and another order; None if the engine cannot do it for these columns.
+        """
+        return None
 
     @abstractmethod
     def coalesce(self, num_partitions: int) -> HoodieData:

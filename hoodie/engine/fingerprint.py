@@ -59,9 +59,7 @@ def _text_hashes(column: pa.Array) -> UInt64Array:
             column = column.cast(pa.string())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
-    encoded = pc.fill_null(column, "").dictionary_encode()
-    hashes: UInt64Array = quick_hashes(encoded.dictionary)[encoded.indices.to_numpy()]
-    return hashes
+    return quick_hashes(pc.fill_null(column, ""))
 
 
 def _mixed(values: UInt64Array) -> UInt64Array:

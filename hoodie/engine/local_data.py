@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.engine.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
 from hoodie.engine.task_identity import TaskIdentity
@@ -37,6 +38,13 @@ BATCH_BYTES = 1 << 28
 
 _FEW_ROWS = 1 << 14
 """Batches with fewer rows on average are joined before rows are taken from them."""
+
+_ROWS_OF_PIECE = 1 << 11
+"""Rows are sorted without a copy between if the rows that go from one batch to one place are so many on average."""
+
+_SAMPLE_ROWS = 1 << 10
+_REPEATING = 0.25
+"""Text is compared by the ranks of its distinct values if at most this share of a sample is distinct."""
 
 
 class BatchStream:
@@ -234,13 +242,11 @@ class LocalData(HoodieData):
         return self._routed(table, values, num_partitions)
 
     def _routed(self, table: pa.Table, numbers: np.ndarray, num_partitions: int) -> LocalData:
-        order = np.argsort(numbers, kind="stable")
-        bounds = np.searchsorted(numbers[order], np.arange(num_partitions + 1))
+        order = _stable_order(numbers, num_partitions)
+        bounds = np.cumsum([0, *np.bincount(numbers, minlength=num_partitions)])
         rows = _Rows(table, as_given=True)
         return LocalData(
-            self._context,
-            self._schema,
-            [_taken_in_order(rows, order[low:high]) for low, high in pairwise(bounds)],
+            self._context, self._schema, [_ChosenRows(rows, order[low:high]) for low, high in pairwise(bounds)]
         )
 
     def _check_columns(self, columns: Sequence[str]) -> None:
@@ -291,6 +297,11 @@ class LocalData(HoodieData):
 
         def in_order(partition: Partition) -> Partition:
             def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+                runs = partition.ascending_runs(names) if isinstance(partition, _ChosenRows) else None
+                if runs is not None:
+                    for chosen in runs:
+                        yield from chosen(task)
+                    return
                 table = self._table_of(task, partition)
                 yield from _taken([(_Rows(table), _order(table, names))], self._schema)(task)
 
@@ -357,9 +368,39 @@ def _numbered_keys(table: pa.Table, keys: Sequence[str], side: str) -> pa.Table:
 
 
 def _order(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
-    compared = pa.table({name: _plain(table[name]) for name in columns})
-    order: np.ndarray = pc.sort_indices(compared, [(name, "ascending") for name in columns]).to_numpy()
+    """The numbers of the rows in ascending order of some columns; rows of equal values keep their order."""
+    compared = [_ranked(_plain(table[name])) for name in columns]
+    if len(compared) == 1 and isinstance(compared[0], np.ndarray):
+        return _stable_order(compared[0], np.iinfo(compared[0].dtype).max)
+    names = [str(number) for number in range(len(columns))]
+    order: np.ndarray = pc.sort_indices(pa.table(compared, names), [(name, "ascending") for name in names]).to_numpy()
     return order.astype(np.int64)
+
+
+def _ranked(column: pa.ChunkedArray) -> pa.ChunkedArray | np.ndarray:
+    """A column of text that repeats a few values as the ranks of these, with nulls at the end; others as they are."""
+    if not pa.types.is_string(column.type):
+        return column
+    sample = column.slice(0, _SAMPLE_ROWS)
+    if len(sample.unique()) > _REPEATING * len(sample):
+        return column
+    chunks = column.dictionary_encode().chunks
+    if not chunks or len(chunks[-1].dictionary) >= np.iinfo(np.int16).max:
+        return column
+    values = chunks[-1].dictionary
+    ranks = np.empty(len(values) + 1, dtype=np.int16)
+    ranks[pc.sort_indices(values).to_numpy()] = np.arange(len(values))
+    ranks[-1] = len(values)
+    return np.concatenate([ranks[pc.fill_null(chunk.indices, len(values)).to_numpy()] for chunk in chunks])
+
+
+def _stable_order(numbers: np.ndarray, end: int) -> np.ndarray:
+    """The order of numbers in [0, end); equal ones keep their order."""
+    # numpy sorts 16 bits by counting.
+    order: np.ndarray = np.argsort(
+        numbers.astype(np.int16) if end <= np.iinfo(np.int16).max else numbers, kind="stable"
+    )
+    return order
 
 
 def _taken(sides: Sequence[tuple[_Rows, np.ndarray]], schema: pa.Schema) -> Partition:
@@ -387,15 +428,41 @@ def _taken(sides: Sequence[tuple[_Rows, np.ndarray]], schema: pa.Schema) -> Part
     return run
 
 
-def _taken_in_order(rows: _Rows, numbers: np.ndarray) -> Partition:
-    """The rows of a table with the given numbers, which must be ascending."""
+class _ChosenRows:
+    """A partition: some rows of a table.
 
-    def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
-        for batch, mine in rows.by_batch(numbers):
-            for low in range(0, len(mine), rows.rows_of_batch):
-                yield _take(batch, mine[low : low + rows.rows_of_batch])
+    Args:
+        rows: The table.
+        numbers: The numbers of the rows; ascending.
+    """
 
-    return run
+    def __init__(self, rows: _Rows, numbers: np.ndarray) -> None:
+        self._rows = rows
+        self._numbers = numbers
+
+    def __call__(self, task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+        step = self._rows.rows_of_batch
+        for batch, mine in self._rows.by_batch(self._numbers):
+            for low in range(0, len(mine), step):
+                yield _take(batch, mine[low : low + step])
+
+    def ascending_runs(self, columns: Sequence[str]) -> list[_ChosenRows] | None:
+        """The rows in ascending order of some columns, in parts that each keep the order of the table.
+
+        A column with a few values gives one part for each value. None if there are so many parts that it is cheaper
+        to copy the rows before they are sorted.
+
+        Args:
+            columns: The columns; rows of equal values keep their order.
+        """
+        batches = [_take(batch.select(columns), mine) for batch, mine in self._rows.by_batch(self._numbers)]
+        if not batches:
+            return []
+        numbers = self._numbers[_order(pa.Table.from_batches(batches), columns)]
+        ends = np.flatnonzero(np.diff(numbers) < 0) + 1
+        if (len(ends) + 1) * len(batches) > 1 + len(numbers) // _ROWS_OF_PIECE:
+            return None
+        return [_ChosenRows(self._rows, run) for run in np.split(numbers, ends)]
 
 
 class _Rows:
@@ -460,4 +527,4 @@ def _batches(table: pa.Table) -> list[pa.RecordBatch]:
 def _take(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
     if len(rows) and rows[0] >= 0 and bool((np.diff(rows) == 1).all()):
         return batch.slice(rows[0], len(rows))
-    return batch.take(pa.array(rows, mask=rows < 0))
+    return take_rows(batch, pa.array(rows, mask=rows < 0))

@@ -5,13 +5,16 @@ Hudi: org.apache.hudi.execution.CopyOnWriteInsertHandler.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+import attrs
+import numpy as np
 import pyarrow as pa
 
-from hoodie.common.data.grouped_rows import rows_by_value
+from hoodie.common.data.grouped_rows import rows_by_value, take_rows
 from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
 from hoodie.common.model.record_columns import MERGE_ERROR, OPERATION, PARTITION_PATH, RECORD_KEY, RESERVED_COLUMNS
 from hoodie.common.model.write_operation_type import RecordOperation
@@ -33,7 +36,12 @@ MAX_OPEN_FILES = 256
 class CopyOnWriteInsertHandler:
     """Writes new records to new file groups: one open file for each partition, and the next one when it is full.
 
-    Memory: the row groups that are not written yet, together at most `MAX_BUFFERED_BYTES`, and one batch.
+    Batches with rows of several partitions wait, as long as there is memory. At the end the rows of one partition after
+    the other are copied out of them and written, so the memory of these copies is used again for each file. Taking them
+    out batch after batch needs fresh memory for all rows, which costs as much time as the copying.
+
+    Memory: the row groups that are not written yet and the batches that wait, together at most `MAX_BUFFERED_BYTES`,
+    and one batch.
 
     Args:
         context: The write.
@@ -61,6 +69,8 @@ class CopyOnWriteInsertHandler:
         self._handles: dict[str, HoodieCreateHandle] = {}
         self._files_made: dict[str, tuple[str, int]] = {}
         self._statuses: list[WriteStatus] = []
+        self._waiting: deque[_WaitingRows] = deque()
+        self._waiting_bytes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -81,13 +91,56 @@ class CopyOnWriteInsertHandler:
             One status for each file.
         """
         for batch in batches:
-            for partition_path, rows in split_by_partition(batch):
-                self._write(partition_path, rows)
+            self._add(batch)
             self._bound_memory()
-        for handle in self._handles.values():
-            self._statuses.append(handle.close())
-        self._handles.clear()
+        waiting: dict[str, list[_WaitingRows]] = {path: [] for path in self._handles}
+        for rows in self._waiting:
+            waiting.setdefault(rows.partition_path, []).append(rows)
+        self._waiting.clear()
+        for partition_path in list(waiting):
+            self._write_waiting(waiting.pop(partition_path))
+            if partition_path in self._handles:  # else it was finished to make room
+                self._statuses.append(self._handles[partition_path].close())
+                del self._handles[partition_path]
         return self._statuses
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        """Write a batch, or let it wait; rows get their numbers in the order in which they come."""
+        if not batch.num_rows:
+            return
+        parts = list(rows_by_value(batch.column(PARTITION_PATH)))
+        batch = batch.select(columns_of_handles(batch.schema))
+        if len(parts) == 1 and not self._waiting:
+            self._write(parts[0][0], batch)
+        elif self._is_sorted:
+            for partition_path, numbers in parts:
+                self._write(partition_path, take_rows(batch, pa.array(numbers)))
+        else:
+            for partition_path, numbers in parts:
+                first = self._row_counter.take(len(numbers))
+                self._waiting.append(_WaitingRows(partition_path, batch, numbers, first))
+            self._waiting_bytes += batch.nbytes
+            if 2 * self._waiting_bytes + self._buffered_bytes > MAX_BUFFERED_BYTES:
+                self._write_all_waiting()
+
+    def _write_all_waiting(self) -> None:
+        """Write all rows that wait, in the order in which they came: a batch is freed with its last rows."""
+        while self._waiting:
+            self._write_waiting([self._waiting.popleft()])
+        self._waiting_bytes = 0
+
+    def _write_waiting(self, waiting: list[_WaitingRows]) -> None:
+        """Write rows that wait, with the numbers that they got when they came."""
+        counter = self._row_counter
+        end = counter.take(0)
+        for rows in waiting:
+            counter.move_to(rows.first_number)
+            self._write(rows.partition_path, rows.taken())
+        counter.move_to(end)
+
+    @property
+    def _buffered_bytes(self) -> int:
+        return sum(handle.writer.buffered_bytes for handle in self._handles.values())
 
     def _write(self, partition_path: str, rows: pa.RecordBatch) -> None:
         while rows.num_rows:
@@ -126,11 +179,34 @@ class CopyOnWriteInsertHandler:
 
     def _bound_memory(self) -> None:
         writers = [handle.writer for handle in self._handles.values()]
-        held = sum(writer.buffered_bytes for writer in writers)
+        held = self._buffered_bytes
         while held > MAX_BUFFERED_BYTES:
             largest = max(writers, key=lambda writer: writer.buffered_bytes)
             held -= largest.buffered_bytes
             largest.flush()
+
+
+@attrs.frozen(eq=False)
+class _WaitingRows:
+    """Some rows of a batch.
+
+    Attributes:
+        partition_path: Where they go.
+        batch: The batch.
+        rows: The numbers of the rows in it.
+        first_number: The number of the first row among all rows of the task.
+    """
+
+    partition_path: str
+    batch: pa.RecordBatch
+    rows: np.ndarray
+    first_number: int
+
+    def taken(self) -> pa.RecordBatch:
+        """The rows."""
+        if len(self.rows) == self.batch.num_rows:
+            return self.batch
+        return take_rows(self.batch, pa.array(self.rows))
 
 
 def upserts_only(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -144,37 +220,3 @@ def upserts_only(batch: pa.RecordBatch) -> pa.RecordBatch:
 def columns_of_handles(schema: pa.Schema) -> list[str]:
     """The columns of rows in flight that write handles need."""
     return [name for name in schema.names if name not in RESERVED_COLUMNS or name in (RECORD_KEY, MERGE_ERROR)]
-
-
-def split_by_partition(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each partition path, in their order; of the reserved columns only those that handles need."""
-    if batch.num_rows == 0:
-        return
-    needed = columns_of_handles(batch.schema)
-    partition_paths = batch.column(PARTITION_PATH)
-    batch = batch.select(needed)
-    distinct, places = _distinct_columns(batch)
-    for partition_path, numbers in rows_by_value(partition_paths):
-        if len(numbers) == batch.num_rows:
-            yield partition_path, batch
-            return
-        rows = pa.array(numbers)
-        taken = [column.take(rows) for column in distinct]
-        yield partition_path, pa.RecordBatch.from_arrays([taken[place] for place in places], schema=batch.schema)
-
-
-def _distinct_columns(batch: pa.RecordBatch) -> tuple[list[pa.Array], list[int]]:
-    """The columns that differ in their bytes, and the place of each column among them.
-
-    A record key that is a column of the user has the same bytes as that column.
-    """
-    distinct: list[pa.Array] = []
-    places: list[int] = []
-    place_of: dict[tuple[object, ...], int] = {}
-    for column in batch.columns:
-        buffers = tuple(buffer.address if buffer is not None else None for buffer in column.buffers())
-        place = place_of.setdefault((column.type, column.offset, buffers), len(distinct))
-        if place == len(distinct):
-            distinct.append(column)
-        places.append(place)
-    return distinct, places

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.bloom.key_blocks import UInt64Array, quick_hashes
+from hoodie.common.bloom.key_blocks import UInt64Array, are_surely_distinct, quick_hashes
 from hoodie.common.data.grouped_rows import rows_by_value
-from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -29,10 +29,12 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.index.index_report import IndexWork
 from hoodie.io.written_keys import WrittenKeys
+from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage import HoodieStorage
@@ -97,20 +99,6 @@ class IndexedTable:
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
     metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)
     shared: list[Shared] = attrs.field(factory=list, eq=False, repr=False)
-    _narrowed_to: Mapping[str, Sequence[HoodieBaseFile]] | None = attrs.field(
-        default=None, alias="base_files", kw_only=True, eq=False, repr=False
-    )
-
-    def __attrs_post_init__(self) -> None:
-        if self._narrowed_to is not None:
-            kept = {base_file.path for group in self._narrowed_to.values() for base_file in group}
-            slices = [file_slice for file_slice in self.slices if file_slice.sole_base_file.path in kept]
-            object.__setattr__(self, "file_slices", _by_partition(slices))
-
-    @property
-    def base_files(self) -> Mapping[str, Sequence[HoodieBaseFile]]:
-        """The base files of the slices; ``attrs.evolve(table, base_files=...)`` leaves out the slices of the others."""
-        return {path: [part.sole_base_file for part in group] for path, group in self.file_slices.items()}
 
     @property
     def slices(self) -> list[FileSlice]:
@@ -123,7 +111,10 @@ class IndexedTable:
         Args:
             slices: The slices to keep.
         """
-        return attrs.evolve(self, file_slices=_by_partition(slices))
+        kept: dict[str, list[FileSlice]] = {}
+        for file_slice in slices:
+            kept.setdefault(file_slice.partition_path, []).append(file_slice)
+        return attrs.evolve(self, file_slices=kept)
 
     def share(self, context: HoodieEngineContext, value: object) -> Shared:
         """Share a value with tasks until the write is done.
@@ -158,11 +149,9 @@ class HoodieIndex(ABC):
         Then every operation asks the index, inserts too. Rows are tagged with the file group of their key; the current
         instant time is null if the file group does not exist yet. File groups are not limited in size.
 
-        An index may also set ``places_records``, the older name of this property.
-
         Hudi: HoodieIndex.requiresTagging of inserts, and HoodieStorageLayout.determinesNumFileGroups.
         """
-        return bool(getattr(self, "places_records", False))
+        return False
 
     @property
     def knows_positions(self) -> bool:
@@ -190,6 +179,14 @@ class HoodieIndex(ABC):
         Args:
             context: The engine.
             table: The table's files.
+        """
+        return None
+
+    def bucket_routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
+        """What makes the file groups of keys, so that an engine can bring their rows together; None if it cannot.
+
+        Args:
+            key_generator: The table's.
         """
         return None
 
@@ -457,7 +454,7 @@ def match_keys(
         if known is None:
             known = hashed[name] = HashedKeys.of(table_keys)
         return known.match(keys)
-    if len(table_keys.unique()) < len(table_keys):
+    if not are_surely_distinct(table_keys) and len(table_keys.unique()) < len(table_keys):
         return HashedKeys.of(table_keys).match(keys)
     return np.arange(len(keys)), pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy().astype(np.int64)
 
@@ -471,10 +468,3 @@ def keys_by_partition_path(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndar
     keys = batch.column(RECORD_KEY)
     for value, rows in rows_by_value(batch.column(PARTITION_PATH)):
         yield value, rows, keys if len(rows) == len(keys) else keys.take(pa.array(rows))
-
-
-def _by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
-    found: dict[str, list[FileSlice]] = {}
-    for file_slice in slices:
-        found.setdefault(file_slice.partition_path, []).append(file_slice)
-    return found

@@ -1,4 +1,4 @@
-"""Make the index that a configuration names.
+"""Create the index that a configuration names.
 
 Hudi: org.apache.hudi.index.HoodieIndexFactory.
 """
@@ -27,8 +27,8 @@ _CLASS_KEY = "hoodie.index.class"
 def _create_bucket_index(config: HoodieWriteConfig) -> HoodieIndex:
     if config.index.bucket_engine is BucketEngine.CONSISTENT_HASHING:
         raise HoodieConfigException(
-            "hoodie.index.bucket.engine = CONSISTENT_HASHING: it is for MERGE_ON_READ tables only, as in Hudi, and "
-            "hoodie writes COPY_ON_WRITE tables; leave it out (SIMPLE)"
+            "hoodie.index.bucket.engine = CONSISTENT_HASHING is for MERGE_ON_READ tables only, as in Hudi, and hoodie "
+            "writes COPY_ON_WRITE tables: leave it out (SIMPLE)"
         )
     return HoodieSimpleBucketIndex(config)
 
@@ -44,13 +44,13 @@ _INDEXES: dict[IndexType, Callable[[HoodieWriteConfig], HoodieIndex]] = {
 
 
 def create_index(config: HoodieWriteConfig) -> HoodieIndex:
-    """The index of a writer's configuration.
+    """Create the index of a writer's configuration.
 
     Args:
-        config: Names it by ``hoodie.index.class`` or ``hoodie.index.type``.
+        config: Names the index by ``hoodie.index.class`` or ``hoodie.index.type``.
 
     Raises:
-        HoodieConfigException: The class cannot be loaded or made, or is no `HoodieIndex`.
+        HoodieConfigException: The class cannot be loaded or created, or is not a `HoodieIndex`.
     """
     if config.index.index_class is not None:
         return create_object(config.index.index_class, _CLASS_KEY, HoodieIndex, config)

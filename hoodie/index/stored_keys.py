@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.bloom.key_blocks import are_surely_distinct
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
@@ -17,6 +18,7 @@ from hoodie.index.global_tagging import STORED_PREFIX
 from hoodie.index.index import IndexedTable, KeyLocations, keys_by_partition_path, with_location_columns
 from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
+from hoodie.io.parquet.key_search import find_keys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.base_key_generator import field_column
 from hoodie.storage.storage import HoodieStorage
@@ -58,7 +60,11 @@ def keys_by_partition(keys: pa.Table) -> dict[str, pa.Array]:
         keys: Record key and partition path.
     """
     batch = pa.record_batch({name: keys[name].combine_chunks() for name in (RECORD_KEY, PARTITION_PATH)})
-    return {path: found.unique() for path, _, found in keys_by_partition_path(batch)}
+    return {path: _distinct(found) for path, _, found in keys_by_partition_path(batch)}
+
+
+def _distinct(keys: pa.Array) -> pa.Array:
+    return keys if not keys.null_count and are_surely_distinct(keys) else keys.unique()
 
 
 def find_in_key_columns(
@@ -103,10 +109,8 @@ def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
         stored: The stored keys (string).
         keys: Distinct incoming keys (string).
     """
-    found = pc.index_in(stored, value_set=keys)
-    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-    positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
-    return keys.take(found.drop_null()), positions
+    entries, positions = find_keys(stored, keys)
+    return keys.take(pa.array(entries)), positions
 
 
 def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) -> KeyLocations:
@@ -226,12 +230,13 @@ class StoredKeys:
 
     def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
         with HoodieParquetReader(self.storage, file_slice.sole_base_file.path) as reader:
-            keys = reader.read_record_keys()
-            positions = np.arange(len(keys), dtype=np.int64)
-            if self.keys is not None:
-                wanted = pc.is_in(keys, value_set=self.keys.value[RECORD_KEY].combine_chunks())
-                positions = np.flatnonzero(wanted.to_numpy())
-                keys = keys.take(pa.array(positions))
+            if self.keys is None:
+                keys = reader.read_record_keys()
+                positions = np.arange(len(keys), dtype=np.int64)
+            else:
+                wanted = self.keys.value[RECORD_KEY].combine_chunks()
+                entries, positions = reader.find_record_keys(wanted)
+                keys = wanted.take(pa.array(entries))
             if not len(positions):
                 return
             columns = self.stored.read(reader).take(pa.array(positions)).columns if self.stored.names else []

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from hoodie.io.parquet.key_search import find_keys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
@@ -59,12 +59,9 @@ class HoodieKeyLookupHandle:
             HoodieCorruptedDataException: It cannot be read.
         """
         with HoodieParquetReader(self._storage, self._path) as reader:
+            if check is None:
+                return KeyMatches(*reader.find_record_keys(keys), reader.num_row_groups)
             stored = reader.read_record_keys()
             row_groups = reader.num_row_groups
-        if check is not None:
-            check(stored)
-        found = pc.index_in(stored, value_set=keys)
-        if isinstance(found, pa.ChunkedArray):
-            found = found.combine_chunks()
-        positions = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-        return KeyMatches(found.drop_null().to_numpy(), positions.astype(np.int64), row_groups)
+        check(stored)
+        return KeyMatches(*find_keys(stored, keys), row_groups)

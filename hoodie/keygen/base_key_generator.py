@@ -80,6 +80,19 @@ class KeyGenerator(ABC):
         """Whether keys may depend on columns other than the key and partition fields."""
         return False
 
+    @property
+    def has_plain_paths(self) -> bool:
+        """Whether a level of the partition path is the value of its field as a string, escaped or not."""
+        return False
+
+    @property
+    def has_composite_keys(self) -> bool | None:
+        """Whether keys are ``field:value``, joined by commas (True), or the value of the one field (False).
+
+        None: in another way.
+        """
+        return None
+
     @abstractmethod
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
         """The record key of each row; null where it cannot be made.

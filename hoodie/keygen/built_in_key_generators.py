@@ -34,6 +34,14 @@ class SimpleKeyGenerator(KeyGenerator):
     Hudi: org.apache.hudi.keygen.{SimpleKeyGenerator, SimpleAvroKeyGenerator}.
     """
 
+    @property
+    def has_plain_paths(self) -> bool:
+        return True
+
+    @property
+    def has_composite_keys(self) -> bool:
+        return False
+
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
         return self._single_key(batch)
 
@@ -45,10 +53,16 @@ class NonpartitionedKeyGenerator(KeyGenerator):
     Hudi: org.apache.hudi.keygen.{NonpartitionedKeyGenerator, NonpartitionedAvroKeyGenerator}.
     """
 
+    @property
+    def has_plain_paths(self) -> bool:
+        return True
+
+    @property
+    def has_composite_keys(self) -> bool:
+        return len(self.record_key_fields) > 1
+
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
-        if len(self.record_key_fields) == 1:
-            return self._single_key(batch)
-        return self._composite_key(batch)
+        return self._composite_key(batch) if self.has_composite_keys else self._single_key(batch)
 
 
 @attrs.frozen
@@ -69,10 +83,16 @@ class ComplexKeyGenerator(KeyGenerator):
 
     single_field_prefix: bool = True
 
+    @property
+    def has_plain_paths(self) -> bool:
+        return True
+
+    @property
+    def has_composite_keys(self) -> bool:
+        return len(self.record_key_fields) > 1 or self.single_field_prefix
+
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
-        if len(self.record_key_fields) == 1 and not self.single_field_prefix:
-            return self._single_key(batch)
-        return self._composite_key(batch)
+        return self._composite_key(batch) if self.has_composite_keys else self._single_key(batch)
 
 
 @attrs.frozen

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hoodie.common.model.key_generator_type import (
+    KEY_GENERATOR_PACKAGE,
+    KEY_GENERATORS,
+    avro_name,
+    infer_key_generator_type,
+)
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieNotSupportedException
@@ -26,23 +32,14 @@ __all__ = [
     "BadRows",
     "KeyGenerator",
     "create_key_generator",
-    "infer_key_generator_type",
     "key_form_depends_on_table",
 ]
 
-_CLASSES = {
-    "SIMPLE": "Simple",
-    "COMPLEX": "Complex",
-    "NON_PARTITION": "Nonpartitioned",
-    "TIMESTAMP": "TimestampBased",
-    "CUSTOM": "Custom",
-}
 _TYPES = {
     name: kind
-    for kind, prefix in _CLASSES.items()
-    for name in (kind, f"{kind}_AVRO", f"{prefix}KeyGenerator", f"{prefix}AvroKeyGenerator")
+    for kind, class_name in KEY_GENERATORS.items()
+    for name in (kind, f"{kind}_AVRO", class_name, avro_name(class_name))
 }
-_PACKAGE = "org.apache.hudi.keygen."
 _PROPERTY = "hoodie.table.keygenerator.class"
 _CLASS_KEYS = ("hoodie.datasource.write.keygenerator.class", _PROPERTY)
 _PARTITION_KEYS = ("hoodie.datasource.write.partitionpath.field", "hoodie.table.partition.fields")
@@ -107,15 +104,11 @@ def create_key_generator(
             times=times,
         )
     if len(key_fields) > 1 or len(partition_fields) != 1:
-        name = f"{_CLASSES[kind]}KeyGenerator"
+        others = "ComplexKeyGenerator, or NonpartitionedKeyGenerator for a table without partitions"
         raise HoodieKeyException(
-            f"table '{table_config.table_name}': {name} ({_PROPERTY}) takes one record key field and one "
-            f"partition field, not ({', '.join(key_fields)}) and ({', '.join(partition_fields)}); use "
-            + (
-                f"{_PACKAGE}CustomKeyGenerator"
-                if kind == "TIMESTAMP"
-                else f"{_PACKAGE}ComplexKeyGenerator, or NonpartitionedKeyGenerator for a table without partitions"
-            )
+            f"table '{table_config.table_name}': {KEY_GENERATORS[kind]} ({_PROPERTY}) takes one record key field and "
+            f"one partition field, not ({', '.join(key_fields)}) and ({', '.join(partition_fields)}); use "
+            f"{KEY_GENERATOR_PACKAGE}{'CustomKeyGenerator' if kind == 'TIMESTAMP' else others}"
         )
     if kind == "TIMESTAMP":
         return TimestampBasedKeyGenerator(
@@ -127,16 +120,6 @@ def create_key_generator(
             times=TimestampPaths.from_config(timestamps, one_timezone, table_config.table_name),
         )
     return SimpleKeyGenerator(key_fields, partition_fields, hive_style, url_encode, consistent_timestamps=consistent)
-
-
-def infer_key_generator_type(record_key_fields: tuple[str, ...], partition_fields: tuple[str, ...]) -> str:
-    """The type that Hudi uses if none is named: NON_PARTITION, SIMPLE (one field each) or COMPLEX.
-
-    Hudi: org.apache.hudi.keygen.KeyGenUtils.inferKeyGeneratorType.
-    """
-    if not partition_fields:
-        return "NON_PARTITION"
-    return "SIMPLE" if len(record_key_fields) == 1 and len(partition_fields) == 1 else "COMPLEX"
 
 
 def key_form_depends_on_table(table_config: HoodieTableConfig) -> bool:
@@ -151,10 +134,10 @@ def _key_generator_type(table_config: HoodieTableConfig) -> str:
     """The name of the key generator type: SIMPLE, COMPLEX and so on, or USER for a user's class."""
     name = table_config.key_generator_class
     if not name:
-        return infer_key_generator_type(tuple(table_config.record_key_fields), tuple(table_config.partition_fields))
-    kind = _TYPES.get(name.removeprefix(_PACKAGE))
+        return infer_key_generator_type(table_config.record_key_fields, table_config.partition_fields)
+    kind = _TYPES.get(name.removeprefix(KEY_GENERATOR_PACKAGE))
     if kind is None and ("." not in name or name.startswith("org.apache.hudi.")):
-        known = ", ".join(f"{prefix}KeyGenerator" for prefix in _CLASSES.values())
+        known = ", ".join(KEY_GENERATORS.values())
         raise HoodieNotSupportedException(
             f"table '{table_config.table_name}' makes keys by {_PROPERTY} = {name}; hoodie knows {known}, and your own "
             "classes. Write to this table with Hudi"

@@ -8,12 +8,12 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.model.key_generator_type import KEY_GENERATOR_PACKAGE
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.keygen.partition_path_encoding import DEFAULT_PARTITION
 
 __all__ = ["partition_expression"]
 
-_PACKAGE = "org.apache.hudi.keygen."
 INVERTIBLE_GENERATORS = frozenset(
     {"SimpleKeyGenerator", "SimpleAvroKeyGenerator", "ComplexKeyGenerator", "ComplexAvroKeyGenerator"}
 )
@@ -33,7 +33,7 @@ def partition_expression(partition_path: str, table: HoodieTableConfig, schema: 
     whole = pc.scalar(True)
     fields: Sequence[str] = table.partition_fields
     levels = partition_path.split("/") if partition_path else []
-    generator = (table.key_generator_class or "").removeprefix(_PACKAGE)
+    generator = (table.key_generator_class or "").removeprefix(KEY_GENERATOR_PACKAGE)
     if generator not in INVERTIBLE_GENERATORS or len(levels) != len(fields):
         return whole
     for field, level in zip(fields, levels, strict=True):

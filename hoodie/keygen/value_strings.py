@@ -87,7 +87,9 @@ def over_distinct(values: pa.Array, function: Callable[[pa.Array], pa.Array]) ->
         encoded = values.dictionary_encode(null_encoding="encode")
     if 2 * len(encoded.dictionary) > len(values):
         return function(values.dictionary_decode() if pa.types.is_dictionary(values.type) else values)
-    return function(encoded.dictionary).take(encoded.indices)
+    made = function(encoded.dictionary)
+    # Where nothing changes, the result shares its bytes with the values, and is copied with them only once.
+    return values if made.type == values.type and made.equals(encoded.dictionary) else made.take(encoded.indices)
 
 
 def _formatter(data_type: pa.DataType) -> Callable[[pa.Array], pa.StringArray] | None:

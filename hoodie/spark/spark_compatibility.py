@@ -6,9 +6,11 @@ Hudi: org.apache.spark.sql.adapter.BaseSpark3Adapter, for the versions of Spark 
 from __future__ import annotations
 
 import gc
+import logging
 import re
 import sys
 import zipimport
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,11 +30,14 @@ __all__ = [
     "collect_arrow",
     "is_frame",
     "is_stopped",
+    "java_hash_codes",
     "partition_count",
     "prepare_worker",
     "repartition_by_number",
     "spark_context",
 ]
+
+logger = logging.getLogger(__name__)
 
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
@@ -117,6 +122,44 @@ def repartition_by_number(frame: DataFrame, number: Column, num_partitions: int)
     # One literal that Spark folds into an array: thousands of literals would slow down planning.
     inputs = ",".join(map(str, numbers_to_hash_inputs(num_partitions).tolist()))
     return frame.repartition(num_partitions, sf.get(sf.split(sf.lit(inputs), ",").cast("array<int>"), number))
+
+
+def java_hash_codes(frame: DataFrame, strings: Sequence[Column]) -> list[Column] | None:
+    """Java's ``String.hashCode`` of string expressions, as int expressions; None if this session cannot compute it.
+
+    No SQL function gives it, so these are expressions that call Java's own methods, made through the gateway to the
+    JVM. Spark Connect has no gateway.
+
+    Args:
+        frame: The rows.
+        strings: Expressions of type string over them; a null has the hash null.
+    """
+    if spark_context(frame.sparkSession) is None:
+        return None
+    try:
+        return [_java_hash_code(frame.sparkSession, string) for string in strings]
+    except (Py4JError, AttributeError, TypeError) as error:
+        logger.debug("this Spark does not let Python make an expression of Java's hash codes: %s", error)
+        return None
+
+
+def _java_hash_code(spark: SparkSession, string: Column) -> Column:
+    """``string.toString().hashCode()``, where ``string`` is Spark's UTF8String and ``toString`` makes Java's String."""
+    jvm: Any = spark._jvm
+    types = jvm.org.apache.spark.sql.types
+    invoke = jvm.org.apache.spark.sql.catalyst.expressions.objects.Invoke
+    nothing = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
+    java_string = types.ObjectType(jvm.java.lang.Class.forName("java.lang.String"))
+    java_int = getattr(getattr(types, "IntegerType$"), "MODULE$")
+    # Null gives null; the result may be null, and is deterministic.
+    flags = (True, True, True)
+    if int(spark.version.partition(".")[0]) < 4:
+        value, to_column = string._jc.expr(), jvm.org.apache.spark.sql.Column
+    else:
+        columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
+        value, to_column = columns.expression(string._jc), columns.column
+    as_java = invoke(value, "toString", java_string, nothing, nothing, *flags)
+    return Column(to_column(invoke(as_java, "hashCode", java_int, nothing, nothing, *flags)))
 
 
 def partition_count(frame: DataFrame) -> int | None:

@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from hoodie.common.util.class_loading import error_of_class
+from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import (
     BatchFunction,
     HoodieData,
@@ -38,6 +39,7 @@ from hoodie.spark.spark_compatibility import (
     repartition_by_number,
     spark_context,
 )
+from hoodie.spark.spark_expressions import bucket_expressions
 from hoodie.spark.spark_plans import known_to_fit
 from hoodie.spark.spark_types import arrow_schema, conform, quoted, schema_in_jvm, spark_schema
 
@@ -67,6 +69,9 @@ COMPUTED_ANEW = (
     "checkpoint() on it, and write that"
 )
 """The error that is raised instead of writing rows that differ from those that were looked up, counted and routed."""
+
+FILE_GROUP = "__hoodie_file_group"
+KEY = "__hoodie_key"
 
 NO_BROADCAST = "merge"
 """A join that never needs a whole side in memory. Adaptive execution decides by compressed sizes: it would broadcast
@@ -267,8 +272,23 @@ class SparkData(HoodieData):
         routed = repartition_by_number(self.frame, checked, num_partitions)
         return SparkData(routed, self.schema, num_partitions)
 
+    def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> SparkData | None:
+        """See the contract. Rows cross to Python once, after they were moved, so functions of partitions see others."""
+        if self._kept is not None or not self._works_by_batches:
+            return None
+        found = bucket_expressions(self._source, self.schema, routing)
+        if found is None:
+            return None
+        added = {FILE_GROUP: found.file_group, **({KEY: found.record_key} if by_key else {})}
+        frame = self._source.select("*", *(value.alias(name) for name, value in added.items()))
+        number = found.partition(sf.col(FILE_GROUP), num_partitions)
+        moved = repartition_by_number(frame, number, num_partitions).sortWithinPartitions(*added)
+        data = SparkData(moved.drop(*added), self._source_schema, num_partitions)
+        data._steps = self._steps
+        return data
+
     def coalesce(self, num_partitions: int) -> SparkData:
-        if not all(isinstance(step.function, _EachBatch) for step in self._steps):
+        if not self._works_by_batches:
             return SparkData(self.frame.coalesce(num_partitions), self.schema)
         self._check_kept()
         joined = self._source.coalesce(num_partitions)
@@ -363,6 +383,11 @@ class SparkData(HoodieData):
             if not self._fits(most):
                 return None
             return _table(collect_arrow(self.frame), self.schema)
+
+    @property
+    def _works_by_batches(self) -> bool:
+        """Whether all steps are functions of a batch, so that they may run anywhere."""
+        return all(isinstance(step.function, _EachBatch) for step in self._steps)
 
     def _through_steps(self, source: pa.Table, most: int) -> pa.Table | None:
         """The results of the steps for all rows of the source, computed here; None if they are larger than allowed."""

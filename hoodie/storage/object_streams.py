@@ -66,7 +66,7 @@ class ObjectReader:
             raise HoodieIOException(f"Reading {self._path} failed: it was deleted while it was being read") from error
         if len(self._block) != length:
             raise HoodieIOException(
-                f"Reading {self._path} failed: of {length} bytes from {start} on {len(self._block)} came"
+                f"Reading {self._path} failed: the store returned {len(self._block)} of {length} bytes at {start}"
             )
         self._block_start = start
 

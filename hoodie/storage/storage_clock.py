@@ -36,8 +36,8 @@ def age_ms(storage: HoodieStorage, status: FileStatus) -> float:
     if abs(ahead_ms) > _SKEW_MS and folder not in _warned:
         _warned.add(folder)
         logger.warning(
-            "the clock of this machine is %.0f s %s that of the storage of %s: ages of files are counted by the "
-            "storage's. Set the clock (NTP): instant times and locks go by it", abs(ahead_ms) / 1000,
+            "the clock of this machine is %.0f s %s that of the storage of %s: hoodie computes the ages of files by "
+            "the storage's clock. Set this machine's clock (NTP): instant times and locks use it", abs(ahead_ms) / 1000,
             "ahead of" if ahead_ms > 0 else "behind", folder,
         )  # fmt: skip
     return max(now_ms - status.modification_time_ms, 0)

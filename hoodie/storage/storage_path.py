@@ -202,5 +202,5 @@ def resolve_inside(base_path: str, path: str, source: str) -> str:
     except ValueError as error:
         raise HoodieCorruptedDataException(
             f"{source} names the path {path!r}, which {error}; only data files of {base_path} may be named there. The "
-            "file is damaged or was made by somebody who is not to be trusted: nothing was done with that path"
+            "file is damaged, or its author cannot be trusted: nothing was done with that path"
         ) from error

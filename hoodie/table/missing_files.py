@@ -115,16 +115,16 @@ def _refuse(snapshot: TableSnapshot, view: HoodieTableFileSystemView, lost: Sequ
     reading = f"reading {snapshot.base_path}: {path} of {file.commit.action} {file.commit.requested_time}"
     if not snapshot.storage.exists(path):
         raise HoodieIOException(
-            f"{reading} is not there, one of {len(lost)} base files that commits name and nothing on the timeline took "
-            "away, so rows would be missing. Restore them from a copy, or the table to a savepoint before that commit; "
-            "where the rows are lost for good, insert_overwrite or delete_partitions of the partition says so. Filters "
-            "that leave it out read the others"
+            f"{reading} is not there, one of {len(lost)} base files that commits name and that no instant of the "
+            "timeline deleted, so rows would be missing. Restore the files from a copy, or the table to a savepoint "
+            "before that commit. If the rows are lost for good, call insert_overwrite or delete_partitions for the "
+            "partition. Reads with a filter that excludes the partition still work"
         )
     if file.partition_path not in view.list_partitions():
         raise HoodieIOException(
             f"{reading} is there, but its partition '{file.partition_path}' is not seen, so rows would be missing: "
-            ".hoodie_partition_metadata is not in its folder, or is in one above it. repair_partition_metadata puts "
-            "that right"
+            ".hoodie_partition_metadata is missing from its folder, or is in a folder above it. Call "
+            "repair_partition_metadata"
         )
     raise HoodieIOException(f"{reading} is there now, but was not when its folder was listed. Read the table again")
 

@@ -179,7 +179,7 @@ def last_versions(snapshot: TableSnapshot, groups: FileGroups, instant_time: str
     active = snapshot.active_timeline
     completed = active.completed_before_or_on(instant_time)
     newest_archived = active.newest_archived_time() or ""
-    for instant in completed.after(newest_archived).reversed():
+    for instant in reversed(completed.after(newest_archived).instants):
         note(instant.requested_time, active.read_commit_metadata(instant))
     if found.keys() == groups:
         return found

@@ -1,4 +1,4 @@
-"""The changes of one write, by this writer or another one, in any state.
+"""The changes of one write, by this writer or another one, in any state, and the state of the table when one began.
 
 Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
 """
@@ -13,8 +13,9 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import clustered_file_groups, is_clustering
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.timeline import HoodieTimeline
 
-__all__ = ["ConcurrentOperation", "FileGroupKey"]
+__all__ = ["ConcurrentOperation", "FileGroupKey", "WriteStart"]
 
 FileGroupKey = tuple[str, str]
 """Partition path and file id."""
@@ -71,6 +72,26 @@ class ConcurrentOperation:
         if instant.state is State.REQUESTED:
             return cls(instant, WriteOperationType.UNKNOWN, frozenset())
         return cls.of_commit(instant, timeline.read_commit_metadata(instant))
+
+
+@attrs.frozen
+class WriteStart:
+    """The writes of a table when a write began, to be compared with those when it ends.
+
+    Attributes:
+        completed: Times of the completed instants that made or replaced files.
+        pending: Times of the pending ones.
+        avro_schema: The table's schema as Avro JSON; None for an empty table, or if it is not needed.
+    """
+
+    completed: frozenset[str]
+    pending: frozenset[str]
+    avro_schema: str | None = attrs.field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, timeline: HoodieTimeline, avro_schema: str | None = None) -> WriteStart:
+        """The writes of a timeline as it was loaded."""
+        return cls(timeline.completed_writes().times, timeline.commits_timeline().filter_pending().times, avro_schema)
 
 
 def _compacted_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> frozenset[FileGroupKey]:

@@ -17,8 +17,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.common.util.class_loading import create_object
 from hoodie.exception import HoodieConfigException
-from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey
-from hoodie.transaction.write_start import WriteStart
+from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey, WriteStart
 
 __all__ = [
     "BucketIndexConcurrentFileWritesConflictResolutionStrategy",

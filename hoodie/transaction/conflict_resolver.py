@@ -9,30 +9,20 @@ from collections.abc import Iterable
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import REWRITES
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_before
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieWriteConflictException
-from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey
+from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey, WriteStart
 from hoodie.transaction.conflict_resolution_strategy import conflict_resolution_strategy
 from hoodie.transaction.unique_keys import find_shared_key
-from hoodie.transaction.write_start import WriteStart
 
 __all__ = ["ConflictResolver"]
 
 _SHOWN = 3
-_REWRITES = frozenset(
-    {
-        WriteOperationType.CLUSTER,
-        WriteOperationType.COMPACT,
-        WriteOperationType.INDEX,
-        WriteOperationType.LOG_COMPACT,
-    }
-)
-"""Operations whose commits do not define the table's schema."""
 
 
 class ConflictResolver:
@@ -87,7 +77,7 @@ class ConflictResolver:
             groups = self._strategy.conflicting(operation, other)
             if groups:
                 met[instant] = groups
-            elif its_metadata is not None and its_metadata.operation_type not in _REWRITES:
+            elif its_metadata is not None and its_metadata.operation_type not in REWRITES:
                 self._check_schema(operation, metadata, start, other, its_metadata.schema)
                 committed[instant.requested_time] = its_metadata
         if met:
@@ -143,8 +133,8 @@ class ConflictResolver:
             raise HoodieWriteConflictException(
                 f"{instant_time} added the key {shared.record_key!r} (one of {shared.count}) to partition "
                 f"'{shared.partition_path}' of {snapshot.base_path}, and another writer added it to "
-                f"{shared.other_path} meanwhile: it would live twice. Nothing of {instant_time} was committed. Upsert "
-                "again: that is safe, and updates it",
+                f"{shared.other_path} meanwhile: it would be stored twice. Nothing of {instant_time} was committed. "
+                "Upsert again: that is safe, and updates it",
                 instant_time=instant_time,
                 other_instants=in_order(new),
                 is_retry_safe=True,
@@ -196,7 +186,7 @@ class ConflictResolver:
             return
         raise HoodieWriteConflictException(
             f"{other.instant.requested_time} of {self._config.base_path} was committed with other columns than "
-            f"{operation.instant.requested_time} has, while that was being written; nothing of "
+            f"{operation.instant.requested_time} has, which was being written at that time; nothing of "
             f"{operation.instant.requested_time} was committed. Write again: that is safe, and adds to the columns "
             "that the table has now",
             instant_time=operation.instant.requested_time,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -12,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieKeyException
+from hoodie.index.bucket.bucket_identifier import BucketIdentifier
 
 SCHEMA = pa.schema([("key", pa.string()), ("part", pa.string()), ("value", pa.int64()), ("bucket", pa.int32())])
 TASKS = pa.schema([("index", pa.int32()), ("stage", pa.int64()), ("attempt", pa.int64()), ("rows", pa.int64())])
@@ -149,6 +153,9 @@ class Lookup:
 
 class DataContract:
     """The suite; a subclass gives ``context`` and turns a table into data."""
+
+    routes_by_bucket = False
+    """Whether the engine finds file groups without the functions that were mapped."""
 
     @pytest.fixture
     def context(self) -> HoodieEngineContext:
@@ -337,6 +344,32 @@ class DataContract:
         tasks = rows_of(routed.map_partitions_with_index(buckets_of_task, schema))
         assert [index for index, _ in tasks] == sorted(range(num_partitions), key=lambda i: repr((i,)))
         assert sorted(buckets for _, buckets in tasks) == sorted([[i] for i in range(5)] + [[]] * (num_partitions - 5))
+
+    @pytest.mark.parametrize("by_key", [False, True])
+    def test_rows_of_a_file_group_come_together_before_they_are_mapped(
+        self, context: HoodieEngineContext, by_key: bool
+    ) -> None:
+        rows = [(f"k{i * 7919 % 200:03}", f"p{i % 3}", i, 0) for i in range(200)]
+        mapped = self.data(context, table_of(rows)).map_batches(doubled, SCHEMA)
+        routed = mapped.route_by_bucket(BucketRouting(("key",), ("key",), False, ("part",), False, 4), 5, by_key)
+        if not self.routes_by_bucket:
+            assert routed is None
+            return
+        assert routed is not None
+        assert (routed.num_partitions, routed.schema) == (5, SCHEMA)
+        assert rows_of(routed) == sorted(((k, p, 2 * v, b) for k, p, v, b in rows), key=repr)
+        identifier = BucketIdentifier(4, ("key",), ("key",))
+        runs = []
+        for partition in partitions_of(routed):
+            buckets = identifier.bucket_ids(pa.array([key for key, _, _ in partition], pa.string())).tolist()
+            places = [(part, bucket) for (_, part, _), bucket in zip(partition, buckets, strict=True)]
+            for place, run in groupby(zip(places, partition, strict=True), key=itemgetter(0)):
+                runs.append(place)
+                keys = [key for _, (key, _, _) in run]
+                assert keys == sorted(keys) or not by_key
+        assert len(runs) == len(set(runs)) == 12
+        # A task that runs again gets the same rows.
+        assert [sorted(rows) for rows in partitions_of(routed)] == [sorted(rows) for rows in partitions_of(routed)]
 
     @pytest.mark.parametrize("number", [None, -1, 5])
     def test_a_row_without_a_usable_number_fails_the_job_by_name(

@@ -3,15 +3,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from threading import Barrier
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from hoodie.engine import local_data
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_data import LocalData
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from tests.contract.data_contract import DataContract
+
+
+def in_one_batch(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = list(batches)
+    if rows:
+        yield from pa.Table.from_batches(rows).combine_chunks().to_batches()
+
+
+def in_rows(table: pa.Table, rows: pa.Array) -> pa.RecordBatch:
+    """The rows of a table whose column ``row`` has these values."""
+    (batch,) = table.take(pc.index_in(rows, value_set=table["row"].combine_chunks())).combine_chunks().to_batches()
+    return batch
 
 
 class TestLocalData(DataContract):
@@ -83,6 +98,45 @@ class TestLocalData(DataContract):
         assert found is not None
         expected = [row for bucket in range(6) for row in range(count) if row * 7 % 5 == bucket]
         assert found["row"].to_pylist() == expected
+
+    @pytest.mark.parametrize("columns", [["name"], ["name", "value"], ["value", "name"], ["value"]])
+    @pytest.mark.parametrize("batch_rows", [7, 500, 20_000])
+    def test_rows_of_equal_values_keep_their_order_when_sorted(
+        self, context: LocalEngineContext, columns: list[str], batch_rows: int
+    ) -> None:
+        names = ["", "b", None, "\u00e4", "a" * 90, "\U0001f600", "\uff21"]
+        count = min(60_000, 60 * batch_rows)
+        generator = np.random.default_rng(batch_rows)
+        table = pa.table(
+            {
+                "name": pa.array([names[place] for place in generator.integers(0, len(names), count)], pa.string()),
+                "value": pa.array([f"{number:07d}" for number in generator.integers(0, 2 * count, count)]),
+                "number": pa.array(generator.integers(0, 3, count), pa.int32()),
+                "row": range(count),
+            }
+        )
+        given = pa.Table.from_batches(table.to_batches(max_chunksize=batch_rows)).slice(3)
+        for data in (context.to_data(given).route("number", 4), context.to_data(given).repartition_by(["number"], 3)):
+            found = data.sort_within(columns).map_partitions_with_index(in_one_batch, table.schema)
+            rows = found.collect()
+            assert rows is not None
+            assert rows.num_rows == given.num_rows
+            for part in filter(len, rows.to_batches()):
+                part.validate(full=True)
+                values = [[(value is None, value) for value in part.column(name).to_pylist()] for name in columns]
+                keys = list(zip(*values, part.column("row").to_pylist(), strict=True))
+                assert keys == sorted(keys)
+                assert part.equals(in_rows(given, part.column("row")))
+
+    def test_rows_of_a_few_file_groups_are_sorted_without_a_copy_between(
+        self, context: LocalEngineContext, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        table = pa.table({"number": pa.array([0, 1] * 30_000, pa.int32()), "group": ["a", "b", "b", "a"] * 15_000})
+        routed = context.to_data(table).route("number", 2)
+        monkeypatch.setattr(local_data, "_taken", None)
+        rows = routed.sort_within(["group"]).collect()
+        assert rows is not None
+        assert rows["group"].to_pylist() == (["a"] * 15_000 + ["b"] * 15_000) * 2
 
     @pytest.mark.parametrize("tasks", [1, 2])
     def test_rows_of_a_stream_are_numbered_in_the_order_of_the_input(

@@ -154,6 +154,19 @@ def test_a_task_that_dies_after_writing_its_file_is_tried_again(table: Table, op
     table.check()
 
 
+@pytest.mark.parametrize(
+    ("fault", "moment"),
+    [(Fault.TASK_DIES, Moment.FILE_WRITTEN), (Fault.SHUFFLE_FILES_VANISH, Moment.BEFORE_THE_FILE)],
+)
+def test_a_first_bulk_insert_with_buckets_brings_each_row_once(table: Table, fault: Fault, moment: Moment) -> None:
+    table.go_wrong(fault, moment)
+    write(table.client(index_type="BUCKET"), "bulk_insert", table.rows(0, 2 * ROWS, 1))
+    assert table.has_struck
+    table.check()
+    write(table.client(index_type="BUCKET"), "upsert", table.rows(ROWS // 2, 2 * ROWS, 2))
+    table.check()
+
+
 @pytest.mark.parametrize("fault", [Fault.EXECUTOR_DIES, Fault.SHUFFLE_FILES_VANISH])
 def test_shuffle_files_lost_while_buckets_are_written_are_made_again(table: Table, fault: Fault) -> None:
     write(table.client(), "insert", table.rows(0, ROWS, 1))

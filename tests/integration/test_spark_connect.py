@@ -72,6 +72,14 @@ OPERATIONS = """
             c.upsert(rows(5, 1).selectExpr("nullif(id, 'some-key-3') id", "region", "ts", "fare"))
         except HoodieException as error:
             facts["null key"] = [type(error).__name__, str(error)]
+    other = path + "_buckets"
+    HoodieTableMetaClient.init_table(other, table_name="t", record_key_fields="id", partition_fields="region")
+    buckets = HoodieWriteConfig.from_properties(other, {"hoodie.index.type": "BUCKET"})
+    with SparkRDDWriteClient(spark, buckets) as c:
+        c.bulk_insert(rows(300, 1))
+        c.upsert(rows(310, 2).where("id > 'some-key-2'"))
+    stored_rows = hoodie.read_table(other, columns=["id", "region", "ts", "fare"]).to_pylist()
+    facts["buckets"] = sorted(tuple(row.values()) for row in stored_rows)
     with client(auto_commit=False) as c:
         instant_time = c.start_commit()
         result = c.upsert(rows(5, 9), instant_time)
@@ -164,6 +172,11 @@ def test_rows_are_as_a_model_says_after_each_operation(facts: dict[str, Any]) ->
     left = [values for number, values in model.items() if number not in gone]
     assert facts["insert"] == 10
     assert facts["stored after insert"] == sorted([*left, *(row(number, 7) for number in range(10))])
+
+
+def test_buckets_are_those_of_python(facts: dict[str, Any]) -> None:
+    changed = {number for number in range(310) if f"some-key-{number}" > "some-key-2"}
+    assert facts["buckets"] == sorted(row(number, 2 if number in changed else 1) for number in {*range(300), *changed})
 
 
 def test_a_row_without_a_key_is_named(facts: dict[str, Any]) -> None:

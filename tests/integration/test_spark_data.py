@@ -44,6 +44,8 @@ UTC_MICROS = pa.timestamp("us", tz="UTC")
 
 
 class TestSparkData(DataContract):
+    routes_by_bucket = True
+
     @pytest.fixture
     def context(self, spark: SparkSession) -> HoodieEngineContext:
         return HoodieSparkEngineContext(spark)

@@ -45,7 +45,7 @@ from hoodie.exception import (
     HoodieWriteConflictException,
 )
 from hoodie.table.action.restore.restore_action_executor import pending_restore, read_restore_plan
-from hoodie.transaction.write_start import WriteStart
+from hoodie.transaction.concurrent_operation import WriteStart
 from tests.support.interleaving import Process, Task, World
 from tests.support.table_invariants import check_table
 

@@ -136,7 +136,8 @@ class PreCommitValidators:
                 )
         if problems:
             raise HoodieValidationException(
-                f"{commit.instant_time} must not be committed to {commit.base_path}, and was not: {'; '.join(problems)}"
+                f"validators rejected {commit.instant_time} of {commit.base_path}, which was not committed: "
+                + "; ".join(problems)
             ) from (errors[0] if errors else None)
 
 

@@ -57,6 +57,9 @@ LONG_KEY = 256
 FEW_KEYS = 12
 """If a block has fewer long keys than this, they are hashed one after the other."""
 
+_MOST_BYTES_OF_STRINGS = (1 << 31) - 1
+"""Arrays of strings with 32-bit offsets hold fewer bytes than this."""
+
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 
@@ -125,7 +128,8 @@ def plain_keys(keys: Keys) -> pa.Array:
             f"record keys to be hashed must be strings, not {keys.type}; cast them to string first"
         )
     if isinstance(keys, pa.ChunkedArray):
-        keys = keys.chunk(0) if keys.num_chunks == 1 else keys.cast(pa.large_string()).combine_chunks()
+        fits = keys.num_chunks > 0 and key_type == keys.type and keys.nbytes <= _MOST_BYTES_OF_STRINGS
+        keys = keys.combine_chunks() if fits else keys.cast(pa.large_string()).combine_chunks()
     if is_view or pa.types.is_dictionary(keys.type):
         keys = keys.cast(pa.large_string())
     if keys.null_count:

@@ -1,4 +1,4 @@
-"""Rows of a batch by the value of a column."""
+"""Rows of a batch by the value of a column, and rows by number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["rows_by_value"]
+__all__ = ["rows_by_value", "take_rows"]
 
 
 def rows_by_value(column: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
@@ -28,3 +28,30 @@ def rows_by_value(column: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
     bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
     for code, value in enumerate(values):
         yield value, order[bounds[code] : bounds[code + 1]]
+
+
+def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
+    """Some rows of a batch; columns that share their bytes are taken once, and share them again.
+
+    A record key that is a column of the user shares that column's bytes.
+
+    Args:
+        batch: The rows.
+        rows: The numbers of the wanted rows; a null gives a row of nulls.
+    """
+    taken: dict[object, pa.Array] = {}
+    columns = []
+    for column in batch.columns:
+        identity = _identity(column)
+        if identity not in taken:
+            taken[identity] = column.take(rows)
+        columns.append(taken[identity])
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _identity(column: pa.Array) -> object:
+    """What only columns of the same values have in common; of nested columns and dictionaries buffers do not tell."""
+    if column.type.num_fields or pa.types.is_dictionary(column.type):
+        return id(column)
+    buffers = tuple(buffer.address if buffer is not None else None for buffer in column.buffers())
+    return column.type, column.offset, buffers

@@ -152,49 +152,33 @@ class RowFilter:
             ) from error
 
 
-def _implied(node: Node, schema: pa.Schema) -> _Pushed:
-    """A condition that holds for every row for which an expression is true."""
+def _implied(node: Node, schema: pa.Schema, truth: bool = True) -> _Pushed:
+    """A condition that holds for every row for which an expression is true, or for every row for which it is false."""
     if isinstance(node, Field):
-        return _of_boolean(node, schema, True)
+        return _of_boolean(node, schema, truth)
     if isinstance(node, Literal):
         return _NOTHING
     arguments = node.arguments
     match node.function:
-        case "and_kleene":
-            return _both(*(_implied(argument, schema) for argument in arguments))
-        case "or_kleene":
-            return _either(*(_implied(argument, schema) for argument in arguments))
+        case "and_kleene" | "or_kleene":
+            parts = [_implied(argument, schema, truth) for argument in arguments]
+            return _both(*parts) if truth == (node.function == "and_kleene") else _either(*parts)
         case "invert":
-            return _implied_by_negation(arguments[0], schema)
-        case "is_in":
+            return _implied(arguments[0], schema, not truth)
+        case "is_in" if truth:
             return _is_in(node, schema)
-        case "is_valid":
+        case "is_valid" if truth:
             return _is_valid(arguments[0], schema)
-        case function if function in _COMPARISONS:
-            return _comparison(function, arguments, schema)
-    return _NOTHING
-
-
-def _implied_by_negation(node: Node, schema: pa.Schema) -> _Pushed:
-    """A condition that holds for every row for which an expression is false."""
-    if isinstance(node, Field):
-        return _of_boolean(node, schema, False)
-    if isinstance(node, Literal):
-        return _NOTHING
-    arguments = node.arguments
-    match node.function:
-        case "and_kleene":
-            return _either(*(_implied_by_negation(argument, schema) for argument in arguments))
-        case "or_kleene":
-            return _both(*(_implied_by_negation(argument, schema) for argument in arguments))
-        case "invert":
-            return _implied(arguments[0], schema)
-        case "is_null":
+        case "is_null" if not truth:
             # NaN may count as null here; then there are only fewer such rows.
             return attrs.evolve(_is_valid(arguments[0], schema), is_exact=False)
-        case "not_equal":
+        case "not_equal" if not truth:
             return _comparison("equal", arguments, schema)
-        case function if function in _NEGATED and not any(_may_be_nan(argument, schema) for argument in arguments):
+        case function if truth and function in _COMPARISONS:
+            return _comparison(function, arguments, schema)
+        case function if (
+            not truth and function in _NEGATED and not any(_may_be_nan(argument, schema) for argument in arguments)
+        ):
             return _comparison(_NEGATED[function], arguments, schema)
     return _NOTHING
 

@@ -412,7 +412,7 @@ def _path(path: str, what: str) -> str:
     try:
         return check_inside(path)
     except ValueError as error:
-        raise ValueError(f"it names the {what} {path!r}, which {error}: only data files of the table may be") from error
+        raise ValueError(f"it names the {what} {path!r}, which {error}; only data files are allowed") from error
 
 
 def _integer(value: dict[str, Any], key: str) -> int | None:

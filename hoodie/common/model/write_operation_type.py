@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
-__all__ = ["HoodieTableType", "IOType", "RecordOperation", "WriteOperationType"]
+__all__ = ["REWRITES", "HoodieTableType", "IOType", "RecordOperation", "WriteOperationType"]
 
 
 class HoodieTableType(StrEnum):
@@ -39,6 +39,17 @@ class WriteOperationType(StrEnum):
     LOG_COMPACT = "LOG_COMPACT"
     BUCKET_RESCALE = "BUCKET_RESCALE"
     UNKNOWN = "UNKNOWN"
+
+
+REWRITES = frozenset(
+    {
+        WriteOperationType.CLUSTER,
+        WriteOperationType.COMPACT,
+        WriteOperationType.INDEX,
+        WriteOperationType.LOG_COMPACT,
+    }
+)
+"""Operations that only rewrite rows. The schema in their commit may be an older one: it is not the table's."""
 
 
 class IOType(StrEnum):

@@ -18,7 +18,9 @@ __all__ = [
     "STATUS_SCHEMA",
     "RecordError",
     "RowsSeen",
+    "ScatteredRows",
     "TaskFailure",
+    "TaskResult",
     "WithoutEffect",
     "WriteStatus",
     "pack",
@@ -29,8 +31,7 @@ MAX_REPORTED_ERRORS = 100
 """The maximum number of failed records that a `WriteStatus` names; their count stays exact."""
 
 STATUS_SCHEMA = pa.schema([pa.field("status", pa.binary(), nullable=False)])
-"""The schema of the rows that tasks return: each is one packed `WriteStatus`, `TaskFailure`, `WithoutEffect` or
-`RowsSeen`."""
+"""The schema of the rows that tasks return: each is one packed `TaskResult`."""
 
 
 @attrs.frozen
@@ -137,7 +138,19 @@ class RowsSeen:
         return RowsSeen(self.count + other.count, (self.fingerprint + other.fingerprint) % (1 << 64))
 
 
-TaskResult = WriteStatus | TaskFailure | WithoutEffect | RowsSeen
+@attrs.frozen
+class ScatteredRows:
+    """A task found that the rows of a file group did not come together, and gave up; nothing of the job counts.
+
+    Attributes:
+        file_id: The file group.
+    """
+
+    file_id: str
+
+
+TaskResult = WriteStatus | TaskFailure | WithoutEffect | RowsSeen | ScatteredRows
+"""What a row of `STATUS_SCHEMA` holds."""
 
 
 def pack(values: Sequence[TaskResult]) -> pa.RecordBatch:

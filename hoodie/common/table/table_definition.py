@@ -15,6 +15,7 @@ import pyarrow as pa
 from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_arrow, to_avro
 from hoodie.common.config.property import all_keys
 from hoodie.common.model.field_path import type_at
+from hoodie.common.model.key_generator_type import KEY_GENERATOR_PACKAGE, KEY_GENERATORS
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.util.parquet_levels import check_levels
@@ -43,7 +44,6 @@ from hoodie.merge.record_merger import HoodieRecordMerger, is_merger_class, merg
 
 __all__ = ["ORDERING_PAYLOAD", "OVERWRITE_PAYLOAD", "TableDefinition"]
 
-_KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
 ORDERING_PAYLOAD = DEFAULT_PAYLOAD
 """The payload class of tables with an ordering field: the row with the larger ordering value stays."""
 OVERWRITE_PAYLOAD = OVERWRITE_WITH_LATEST_PAYLOAD
@@ -51,13 +51,6 @@ OVERWRITE_PAYLOAD = OVERWRITE_WITH_LATEST_PAYLOAD
 
 _PAYLOAD_KEY = "hoodie.compaction.payload.class"
 _SUPPORTED_TABLE_VERSION = 6
-_KEY_GENERATORS = {
-    "SIMPLE": "SimpleKeyGenerator",
-    "COMPLEX": "ComplexKeyGenerator",
-    "NON_PARTITION": "NonpartitionedKeyGenerator",
-    "TIMESTAMP": "TimestampBasedKeyGenerator",
-    "CUSTOM": "CustomKeyGenerator",
-}
 _REFUSED_KEY_GENERATORS = {"GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
 _ARCHIVE_FOLDER_KEY = "hoodie.archivelog.folder"
 _ARCHIVE_FOLDER = "archived"
@@ -177,15 +170,15 @@ class _PropertiesBuilder:
             _ARCHIVE_FOLDER_KEY: _ARCHIVE_FOLDER,
             "hoodie.table.recordkey.fields": ",".join(record_keys),
             "hoodie.table.keygenerator.class": (
-                key_generator if "." in key_generator else f"{_KEY_GENERATOR_PACKAGE}{key_generator}"
+                key_generator if "." in key_generator else f"{KEY_GENERATOR_PACKAGE}{key_generator}"
             ),
-            "hoodie.datasource.write.hive_style_partitioning": _boolean(definition.hive_style_partitioning),
+            "hoodie.datasource.write.hive_style_partitioning": str(definition.hive_style_partitioning).lower(),
             "hoodie.datasource.write.partitionpath.urlencode": "false",
             "hoodie.datasource.write.drop.partition.columns": "false",
         }
         if partitions:
             result["hoodie.table.partition.fields"] = ",".join(partitions)
-        if partitions and key_generator == _KEY_GENERATORS["CUSTOM"]:
+        if partitions and key_generator == KEY_GENERATORS["CUSTOM"]:
             types = self._partition_types or ("SIMPLE",) * len(partitions)
             # Version 6 has no place for the types. Hudi's writers read those that they are not given from here.
             result[_TYPED_PARTITIONS] = ",".join(f"{name}:{kind}" for name, kind in zip(partitions, types, strict=True))
@@ -257,28 +250,28 @@ class _PropertiesBuilder:
             chosen = self._named_key_generator(self._definition.key_generator) or inferred
         way_out = f"leave key_generator out to get {inferred}"
         counts = f"{len(record_keys)} and {len(partitions)}"
-        one_of_each = (_KEY_GENERATORS["SIMPLE"], _KEY_GENERATORS["TIMESTAMP"])
+        one_of_each = (KEY_GENERATORS["SIMPLE"], KEY_GENERATORS["TIMESTAMP"])
         if chosen in one_of_each and (len(record_keys) > 1 or len(partitions) != 1):
-            if chosen == _KEY_GENERATORS["TIMESTAMP"]:
+            if chosen == KEY_GENERATORS["TIMESTAMP"]:
                 way_out = "use CustomKeyGenerator, with partition_fields such as region:SIMPLE,ts:TIMESTAMP"
             self._problems.append(
                 f"key_generator {chosen} takes one record key field and one partition field, not {counts}: {way_out}"
             )
-        elif chosen == _KEY_GENERATORS["NON_PARTITION"] and partitions:
+        elif chosen == KEY_GENERATORS["NON_PARTITION"] and partitions:
             self._problems.append(
                 f"key_generator {chosen} takes no partition fields, and partition_fields is {', '.join(partitions)}: "
                 + way_out
             )
-        elif chosen == _KEY_GENERATORS["COMPLEX"] and not partitions:
+        elif chosen == KEY_GENERATORS["COMPLEX"] and not partitions:
             self._problems.append(
                 f"key_generator {chosen} takes partition fields, and partition_fields is empty: {way_out}"
             )
-        elif chosen == _KEY_GENERATORS["COMPLEX"] and len(record_keys) == 1:
+        elif chosen == KEY_GENERATORS["COMPLEX"] and len(record_keys) == 1:
             self._not_supported.append(
                 f"ComplexKeyGenerator with the one record key field {record_keys[0]!r} is not supported, because "
                 f"releases of Hudi write its keys in two ways and would not find each other's: {way_out}"
             )
-        if self._partition_types and chosen != _KEY_GENERATORS["CUSTOM"]:
+        if self._partition_types and chosen != KEY_GENERATORS["CUSTOM"]:
             self._problems.append(
                 f"partition_fields have types (SIMPLE or TIMESTAMP), which key_generator {chosen} does not take: leave "
                 "the types out, or use CustomKeyGenerator"
@@ -288,12 +281,12 @@ class _PropertiesBuilder:
     def _inferred_key_generator(self, record_keys: tuple[str, ...], partitions: tuple[str, ...]) -> str:
         """Infer the class as Hudi does, except for one record key with several partition fields: see docs/decisions."""
         if self._partition_types:
-            return _KEY_GENERATORS["CUSTOM"]
+            return KEY_GENERATORS["CUSTOM"]
         if not partitions:
-            return _KEY_GENERATORS["NON_PARTITION"]
+            return KEY_GENERATORS["NON_PARTITION"]
         if len(record_keys) <= 1:
-            return _KEY_GENERATORS["SIMPLE" if len(partitions) == 1 else "CUSTOM"]
-        return _KEY_GENERATORS["COMPLEX"]
+            return KEY_GENERATORS["SIMPLE" if len(partitions) == 1 else "CUSTOM"]
+        return KEY_GENERATORS["COMPLEX"]
 
     def _named_key_generator(self, given: str | type) -> str | None:
         """The class without its package, from a class name (with or without package and Avro) or the name of a type.
@@ -307,26 +300,26 @@ class _PropertiesBuilder:
                 "it: move it to the top of a module"
             )
             return None
-        simple_name = name.removeprefix(_KEY_GENERATOR_PACKAGE).replace("AvroKeyGenerator", "KeyGenerator")
-        for type_name, class_name in _KEY_GENERATORS.items():
+        simple_name = name.removeprefix(KEY_GENERATOR_PACKAGE).replace("AvroKeyGenerator", "KeyGenerator")
+        for type_name, class_name in KEY_GENERATORS.items():
             if simple_name in (type_name, class_name):
                 return class_name
         for type_name, class_name in _REFUSED_KEY_GENERATORS.items():
             if simple_name in (type_name, class_name):
                 self._not_supported.append(
                     f"key_generator {name} is not supported, because Hudi writes its keys in several ways: "
-                    f"use one of {', '.join(_KEY_GENERATORS.values())}; delete finds keys in any of them"
+                    f"use one of {', '.join(KEY_GENERATORS.values())}; delete finds keys in any of them"
                 )
                 return None
         if "." in name and not name.startswith("org.apache.hudi."):
             return name
-        nearest = difflib.get_close_matches(simple_name, [*_KEY_GENERATORS.values(), *_KEY_GENERATORS], n=1)
-        hint = f", did you mean {nearest[0]}?" if nearest else f": one of {', '.join(_KEY_GENERATORS.values())}"
+        nearest = difflib.get_close_matches(simple_name, [*KEY_GENERATORS.values(), *KEY_GENERATORS], n=1)
+        hint = f", did you mean {nearest[0]}?" if nearest else f": one of {', '.join(KEY_GENERATORS.values())}"
         self._problems.append(f"key_generator {name!r} is unknown{hint}")
         return None
 
     def _check_virtual_keys(self, key_generator: str) -> None:
-        able = [_KEY_GENERATORS[kind] for kind in ("SIMPLE", "COMPLEX", "NON_PARTITION")]
+        able = [KEY_GENERATORS[kind] for kind in ("SIMPLE", "COMPLEX", "NON_PARTITION")]
         populate = self._definition.properties.get(_META_FIELDS)
         if str(populate).strip().lower() == "false" and key_generator not in able:
             self._problems.append(
@@ -343,7 +336,7 @@ class _PropertiesBuilder:
         return stored | config.default_properties(one_timezone)
 
     def _makes_times(self, key_generator: str) -> bool:
-        return key_generator == _KEY_GENERATORS["TIMESTAMP"] or "TIMESTAMP" in self._partition_types
+        return key_generator == KEY_GENERATORS["TIMESTAMP"] or "TIMESTAMP" in self._partition_types
 
     def _check_timestamps(self, key_generator: str) -> None:
         properties = {key: value for key, value in self._definition.properties.items() if isinstance(value, str)}
@@ -355,10 +348,10 @@ class _PropertiesBuilder:
             return
         if self._makes_times(key_generator):
             self._problems.extend([*config.problems(), *config.zone_problems()])
-        elif given and key_generator in _KEY_GENERATORS.values():
+        elif given and key_generator in KEY_GENERATORS.values():
             way_out = (
                 "name in partition_fields which field is a time (ts:TIMESTAMP)"
-                if key_generator == _KEY_GENERATORS["CUSTOM"]
+                if key_generator == KEY_GENERATORS["CUSTOM"]
                 else "leave them out, or use TimestampBasedKeyGenerator or CustomKeyGenerator"
             )
             self._problems.append(
@@ -459,7 +452,3 @@ class _PropertiesBuilder:
                     f"field {field_path!r} is not in the schema, which has {', '.join(arrow_schema.names)}"
                 )
         return avro_schema
-
-
-def _boolean(value: bool) -> str:
-    return "true" if value else "false"

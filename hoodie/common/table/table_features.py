@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
+from hoodie.common.model.key_generator_type import KEY_GENERATOR_PACKAGE, KEY_GENERATORS, avro_name
 from hoodie.merge.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
@@ -26,16 +27,12 @@ from hoodie.merge.payload_rules import (
     canonical_payload_class,
 )
 
-__all__ = ["HARMLESS_PREFIXES", "HARMLESS_PROPERTIES", "KEY_GENERATORS", "problems"]
+__all__ = ["HARMLESS_PREFIXES", "HARMLESS_PROPERTIES", "KEY_GENERATOR_CLASSES", "problems"]
 
-_KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
-KEY_GENERATORS = frozenset(
-    f"{_KEY_GENERATOR_PACKAGE}{name}"
-    for kind in ("Simple", "Complex", "Nonpartitioned", "TimestampBased", "Custom")
-    for name in (f"{kind}KeyGenerator", f"{kind}AvroKeyGenerator")
+KEY_GENERATOR_CLASSES = frozenset(
+    f"{KEY_GENERATOR_PACKAGE}{name}" for kind in KEY_GENERATORS.values() for name in (kind, avro_name(kind))
 )
 """The key generators that hoodie has. A class of another package is a user's class; it is checked when it is loaded."""
-_KEY_GENERATOR_TYPES = ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM")
 
 HARMLESS_PROPERTIES = frozenset(
     {
@@ -109,8 +106,8 @@ def _is(*values: str) -> Callable[[str, Mapping[str, str]], bool]:
 
 
 def _is_known_key_generator(value: str, _: Mapping[str, str]) -> bool:
-    name = value if "." in value else f"{_KEY_GENERATOR_PACKAGE}{value}"
-    return name in KEY_GENERATORS or not name.startswith("org.apache.hudi.")
+    name = value if "." in value else f"{KEY_GENERATOR_PACKAGE}{value}"
+    return name in KEY_GENERATOR_CLASSES or not name.startswith("org.apache.hudi.")
 
 
 def _is_known_payload(value: str, _: Mapping[str, str]) -> bool:
@@ -164,12 +161,14 @@ _RULES = (
     _Rule("hoodie.table.cdc.enabled", _is("false", ""), f"{_WRITE_WITH_HUDI}; reading it is supported"),
     _Rule("hoodie.partition.metafile.use.base.format", _is("false", ""), _WRITE_WITH_HUDI),
     _Rule(
-        "hoodie.table.keygenerator.class", _is_known_key_generator, f"use one of {', '.join(sorted(KEY_GENERATORS))}"
+        "hoodie.table.keygenerator.class",
+        _is_known_key_generator,
+        f"use one of {', '.join(sorted(KEY_GENERATOR_CLASSES))}",
     ),
     _Rule(
         "hoodie.table.keygenerator.type",
-        _is(*_KEY_GENERATOR_TYPES, *(f"{name}_AVRO" for name in _KEY_GENERATOR_TYPES)),
-        f"use one of {', '.join(_KEY_GENERATOR_TYPES)}",
+        _is(*KEY_GENERATORS, *(f"{name}_AVRO" for name in KEY_GENERATORS)),
+        f"use one of {', '.join(KEY_GENERATORS)}",
     ),
     _Rule("hoodie.compaction.payload.class", _is_known_payload, f"use {', '.join(PAYLOADS)}"),
     _Rule("hoodie.compaction.payload.type", _is(*PAYLOAD_TYPES), f"use {', '.join(PAYLOAD_TYPES)}"),

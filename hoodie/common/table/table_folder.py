@@ -77,8 +77,8 @@ def refuse_other_files(storage: HoodieStorage, base_path: str) -> None:
     found = other_files_in(storage, base_path)
     if found is not None:
         raise HoodieConfigException(
-            f"no table was made at {base_path}, because the folder holds {found}: check the path, or choose an empty "
-            f"folder. To make a table beside those files give {ALLOW_OTHER_FILES_KEY}=true (init_table: "
+            f"no table was created at {base_path}, because the folder holds {found}: check the path, or choose an "
+            f"empty folder. To create a table beside those files give {ALLOW_OTHER_FILES_KEY}=true (init_table: "
             "allow_other_files=True)"
         )
 

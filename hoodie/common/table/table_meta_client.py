@@ -220,7 +220,7 @@ class HoodieTableMetaClient:
 
     def marker_path(self, instant_time: str) -> str:
         """The folder of an instant's markers."""
-        return self.snapshot.marker_path(instant_time)
+        return storage_path.join(self.meta_path, TEMP_FOLDER_NAME, instant_time)
 
     def heartbeat_path(self, instant_time: str) -> str:
         """The file that an instant's writer touches as long as it is alive."""

@@ -12,7 +12,7 @@ import attrs
 
 from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_avro
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import REWRITES
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant
@@ -25,15 +25,6 @@ from hoodie.storage.storage import HoodieStorage
 __all__ = ["TableSchemaResolver"]
 
 _AVRO_FOOTER_KEYS = (b"parquet.avro.schema", b"avro.schema")
-_OPERATIONS_WITHOUT_SCHEMA = frozenset(
-    {
-        WriteOperationType.CLUSTER,
-        WriteOperationType.COMPACT,
-        WriteOperationType.INDEX,
-        WriteOperationType.LOG_COMPACT,
-    }
-)
-"""Operations that only rewrite rows; the schema in their commit may be an older one."""
 
 
 @attrs.frozen
@@ -74,7 +65,7 @@ class TableSchemaResolver:
     def _schema_of_commits(self) -> str | None:
         for instant in reversed(self.timeline.completed_writes().instants):
             metadata = self._read_commit_metadata(instant)
-            if metadata.schema and metadata.operation_type not in _OPERATIONS_WITHOUT_SCHEMA:
+            if metadata.schema and metadata.operation_type not in REWRITES:
                 return metadata.schema
         return None
 

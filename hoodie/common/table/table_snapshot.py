@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import (
     PROPERTIES_BACKUP_FILE_NAME,
     PROPERTIES_FILE_NAME,
@@ -112,10 +111,6 @@ class TableSnapshot:
     def meta_path(self) -> str:
         """The table's ``.hoodie`` folder."""
         return storage_path.join(self.base_path, METAFOLDER_NAME)
-
-    def marker_path(self, instant_time: str) -> str:
-        """The folder of an instant's markers."""
-        return storage_path.join(self.meta_path, TEMP_FOLDER_NAME, instant_time)
 
     def heartbeat_path(self, instant_time: str) -> str:
         """The file that an instant's writer touches as long as it is alive."""

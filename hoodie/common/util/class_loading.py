@@ -67,8 +67,8 @@ def create_object(name: str, property_key: str, base_class: type[_Base], *argume
     except Exception as error:
         kinds = ", ".join(type(argument).__name__ for argument in arguments) or "no argument"
         raise HoodieConfigException(
-            f"{property_key} = {name} cannot be made ({type(error).__name__}: {error}): its constructor is called with "
-            f"{kinds}"
+            f"{property_key} = {name} cannot be created ({type(error).__name__}: {error}): its constructor is called "
+            f"with {kinds}"
         ) from error
 
 

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Utf8Chunk", "hash_strings", "utf8_chunks"]
+__all__ = ["Utf8Chunk", "contain_ascii", "hash_strings", "utf8_chunks"]
 
 _MULTIPLIER = 31
 _INVERSE = pow(_MULTIPLIER, -1, 1 << 32)
@@ -31,9 +31,7 @@ def hash_strings(strings: pa.Array) -> np.ndarray:
     """
     hashes = np.empty(len(strings), dtype=np.uint32)
     for chunk in utf8_chunks(strings):
-        hashes[chunk.first : chunk.first + len(chunk.bounds) - 1] = chunk.hash_slices(
-            chunk.bounds[:-1], chunk.bounds[1:]
-        )
+        hashes[chunk.first : chunk.first + len(chunk.bounds) - 1] = chunk.hash_all()
     return hashes
 
 
@@ -52,6 +50,17 @@ class Utf8Chunk:
     bounds: np.ndarray
     _sums: np.ndarray | None = None
     _units_before: np.ndarray | None = None
+
+    def hash_all(self) -> np.ndarray:
+        """The hash of each string."""
+        length = int(self.bounds[1])
+        if length and (np.diff(self.bounds) == length).all() and self.data.max() < 0x80:
+            # Many keys have one length: each is a row of a matrix.
+            factors = _powers_up_to(length)[0][length - 1 :: -1]
+            units = self.data.reshape(-1, length)
+            hashes: np.ndarray = np.einsum("ij,j->i", units, factors, dtype=np.uint32)
+            return hashes
+        return self.hash_slices(self.bounds[:-1], self.bounds[1:])
 
     def hash_slices(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Hashes of pieces of the bytes; each piece must consist of whole characters.
@@ -92,17 +101,32 @@ def utf8_chunks(strings: pa.Array) -> Iterator[Utf8Chunk]:
     """
     if len(strings) == 0:
         return
-    filled = strings.fill_null("") if strings.null_count else strings
-    offsets = np.frombuffer(filled.buffers()[1], dtype=np.int32)[filled.offset : filled.offset + len(filled) + 1]
-    begin, end = int(offsets[0]), int(offsets[-1])
-    content = filled.buffers()[2]
-    data = np.frombuffer(content, dtype=np.uint8)[begin:end] if content is not None else np.zeros(0, dtype=np.uint8)
-    bounds = offsets.astype(np.int64) - begin
+    data, bounds = _bytes_of(strings.fill_null("") if strings.null_count else strings)
     low = 0
-    while low < len(filled):
+    while low < len(strings):
         high = max(low + 1, int(np.searchsorted(bounds, bounds[low] + _CHUNK_BYTES, side="right")) - 1)
         yield Utf8Chunk(low, data[bounds[low] : bounds[high]], bounds[low : high + 1] - bounds[low])
         low = high
+
+
+def contain_ascii(strings: pa.Array, character: str) -> bool:
+    """Whether a character occurs in any of the strings.
+
+    Args:
+        strings: Of type string, without nulls.
+        character: An ASCII character.
+    """
+    # No other character of UTF-8 has its byte.
+    return bool(len(strings)) and bool((_bytes_of(strings)[0] == ord(character)).any())
+
+
+def _bytes_of(strings: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The UTF-8 bytes of strings without nulls, and the bounds of each in them."""
+    offsets = np.frombuffer(strings.buffers()[1], dtype=np.int32)[strings.offset : strings.offset + len(strings) + 1]
+    begin, end = int(offsets[0]), int(offsets[-1])
+    content = strings.buffers()[2]
+    data = np.frombuffer(content, dtype=np.uint8)[begin:end] if content is not None else np.zeros(0, dtype=np.uint8)
+    return data, offsets.astype(np.int64) - begin
 
 
 def _powers_up_to(count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -55,8 +55,8 @@ def time_zone(name: str) -> tzinfo:
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         hint = f", such as GMT{name}" if re.fullmatch(r"[+-]\d.*", name) else ""
         raise ValueError(
-            f"{name!r} is no time zone that is known here: name one of the tz database, such as Europe/Berlin, or an "
-            f"offset from GMT{hint or ', such as GMT+08:00'}"
+            f"{name!r} is not a known time zone: give a name of the tz database, such as Europe/Berlin, or an offset "
+            f"from GMT{hint or ', such as GMT+08:00'}"
         ) from error
 
 

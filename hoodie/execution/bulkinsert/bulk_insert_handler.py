@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.execution.bulkinsert.BulkInsertMapFunction.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
 
@@ -17,7 +17,14 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.common.model.unprepared_rows import failure_of
-from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus, pack
+from hoodie.common.model.write_status import (
+    ScatteredRows,
+    TaskFailure,
+    TaskResult,
+    WithoutEffect,
+    WriteStatus,
+    pack,
+)
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException
 from hoodie.execution.insert_handler import CopyOnWriteInsertHandler, columns_of_handles, upserts_only
@@ -28,7 +35,7 @@ from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 from hoodie.keygen.base_key_generator import KeyGenerator
 
-__all__ = ["BucketFillHandler", "BulkInsertHandler", "DealToBuckets"]
+__all__ = ["BucketFillHandler", "BulkInsertHandler", "DealToBuckets", "came_together"]
 
 
 @attrs.frozen
@@ -117,7 +124,15 @@ class DealToBuckets:
 
 @attrs.frozen
 class BucketFillHandler(BulkInsertHandler):
-    """Writes rows that are sorted by their new file groups: one file after the other, each with all of its rows."""
+    """Writes rows that are sorted by their new file groups: one file after the other, each with all of its rows.
+
+    Attributes:
+        locations: Names the file groups of rows that were brought here by an engine's own computation; None for rows of
+            `DealToBuckets`. An engine may be wrong: a task that meets a file group again gives up, and only the driver
+            sees whether two tasks have met one (`came_together`).
+    """
+
+    locations: Locations | None = None
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
@@ -125,10 +140,16 @@ class BucketFillHandler(BulkInsertHandler):
         statuses: list[WriteStatus] = []
         counter = RowCounter()
         written: set[str] = set()
-        pieces = chain.from_iterable(map(_split_by_file, self._checked(batches, told)))
+        pieces = chain.from_iterable(map(_split_by_file, self._named(self._checked(batches, told))))
         for (file_id, partition_path), group in groupby(pieces, key=itemgetter(0)):
             if file_id in written:
-                raise HoodieException(f"the rows of file group {file_id} are not adjacent, so it would lose some")
+                if self.locations is None:
+                    raise HoodieException(f"the rows of file group {file_id} are not adjacent, so it would lose some")
+                for _ in batches:
+                    # The engine uses the worker again only if it has read all rows.
+                    pass
+                yield pack([ScatteredRows(file_id)])
+                return
             written.add(file_id)
             with HoodieCreateHandle(self.context, partition_path, file_id, task, counter) as handle:
                 for _, rows in group:
@@ -137,14 +158,33 @@ class BucketFillHandler(BulkInsertHandler):
                 statuses.append(handle.close())
         yield pack([*told, *statuses])
 
+    def _named(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches with the file group of each row, as Python computes it from the key."""
+        for batch in batches:
+            if self.locations is None or not batch.num_rows:
+                yield batch
+            else:
+                file_ids = self.locations.tag(batch.select([RECORD_KEY, PARTITION_PATH])).column(CURRENT_FILE_ID)
+                yield batch.append_column(reserved_field(CURRENT_FILE_ID), file_ids)
+
+
+def came_together(results: Sequence[TaskResult]) -> bool:
+    """Whether every file group was written once, by one task.
+
+    Args:
+        results: The results of all tasks of `BucketFillHandler`.
+    """
+    written = [(result.partition_path, result.file_id) for result in results if isinstance(result, WriteStatus)]
+    return len(written) == len(set(written)) and not any(isinstance(result, ScatteredRows) for result in results)
+
 
 def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
     """((file id, partition path), rows) of a batch that is sorted by file id, with the columns that handles need."""
     if not batch.num_rows:
         return
     file_ids = batch.column(CURRENT_FILE_ID)
-    codes = file_ids.dictionary_encode().indices.to_numpy()
-    starts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist()]
+    differs = pc.not_equal(file_ids.slice(1), file_ids.slice(0, batch.num_rows - 1))
+    starts = [0, *(np.flatnonzero(differs.to_numpy(zero_copy_only=False)) + 1).tolist()]
     rows = batch.select(columns_of_handles(batch.schema))
     for start, end in pairwise([*starts, batch.num_rows]):
         place = (file_ids[start].as_py(), batch.column(PARTITION_PATH)[start].as_py())

@@ -18,7 +18,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, H
 from hoodie.index.bloom.index_file_filter import KeySlices
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index_report import Decision
-from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys, keys_among
+from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, RowGroupKeys
 from hoodie.storage.storage import HoodieStorage
 
@@ -155,10 +155,9 @@ def _check_keys(reader: HoodieParquetReader, keys: pa.Array) -> CheckedFile:
     wanted = row_groups_for(SortedKeys(keys), groups)
     if not wanted:
         return CheckedFile(NOTHING_FOUND, Decision.RANGE, len(keys), len(groups), 0)
-    held, positions = keys_among(reader.read_record_keys(None if len(wanted) == len(groups) else wanted), keys)
-    if len(wanted) < len(groups):
-        positions = _rows_of_file(positions, groups, wanted)
-    return CheckedFile((held, positions), Decision.KEY_CHECK, len(keys), len(groups), len(wanted))
+    entries, positions = reader.find_record_keys(keys, wanted)
+    found = keys.take(pa.array(entries)), positions
+    return CheckedFile(found, Decision.KEY_CHECK, len(keys), len(groups), len(wanted))
 
 
 def row_groups_for(keys: SortedKeys, groups: Sequence[RowGroupKeys]) -> list[int]:
@@ -173,13 +172,3 @@ def row_groups_for(keys: SortedKeys, groups: Sequence[RowGroupKeys]) -> list[int
     ends = keys.before([groups[n].max_key or b"" for n in known], with_equal=True)
     excluded = {n for n, start, end in zip(known, starts.tolist(), ends.tolist(), strict=True) if start >= end}
     return [n for n, group in enumerate(groups) if group.rows and n not in excluded]
-
-
-def _rows_of_file(positions: np.ndarray, groups: Sequence[RowGroupKeys], read: Sequence[int]) -> np.ndarray:
-    """Turn row numbers within the groups that were read into row numbers of the file."""
-    rows = np.array([group.rows for group in groups], dtype=np.int64)
-    firsts = np.cumsum(rows) - rows
-    ends = np.cumsum(rows[list(read)])
-    part = np.searchsorted(ends, positions, side="right")
-    moved: np.ndarray = positions + (firsts[list(read)] - (ends - rows[list(read)]))[part]
-    return moved

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.util.java_hash import Utf8Chunk, hash_strings, utf8_chunks
+from hoodie.common.util.java_hash import Utf8Chunk, contain_ascii, hash_strings, utf8_chunks
 from hoodie.config.index_config import BucketKeyRule
 from hoodie.exception import HoodieKeyException
 
@@ -169,8 +169,9 @@ class BucketIdentifier:
         shown = first if len(first) <= SHOWN_KEY else f"{first[:SHOWN_KEY]}..."
         raise HoodieKeyException(
             f"{int(refused.sum())} record keys, such as '{shown}', go to one bucket in Hudi 0.15 and to another in "
-            "Hudi 1.x: two such writers of a table would store them twice. Say whose buckets this table has by "
-            "hoodie.bucket.index.key.rule=0.15 or 1.x; no writer of the other kind may write it then"
+            "Hudi 1.x: writers of both releases would store them twice. Set "
+            "hoodie.bucket.index.key.rule=0.15 or 1.x, the release that writes this table; writers of the other "
+            "release must not write to it"
         )
 
 
@@ -291,8 +292,10 @@ def _hash_values(named: pa.Array, start: int) -> np.ndarray:
 
 def _contains(strings: pa.Array, character: str) -> np.ndarray | None:
     """Which strings have an ASCII character; None when none has."""
+    if not contain_ascii(strings, character):
+        return None
     found: np.ndarray = pc.match_substring(strings, character).to_numpy(zero_copy_only=False)
-    return found if found.any() else None
+    return found
 
 
 def _starts_with(strings: pa.Array, start: str) -> np.ndarray:

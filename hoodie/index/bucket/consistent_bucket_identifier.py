@@ -1,4 +1,4 @@
-"""The node of the ring that a record key belongs to, in the bucket index with consistent hashing.
+"""Find the node of a record key in a ring of consistent hashing.
 
 Hudi: org.apache.hudi.index.bucket.ConsistentBucketIdentifier.
 """
@@ -21,12 +21,12 @@ __all__ = ["ConsistentBucketIdentifier"]
 
 
 class ConsistentBucketIdentifier:
-    """Finds nodes; for one partition.
+    """Finds the nodes of the record keys of one partition.
 
     Args:
-        metadata: The ring.
+        metadata: The partition's ring.
         hash_fields: The record key fields that are hashed.
-        rule: What to do with keys for which Hudi's releases have different hashes.
+        rule: What to do with keys for which releases of Hudi compute different hashes.
 
     Raises:
         HoodieIndexException: The ring has no node.
@@ -51,13 +51,13 @@ class ConsistentBucketIdentifier:
         self._ends = np.array([node.value for node in self.nodes], dtype=np.int64)
 
     def node_numbers(self, record_keys: pa.Array) -> np.ndarray:
-        """For each key the index of its node in ``nodes``: the first that ends at its hash or behind it.
+        """For each key the index of its node in ``nodes``: the first node whose end is at or after the key's hash.
 
         Args:
             record_keys: Strings without nulls.
 
         Raises:
-            HoodieKeyException: Releases of Hudi hash a key differently, and the rule is to refuse it.
+            HoodieKeyException: Releases of Hudi compute different hashes for a key, and the rule refuses such keys.
         """
         digest = xxhash.xxh32_intdigest
         hashes = np.fromiter(
@@ -66,7 +66,7 @@ class ConsistentBucketIdentifier:
             count=len(record_keys),
         )
         places = np.searchsorted(self._ends, hashes & HASH_MASK, side="left")
-        # Behind the last node the ring begins again.
+        # After the last node the ring begins again.
         return places % len(self.nodes)
 
     def file_ids(self, record_keys: pa.Array) -> list[str]:
@@ -93,12 +93,12 @@ class ConsistentBucketIdentifier:
             return old or ""
         if self._rule is BucketKeyRule.REFUSE or new is None:
             raise HoodieKeyException(
-                f"the record key '{record_key}' goes to one file group in Hudi 0.15 and to another in Hudi 1.x; say "
-                "whose this table has by hoodie.bucket.index.key.rule=0.15 or 1.x"
+                f"the record key '{record_key}' goes to one file group in Hudi 0.15 and to another in Hudi 1.x: set "
+                "hoodie.bucket.index.key.rule=0.15 or 1.x, the release that writes this table"
             )
         return new
 
 
 def _join(values: Sequence[str | None] | None) -> str | None:
-    """As Java joins strings: null is spelled out."""
+    """Join strings as Java does: a null becomes the text ``null``."""
     return None if values is None else "".join("null" if value is None else value for value in values)

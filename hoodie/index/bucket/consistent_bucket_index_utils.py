@@ -1,12 +1,12 @@
-"""Where the rings of consistent hashing are stored, and which of them counts.
+"""Load and store the rings of consistent hashing, and choose the one that is valid.
 
 ::
 
-    .hoodie/.bucket_index/consistent_hashing_metadata/<partition path>/<instant>.hashing_meta
-    .hoodie/.bucket_index/consistent_hashing_metadata/<partition path>/<instant>.commit         it counts, surely
+    .hoodie/.bucket_index/consistent_hashing_metadata/<partition path>/<instant>.hashing_meta   a ring
+    .hoodie/.bucket_index/consistent_hashing_metadata/<partition path>/<instant>.commit         marks it as valid
 
-A ring that clustering made counts once its instant is completed. Nothing here is written by hoodie's own writes: they
-are to COPY_ON_WRITE tables, for which Hudi refuses consistent hashing.
+Clustering makes a new ring, which is valid once the instant of the clustering is completed. hoodie's own writes store
+no ring: they write COPY_ON_WRITE tables, for which Hudi refuses consistent hashing.
 
 Hudi: org.apache.hudi.index.bucket.ConsistentBucketIndexUtils.
 """
@@ -31,7 +31,7 @@ _FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
 
 
 def hashing_metadata_folder(base_path: str, partition_path: str) -> str:
-    """The folder of a partition's rings."""
+    """The folder of the rings of a partition."""
     folder = join(base_path, _FOLDER)
     return join(folder, partition_path) if partition_path else folder
 
@@ -44,15 +44,16 @@ def load_metadata(
     pending_instants: Collection[str] = (),
     file_ids: Collection[str] = (),
 ) -> HoodieConsistentHashingMetadata | None:
-    """The ring that counts; None when the partition has none.
+    """The newest valid ring; None if the partition has none.
 
     Args:
-        storage: The table's.
+        storage: The table's storage.
         base_path: The table's folder.
         partition_path: The partition.
         completed_instants: Times of the completed commits and replace commits of the active timeline.
-        pending_instants: Times of those that are not.
-        file_ids: Latest file groups of the partition: a ring whose instant was archived counts when one is of it.
+        pending_instants: Times of the pending ones.
+        file_ids: The latest file groups of the partition. A ring whose instant was archived is valid if one of them
+            belongs to it.
 
     Raises:
         HoodieCorruptedDataException: A file is damaged.
@@ -75,10 +76,10 @@ def load_metadata(
 
 
 def save_metadata(storage: HoodieStorage, base_path: str, metadata: HoodieConsistentHashingMetadata) -> bool:
-    """Store a ring; False when there is one of that instant already.
+    """Store a ring; False if there is already a ring of its instant.
 
     Args:
-        storage: The table's.
+        storage: The table's storage.
         base_path: The table's folder.
         metadata: The ring.
     """
@@ -96,19 +97,19 @@ def load_or_create_metadata(
     pending_instants: Collection[str] = (),
     file_ids: Collection[str] = (),
 ) -> HoodieConsistentHashingMetadata:
-    """The ring that counts, made where the partition has none; writers that race make the same one.
+    """The newest valid ring; if the partition has none, a new one. Writers that race create the same ring.
 
     Args:
         storage: See `load_metadata`.
         base_path: See `load_metadata`.
         partition_path: See `load_metadata`.
-        num_buckets: Nodes of a new ring.
+        num_buckets: The number of nodes of a new ring.
         completed_instants: See `load_metadata`.
         pending_instants: See `load_metadata`.
         file_ids: See `load_metadata`.
 
     Raises:
-        HoodieIndexException: It can be neither read nor made.
+        HoodieIndexException: The ring can be neither read nor created.
     """
     asked = (storage, base_path, partition_path, completed_instants, pending_instants, file_ids)
     found = load_metadata(*asked)

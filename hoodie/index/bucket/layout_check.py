@@ -80,8 +80,8 @@ def _check_hash_fields(identifier: BucketIdentifier) -> None:
     strange = [field for field in identifier.hash_fields if field not in identifier.key_fields]
     if strange:
         raise HoodieConfigException(
-            f"{_FIELDS} = {','.join(identifier.hash_fields)}: {', '.join(strange)} is no record key field; the record "
-            f"key fields are {','.join(identifier.key_fields)}, and what is hashed must be some or all of them"
+            f"{_FIELDS} = {','.join(identifier.hash_fields)}: {', '.join(strange)} is not a record key field; the "
+            f"record key fields are {','.join(identifier.key_fields)}, and some or all of them must be hashed"
         )
 
 

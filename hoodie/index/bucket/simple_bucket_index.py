@@ -14,8 +14,11 @@ import pyarrow as pa
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
+from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.common.model.record_placement import RecordPlacement
+from hoodie.config.index_config import BucketKeyRule
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieIndexException
@@ -26,11 +29,11 @@ from hoodie.index.index import (
     IndexedTable,
     Locations,
     append_locations,
-    keys_by_partition_path,
     tag_with_locations,
 )
 from hoodie.index.index_report import Decision
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from hoodie.keygen.base_key_generator import KeyGenerator
 
 __all__ = ["BucketLocations", "HoodieSimpleBucketIndex"]
 
@@ -68,6 +71,24 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
 
     def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations:
         return self.locations(table, context)
+
+    def bucket_routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
+        identifier = self.identifier(key_generator.record_key_fields)
+        is_composite = key_generator.has_composite_keys
+        if is_composite is None or not key_generator.has_plain_paths:
+            return None
+        if is_composite and len(key_generator.record_key_fields) == 1:
+            # Releases of Hudi hash such keys differently.
+            return None
+        return BucketRouting(
+            key_generator.record_key_fields,
+            identifier.hash_fields,
+            is_composite,
+            key_generator.partition_fields,
+            key_generator.hive_style,
+            identifier.num_buckets,
+            has_plain_colons=identifier.rule is not BucketKeyRule.HUDI_0_15,
+        )
 
     def commit_metadata(self, record_key_fields: Sequence[str]) -> Mapping[str, str]:
         identifier = self.identifier(record_key_fields)
@@ -158,40 +179,44 @@ class BucketLocations:
         Raises:
             HoodieKeyException: Keys whose bucket is not sure.
         """
-        count = batch.num_rows
-        file_numbers = np.zeros(count, dtype=np.int64)
+        count, num_buckets = batch.num_rows, self.identifier.num_buckets
+        paths = batch.column(PARTITION_PATH).dictionary_encode()
+        buckets = self.identifier.bucket_ids(batch.column(RECORD_KEY))
+        numbers, places = _distinct(
+            paths.indices.to_numpy() * np.int64(num_buckets) + buckets, len(paths.dictionary) * num_buckets
+        )
         file_ids: list[str] = []
         instants: list[str | None] = []
-        for partition_path, rows, keys in keys_by_partition_path(batch):
-            buckets, places = _distinct(self.identifier.bucket_ids(keys), self.identifier.num_buckets)
-            file_numbers[rows] = places + len(file_ids)
-            ids = new_bucket_file_ids(buckets, self.seed, partition_path)
+        for place, partition_path in enumerate(paths.dictionary.to_pylist()):
+            found = numbers[numbers // num_buckets == place] % num_buckets
+            ids = new_bucket_file_ids(found, self.seed, partition_path)
             times: list[str | None] = [None] * len(ids)
             known = self.groups.get(partition_path, {})
-            for place, bucket in enumerate(buckets.tolist() if known else ()):
+            for number, bucket in enumerate(found.tolist() if known else ()):
                 location = known.get(bucket)
                 if location is not None:
-                    ids[place], times[place] = location.file_id, location.instant_time
+                    ids[number], times[number] = location.file_id, location.instant_time
             file_ids += ids
             instants += times
-        taken = pa.array(file_numbers)
+        taken = pa.array(places)
+        is_new = instants.count(None) == len(instants)
         return append_locations(
             batch,
-            pa.array(instants, pa.string()).take(taken),
+            pa.nulls(count, pa.string()) if is_new else pa.array(instants, pa.string()).take(taken),
             pa.array(file_ids, pa.string()).take(taken),
             pa.nulls(count, pa.int64()),
         )
 
 
-def _distinct(buckets: np.ndarray, num_buckets: int) -> tuple[np.ndarray, np.ndarray]:
-    """The buckets that occur, ascending, and the place of each among them."""
-    if num_buckets > len(buckets):
-        found, places = np.unique(buckets, return_inverse=True)
+def _distinct(numbers: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers that occur, ascending, and the place of each among them; all are in [0, end)."""
+    if end > len(numbers):
+        found, places = np.unique(numbers, return_inverse=True)
         return found, places
-    found = np.flatnonzero(np.bincount(buckets, minlength=num_buckets))
-    place_of = np.zeros(num_buckets, dtype=np.int64)
+    found = np.flatnonzero(np.bincount(numbers, minlength=end))
+    place_of = np.zeros(end, dtype=np.int64)
     place_of[found] = np.arange(len(found))
-    return found, place_of[buckets]
+    return found, place_of[numbers]
 
 
 def _locations_of_buckets(

@@ -20,11 +20,12 @@ __all__ = ["HoodieDatabaseIndex"]
 class HoodieDatabaseIndex(HoodieExternalIndex):
     """Keeps key -> file group in a database; a key is unique in the whole table.
 
-    ``hoodie.index.class=hoodie.index.external.database_index.HoodieDatabaseIndex`` chooses it,
-    ``hoodie.index.database.url`` says where the database is: see docs/indexes.md.
+    ``hoodie.index.class=hoodie.index.external.database_index.HoodieDatabaseIndex`` chooses this index.
+    ``hoodie.index.database.url`` names the database; see docs/indexes.md.
 
     Raises:
-        HoodieConfigException: The URL is of something else, or is missing for a table on an object store.
+        HoodieConfigException: The URL names neither SQLite nor PostgreSQL, or it is missing for a table on an object
+            store.
     """
 
     def __init__(self, config: HoodieWriteConfig) -> None:

@@ -128,7 +128,9 @@ class HoodieExternalIndex(HoodieIndex):
                 if names:
                     store.forget_files([(number, name) for number, name in files if name in names])
         except HoodieException as error:
-            logger.warning("the index did not forget %s now (%s): the next write has it do so", instant_time, error)
+            logger.warning(
+                "the index could not forget instant %s (%s): the next write tries again", instant_time, error
+            )
 
     def _open(self, reads_only: bool = False) -> LocationStore:
         store = self.store_factory().open()

@@ -12,21 +12,21 @@ from hoodie.index.external.database_url import shown_url
 
 try:
     import psycopg
-except ImportError:  # said by the constructor
+except ImportError:  # an extra: hoodie[postgresql]
     psycopg = None
 
 __all__ = ["PostgresLocationStore"]
 
 CREATE_LOCK = 0x686F6F646965
-"""Advisory lock of those that make tables: CREATE TABLE IF NOT EXISTS fails when two do it at once."""
+"""The advisory lock for creating tables: CREATE TABLE IF NOT EXISTS fails if two writers run it at once."""
 
 
 class PostgresLocationStore(DatabaseLocationStore):
-    """One connection to a PostgreSQL database; its tables are made in the first schema of the search path.
+    """One connection to a PostgreSQL database. It creates its tables in the first schema of the search path.
 
     Args:
-        url: ``postgresql://...`` as libpq takes it; what it lacks is taken from libpq's environment and password file.
-        prefix: Begins the names of the tables.
+        url: ``postgresql://...`` as libpq takes it. libpq reads missing parts from its environment and password file.
+        prefix: The prefix of the names of the tables.
 
     Raises:
         HoodieNotSupportedException: psycopg is not installed.
@@ -80,7 +80,7 @@ class PostgresLocationStore(DatabaseLocationStore):
     def _find_keys(self, connection: Any, start: int, keys: Sequence[str]) -> Sequence[tuple[int, int]]:
         connection.execute("SET LOCAL jit = off")
         found: Sequence[tuple[int, int]] = connection.execute(
-            # OFFSET keeps the planner from reading through all keys: one look into the tree for each.
+            # OFFSET stops the planner from scanning all keys: it looks each wanted key up in the tree.
             "SELECT wanted.place - 1 + %s, found.group_number "
             "FROM unnest(%s::text[]) WITH ORDINALITY AS wanted(key, place) CROSS JOIN LATERAL "
             f'(SELECT group_number FROM {self._keys} WHERE record_key = wanted.key COLLATE "C" OFFSET 0) found',
@@ -123,5 +123,5 @@ class PostgresLocationStore(DatabaseLocationStore):
         except psycopg.Error as error:
             raise HoodieIndexException(
                 f"the index in the database {shown_url(self._url)} cannot be used: {str(error).strip()}. Nothing was "
-                "committed: write again when it is there"
+                "committed: write again when the database can be reached"
             ) from error

@@ -1,4 +1,4 @@
-"""Claims of keys in a file of SQLite, in this process."""
+"""Claims of keys in a file of SQLite, which this process opens."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["SqliteLocationStore"]
 
 _OF_TABLE = "/.hoodie/"
 WAIT_SECONDS = 60
-"""How long a writer waits for another one that writes to the same file."""
+"""How long a writer waits for another writer of the same file."""
 
 
 class SqliteLocationStore(DatabaseLocationStore):
-    """One connection to a file of SQLite; the keys of a statement travel as one JSON text.
+    """One connection to a file of SQLite. Each statement gets its keys as one JSON text.
 
     Args:
-        path: The file; it and its folder are made.
-        prefix: Begins the names of the tables in it.
+        path: The file. The connection creates it, and its folder.
+        prefix: The prefix of the names of the tables in it.
     """
 
     place = "?"
@@ -65,7 +65,7 @@ class SqliteLocationStore(DatabaseLocationStore):
         )
 
     def _find_keys(self, connection: Any, start: int, keys: Sequence[str]) -> Sequence[tuple[int, int]]:
-        # CROSS JOIN keeps the order: one look into the tree for each wanted key.
+        # CROSS JOIN keeps the order of the tables: SQLite looks each wanted key up in the tree.
         found: Sequence[tuple[int, int]] = connection.execute(
             "SELECT wanted.key + ?, found.group_number FROM json_each(?) wanted "
             f"CROSS JOIN {self._keys} found ON found.record_key = wanted.value",
@@ -112,9 +112,9 @@ class SqliteLocationStore(DatabaseLocationStore):
             yield
         except (sqlite3.Error, OSError) as error:
             raise HoodieIndexException(
-                f"the index in the SQLite file {self._path} cannot be used: {error}. A file that is damaged or of "
-                "another program may be deleted or named otherwise (hoodie.index.database.url): the index is built "
-                "again from the table"
+                f"the index in the SQLite file {self._path} cannot be used: {error}. If the file is damaged, delete "
+                "it; if it belongs to another program, name another file (hoodie.index.database.url). The next write "
+                "builds the index again from the table"
             ) from error
 
     @property
@@ -122,16 +122,16 @@ class SqliteLocationStore(DatabaseLocationStore):
         if self._opened is None:
             if _OF_TABLE in self._path and os.path.islink(self._path):
                 raise HoodieIndexException(
-                    f"{self._path} is a symbolic link in the folder of the table, and links there are not written "
-                    "through: name the file that it leads to by hoodie.index.database.url"
+                    f"{self._path} is a symbolic link in the table's folder, and hoodie does not write through such "
+                    "links: name the target of the link by hoodie.index.database.url"
                 )
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             connection = sqlite3.connect(
                 self._path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
             try:
-                # A crash of the machine loses the newest transactions, never a part of one nor an older one: what is
-                # known stays claimed.
+                # A crash of the machine may lose the newest transactions, but never a part of one or an older one. So
+                # the keys of all files that the store knows are claimed.
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute("PRAGMA cache_size = -65536")

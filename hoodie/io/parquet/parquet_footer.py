@@ -121,8 +121,8 @@ class Footer:
             return decode_bloom_filter(self.bloom_filter_type, self.bloom_filter_text)
         except HoodieCorruptedDataException as error:
             raise HoodieCorruptedDataException(
-                f"reading the bloom filter in the footer of {self.path}: {error}; the rows may be sound, "
-                "but the file has to be written anew or restored from a copy before keys can be looked up by it"
+                f"reading the bloom filter in the footer of {self.path}: {error}. The rows may be intact, but keys "
+                "cannot be looked up by this filter: rewrite the file, or restore it from a copy"
             ) from error
 
 

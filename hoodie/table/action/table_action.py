@@ -37,7 +37,7 @@ __all__ = [
 
 _FEWEST_DIGITS = 14
 """Of the time of an instant that a plan names."""
-PlanT = TypeVar("PlanT")
+PlanT = TypeVar("PlanT", bound=attrs.AttrsInstance)
 ResultT = TypeVar("ResultT")
 
 
@@ -112,6 +112,10 @@ class AnnouncedAction(ABC, Generic[PlanT]):
 
 class TableAction(AnnouncedAction[PlanT], Generic[PlanT, ResultT]):
     """An action that is announced by a plan and then carried out."""
+
+    def publish(self, plan: PlanT, check: Callable[[], None]) -> str:
+        """Make the plan visible as the content of a requested instant; see `AnnouncedAction.publish`."""
+        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
 
     @abstractmethod
     def read_plan(self, instant_time: str) -> PlanT:

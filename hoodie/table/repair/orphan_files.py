@@ -22,7 +22,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
-from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, HoodieInstant
+from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIOException
@@ -309,14 +309,12 @@ class _Explanation:
 def _by_time(timeline: HoodieTimeline) -> dict[str, list[HoodieInstant]]:
     """Completed commits by their instant times."""
     found: dict[str, list[HoodieInstant]] = defaultdict(list)
-    for instant in timeline:
-        if instant.is_completed and instant.action in COMMIT_ACTIONS:
-            found[instant.requested_time].append(instant)
+    for instant in timeline.completed_writes():
+        found[instant.requested_time].append(instant)
     return dict(found)
 
 
 def _writes(timeline: HoodieActiveTimeline | HoodieArchivedTimeline) -> Iterable[HoodieCommitMetadata]:
     """The metadata of all completed commits."""
-    for instants in _by_time(timeline).values():
-        for instant in instants:
-            yield timeline.read_commit_metadata(instant)
+    for instant in timeline.completed_writes():
+        yield timeline.read_commit_metadata(instant)

@@ -20,7 +20,7 @@ from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, PROPERTIES_FILE_NAME, HoodieTableConfig
-from hoodie.common.table.table_features import KEY_GENERATORS
+from hoodie.common.table.table_features import KEY_GENERATOR_CLASSES
 from hoodie.common.table.table_metadata import table_metadata_of
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.table_summary import SummaryTable
@@ -203,8 +203,8 @@ def _refuse_contradictions(found: HoodieTableConfig, given: Mapping[str, str], b
     differ = [f"{key} = {stored[key]!r}" for key in given if stored[key] != given[key]]
     if differ:
         raise HoodieConfigException(
-            f"the properties of {base_path} are there and say otherwise than was given: {', '.join(differ)}; nothing "
-            "was changed"
+            f"the properties of {base_path} exist and differ from the given ones: {', '.join(differ)}; nothing was "
+            "changed"
         )
 
 
@@ -259,7 +259,7 @@ class _Rebuilding:
         known = HoodieTableConfig({key: entry.value for key, entry in self._told.items()})
         avro = TableSchemaResolver(self._storage, self._base_path, timeline, view, known).load_avro_schema()
         if avro is None:
-            raise InvalidTableException(f"no commit and no base file of {self._base_path} tells its columns")
+            raise InvalidTableException(f"no commit and no base file of {self._base_path} has a schema")
         self._add("hoodie.table.create.schema", avro, "the newest commit")
         schema = to_arrow(avro)
         self._refuse_unknown_columns(known, schema)
@@ -343,7 +343,7 @@ class _Rebuilding:
 
     def _check_rows(self, config: HoodieTableConfig, schema: pa.Schema, slices: list[FileSlice]) -> int:
         """Compare keys and folders of stored rows with those that the properties make; returns how many rows."""
-        if str(config.key_generator_class) not in KEY_GENERATORS:
+        if str(config.key_generator_class) not in KEY_GENERATOR_CLASSES:
             logger.warning("keys of %s are made by %s: not checked", self._base_path, config.key_generator_class)
             return 0
         full = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])

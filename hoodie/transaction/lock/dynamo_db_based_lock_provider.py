@@ -137,22 +137,18 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
         self._client.close()
 
     def _read(self) -> dict[str, dict[str, str]] | None:
-        def get() -> dict[str, dict[str, str]] | None:
-            answer = self._client.get_item(
-                TableName=self._table, Key={_KEY: {"S": self._partition_key}}, ConsistentRead=True
-            )
-            item: dict[str, dict[str, str]] | None = answer.get("Item")
-            return item
-
-        found: dict[str, dict[str, str]] | None = self._call("Reading", get)
-        return found
+        key = {_KEY: {"S": self._partition_key}}
+        answer = self._call(
+            "Reading", lambda: self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True)
+        )
+        item: dict[str, dict[str, str]] | None = answer.get("Item")
+        return item
 
     def _put(self, condition: str, names: list[str], values: dict[str, Any]) -> bool:
         version = str(uuid.uuid4())
-        known = self.describe_self()
         item = {
             _KEY: {"S": self._partition_key},
-            _OWNER: {"S": f"{self.owner} (process {known['process']} on {known['host']}, thread {known['thread']})"},
+            _OWNER: {"S": self.owner_text()},
             _LEASE: {"S": str(self.lease_ms)},
             _VERSION: {"S": version},
         }
@@ -177,15 +173,15 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
 
     def _conditionally(self, action: str, call: Callable[[], Any]) -> bool:
         """Make a conditional call; whether its condition held."""
-        try:
-            call()
-        except botocore.exceptions.ClientError as error:
-            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+
+        def holds() -> bool:
+            try:
+                call()
+            except self._client.exceptions.ConditionalCheckFailedException:
                 return False
-            raise self._failure(action, error) from error
-        except botocore.exceptions.BotoCoreError as error:
-            raise self._failure(action, error) from error
-        return True
+            return True
+
+        return bool(self._call(action, holds))
 
     def _call(self, action: str, call: Callable[[], Any]) -> Any:
         try:

@@ -191,6 +191,11 @@ class LeaseLockProvider(LockProvider):
         """The description of this writer, for those who wait."""
         return {"owner": self.owner, **describe_process(), "thread": threading.current_thread().name}
 
+    def owner_text(self) -> str:
+        """`describe_self` in words."""
+        known = self.describe_self()
+        return f"{self.owner} (process {known['process']} on {known['host']}, thread {known['thread']})"
+
     def try_lock(self, timeout_ms: int) -> bool:
         """See `LockProvider.try_lock`."""
         options = self.configuration.options

@@ -144,13 +144,9 @@ class StorageBasedLockProvider(LeaseLockProvider):
     def _put(self, expired: bool, version: str | None) -> bool:
         # Every content is unique, so that a put without a response can be checked.
         valid_until = max(self.clock.wall_ms() + self.lease_ms, self._data.valid_until + 1)
-        data = StorageLockData(expired, valid_until, self._owner_text())
+        data = StorageLockData(expired, valid_until, self.owner_text())
         made = self._storage.replace_version(self._path, data.to_json(), version)
         if made is None:
             return False
         self._version, self._data = made, data
         return True
-
-    def _owner_text(self) -> str:
-        known = self.describe_self()
-        return f"{self.owner} (process {known['process']} on {known['host']}, thread {known['thread']})"

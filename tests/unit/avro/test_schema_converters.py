@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoodie.avro import schema_converters
 from hoodie.avro.schema_converters import (
     add_meta_columns,
     check_writable,
@@ -26,7 +25,7 @@ from hoodie.avro.schema_converters import (
     without_enums,
 )
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.record_columns import META_COLUMN_SET, META_COLUMNS
+from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.exception import HoodieSchemaException
 
 
@@ -213,11 +212,6 @@ def test_meta_columns_come_first_and_never_twice() -> None:
     assert remove_meta_columns(with_meta) == to_avro(schema, "r", "n")
     assert add_meta_columns(with_meta) == with_meta
     assert add_meta_columns(remove_meta_columns(with_meta)) == with_meta
-
-
-def test_names_of_meta_columns_are_those_of_the_model() -> None:
-    assert schema_converters._META_COLUMNS == META_COLUMNS
-    assert schema_converters._META_COLUMN_SET == META_COLUMN_SET
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,40 @@ def test_many_partitions_do_not_need_a_file_each_at_once(
     assert read_trips(base_path) == sorted(tuple(row.values()) for row in data.to_pylist())
 
 
+@pytest.mark.parametrize("open_files", [3, 256])
+@pytest.mark.parametrize("buffered_bytes", [0, 60_000, 1 << 28])
+def test_rows_of_a_stream_are_stored_and_numbered_in_their_order(
+    base_path: Path, monkeypatch: pytest.MonkeyPatch, buffered_bytes: int, open_files: int
+) -> None:
+    monkeypatch.setattr(insert_handler, "MAX_BUFFERED_BYTES", buffered_bytes)
+    monkeypatch.setattr(insert_handler, "MAX_OPEN_FILES", open_files)
+    table = rows(*((f"k{i:05d}", f"p{i % 100 // 9 * 7 % 8 if i < 2000 else 3}", i, 1.0) for i in range(3000)))
+    batches = table.to_batches(max_chunksize=130)
+
+    with local_client(base_path, parallelism=1) as c:
+        c.bulk_insert(pa.RecordBatchReader.from_batches(table.schema, batches))
+
+    # Within a batch, rows get their numbers partition by partition.
+    expected = []
+    for batch in batches:
+        paths = list(dict.fromkeys(batch.column("region").to_pylist()))
+        expected += sorted(batch.column("id").to_pylist(), key=lambda key: paths.index(region_of(table, key)))
+    numbers = {key: number for number, key in enumerate(expected)}
+    stored = [
+        pq.ParquetFile(path).read(columns=["_hoodie_record_key", "_hoodie_commit_seqno"])
+        for path in base_path.rglob("*.parquet")
+    ]
+    assert sorted(key for file in stored for key in file["_hoodie_record_key"].to_pylist()) == sorted(expected)
+    for file in stored:
+        found = [int(number.rpartition("_")[2]) for number in file["_hoodie_commit_seqno"].to_pylist()]
+        assert found == [numbers[key] for key in file["_hoodie_record_key"].to_pylist()] == sorted(found)
+
+
+def region_of(table: pa.Table, key: str) -> str:
+    region: str = table["region"][int(key[1:])].as_py()
+    return region
+
+
 STORED = (("a", "a", 1, 1.0), ("b", "b", 1, 1.0))
 INCOMING = (("a", "a", 2, 2.0), ("c", "a", 3, 3.0), ("c", "a", 4, 4.0), ("b", "c", 5, 5.0))
 

@@ -95,3 +95,20 @@ def test_records_with_nested_columns_move_to_another_partition(tmp_path: Path, p
         client.upsert(table_of(row("a", "y", 2, 10), row("b", "y", 2, None)))
     kept = row("b", "y", 2, None if payload == DEFAULT_PAYLOAD else 2)
     assert read(tmp_path / "t") == [row("a", "y", 2, 10), kept]
+
+
+def test_columns_that_view_the_same_values_from_different_rows_stay_apart(tmp_path: Path) -> None:
+    HoodieTableMetaClient.init_table(
+        str(tmp_path), table_name="t", record_key_fields=["id"], partition_fields=["region"], ordering_fields=["ts"]
+    )
+    values = pa.array(range(5), pa.int64())
+    before, after = (pa.StructArray.from_arrays([values.slice(start, 4)], ["value"]) for start in (0, 1))
+    keys, regions = pa.array(["a", "b", "c", "d"]), pa.array(["n", "s", "n", "s"])
+    records = pa.table({"id": keys, "region": regions, "ts": values.slice(0, 4), "before": before, "after": after})
+
+    with local_client(tmp_path) as client:
+        client.bulk_insert(records)
+
+    stored = hoodie.read_table(str(tmp_path), columns=records.column_names).sort_by("id")
+    assert stored["before"].to_pylist() == [{"value": number} for number in range(4)]
+    assert stored["after"].to_pylist() == [{"value": number} for number in range(1, 5)]

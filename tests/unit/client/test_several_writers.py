@@ -1148,7 +1148,7 @@ def test_a_key_is_found_though_a_third_writer_rewrote_its_file(path: str) -> Non
     result = first.upsert(rows(("new", "x", 1)), instant_time)
     second.upsert(rows(("new", "x", 2), ("more", "x", 2)))
     second.upsert(rows(("more", "x", 3)))
-    with pytest.raises(HoodieWriteConflictException, match="it would live twice"):
+    with pytest.raises(HoodieWriteConflictException, match="it would be stored twice"):
         first.commit(instant_time, result)
     check_table(path, model(("a", "x", 1), ("b", "y", 1), ("new", "x", 2), ("more", "x", 3)))
 

@@ -57,7 +57,7 @@ def test_what_is_no_index_is_refused(tmp_path: Path, name: str, message: str) ->
         (
             "from hoodie.index.simple.simple_index import HoodieSimpleIndex\n"
             "class Mine(HoodieSimpleIndex):\n    def __init__(self, config): raise KeyError('my.option')",
-            "Mine cannot be made (KeyError: 'my.option'): its constructor is called with HoodieWriteConfig",
+            "Mine cannot be created (KeyError: 'my.option'): its constructor is called with HoodieWriteConfig",
         ),
     ],
 )
@@ -117,28 +117,25 @@ def test_a_wrong_place_fails_the_write(
     sys.modules.pop(name)
 
 
-OLDER = """
+NAMES_GROUPS = """
 from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
 from hoodie.index.index import HoodieIndex
 
-class Older(HoodieSimpleBucketIndex):
-    names_file_groups = HoodieIndex.names_file_groups
-    places_records = True
+class NamesGroups(HoodieSimpleBucketIndex):
+    names_file_groups = True
 """
 
 
-def test_an_index_that_places_records_by_the_older_name_names_file_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "hoodie_test_older.py").write_text(OLDER)
+def test_an_index_that_names_file_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hoodie_test_names_groups.py").write_text(NAMES_GROUPS)
     monkeypatch.syspath_prepend(str(tmp_path))
     path = tmp_path / "t"
     HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
-    with local_client(path, index_class="hoodie_test_older.Older") as c:
+    with local_client(path, index_class="hoodie_test_names_groups.NamesGroups") as c:
         placement = c._index.record_placement(["id"])
         assert (placement.names_file_groups, placement.knows_positions) == (True, False)
         assert (placement.verifies_positions, placement.key_check) == (True, None)
         c.insert(rows_of_keys(["a", "b"], 1))
         assert c.upsert(rows_of_keys(["a", "c"], 2)).updated_count == 1
     assert hoodie.read_table(str(path)).num_rows == 3
-    sys.modules.pop("hoodie_test_older")
+    sys.modules.pop("hoodie_test_names_groups")

@@ -96,7 +96,7 @@ def test_only_importable_subclasses_are_loaded() -> None:
         ("no.such.Module", "cannot be imported"),
         (f"{__name__}.Missing", "cannot be imported"),
         ("collections.OrderedDict", "is not a subclass of hoodie.keygen.user_key_generator.UserKeyGenerator"),
-        (f"{__name__}.NeedsMore", "cannot be made .* its constructor is called with dict"),
+        (f"{__name__}.NeedsMore", "cannot be created .* its constructor is called with dict"),
         ("NoModule", "has no module"),
     ):
         with pytest.raises(HoodieConfigException, match=message):

@@ -22,11 +22,13 @@ from hoodie.common.fs.file_names import (
 )
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.table.partition_metadata import check_partition_path
+from hoodie.common.table.timeline.instant_time import is_instant_time
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_clock import is_older
 
-__all__ = ["OPEN_SUFFIX", "TEMP_FOLDER_NAME", "Marker", "WriteMarkers"]
+__all__ = ["OPEN_SUFFIX", "TEMP_FOLDER_NAME", "Marker", "WriteMarkers", "find_rival"]
 
 logger = logging.getLogger(__name__)
 
@@ -228,3 +230,42 @@ class WriteMarkers:
                 f"{self.instant_time}"
             )
         return Marker(partition_path, parsed.file_name, io_type)
+
+
+def find_rival(
+    storage: HoodieStorage,
+    meta_path: str,
+    instant_time: str,
+    partition_path: str,
+    file_id: str,
+    heartbeat_tolerance_ms: int,
+) -> str | None:
+    """The instant of another live writer that announced a file of the same file group; None if there is none.
+
+    This is not certain: two writers that look at the same time miss each other. The commit checks again, under the
+    lock. Batched markers of Hudi's timeline server are ignored.
+
+    Args:
+        storage: The table's storage.
+        meta_path: The table's ``.hoodie`` folder.
+        instant_time: The caller's own instant.
+        partition_path: The file group's partition.
+        file_id: The file group's id.
+        heartbeat_tolerance_ms: The age of a heartbeat above which its writer counts as dead.
+
+    Raises:
+        HoodieIOException: Storage failed.
+
+    Hudi: org.apache.hudi.table.marker.SimpleDirectMarkerBasedDetectionStrategy.
+    """
+    folder = storage_path.join(meta_path, TEMP_FOLDER_NAME)
+    for entry in storage.list_directory(folder):
+        if not entry.is_directory or entry.name == instant_time or not is_instant_time(entry.name):
+            continue
+        heartbeat = storage.file_status(storage_path.join(meta_path, ".heartbeat", entry.name))
+        if heartbeat is None or is_older(storage, heartbeat, heartbeat_tolerance_ms):
+            continue
+        markers = storage_path.join(entry.path, partition_path) if partition_path else entry.path
+        if any(marker.name.startswith(f"{file_id}_") for marker in storage.list_directory(markers)):
+            return entry.name
+    return None

@@ -80,11 +80,6 @@ class HoodieInstant:
         return self.state is State.REQUESTED
 
     @property
-    def is_inflight(self) -> bool:
-        """Whether the action has started and not completed."""
-        return self.state is State.INFLIGHT
-
-    @property
     def is_completed(self) -> bool:
         """Whether the action has completed."""
         return self.state is State.COMPLETED

@@ -136,8 +136,8 @@ def next_instant_time(now: datetime, newest: str | None, timezone: str = "UTC") 
         following = _digits(_parse_wall_clock(match.group(1)) + timedelta(milliseconds=1))
     except (ValueError, OverflowError) as error:
         raise InvalidTableException(
-            f"Making a new instant time: the newest instant of the table is {newest}, which is later than now ({time}) "
-            f"and no time to count on from ({error}); remove the files of that instant if no writer made it"
+            f"Cannot make a new instant time: the newest instant of the table, {newest}, is later than now ({time}), "
+            f"and no later time can be computed from it ({error}). If no writer made that instant, remove its files"
         ) from error
     return following
 

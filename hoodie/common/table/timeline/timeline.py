@@ -105,11 +105,6 @@ class HoodieTimeline:
         """The newest instant, None of an empty timeline."""
         return self.instants[-1] if self.instants else None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no instant."""
-        return not self.instants
-
     def find(self, requested_time: str, action: Action | None = None) -> HoodieInstant | None:
         """The instant of a time.
 
@@ -191,10 +186,6 @@ class HoodieTimeline:
     def savepoint_times(self) -> frozenset[str]:
         """The times of the savepoints, pending ones included."""
         return frozenset(instant.requested_time for instant in self.instants if instant.action is Action.SAVEPOINT)
-
-    def reversed(self) -> Iterator[HoodieInstant]:
-        """The instants, newest first."""
-        return reversed(self.instants)
 
     @cached_property
     def _by_time(self) -> dict[str, list[HoodieInstant]]:

@@ -19,6 +19,7 @@ import attrs
 
 from hoodie.common.config.property import display_value
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import (
     FileSlice,
     HoodieBaseFile,
@@ -30,11 +31,12 @@ from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import in_order, newest
+from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.util.shown_table import plural
 from hoodie.storage.storage import FileStatus
 
-__all__ = ["CommittedFileName", "HoodieTableFileSystemView", "build_file_groups"]
+__all__ = ["CommittedFileName", "HoodieTableFileSystemView", "build_file_groups", "read_replaced_file_groups"]
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +113,22 @@ def build_file_groups(
         )
         groups.append(HoodieFileGroup(group_id, slices))
     return groups
+
+
+def read_replaced_file_groups(
+    timeline: HoodieTimeline, read_metadata: Callable[[HoodieInstant], HoodieCommitMetadata]
+) -> dict[HoodieFileGroupId, str]:
+    """File groups that completed replace commits replaced, each with the first instant that did.
+
+    Args:
+        timeline: The active timeline.
+        read_metadata: Reads the metadata of one of its completed commits.
+    """
+    replaced: dict[HoodieFileGroupId, str] = {}
+    for instant in timeline.filter_actions(Action.REPLACE_COMMIT).filter_completed_instants():
+        for partition_path, file_id in read_metadata(instant).replaced_file_groups:
+            replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
+    return replaced
 
 
 def _the_base_file(
@@ -241,11 +259,7 @@ class HoodieTableFileSystemView:
             HoodieIOException: Storage failed.
         """
         if self._replaced is None:
-            replaced: dict[HoodieFileGroupId, str] = {}
-            for instant in self._timeline.filter_actions(Action.REPLACE_COMMIT).filter_completed_instants():
-                for partition_path, file_id in self._timeline.read_commit_metadata(instant).replaced_file_groups:
-                    replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
-            self._replaced = replaced
+            self._replaced = read_replaced_file_groups(self._timeline, self._timeline.read_commit_metadata)
         return self._replaced
 
     def _file_groups_as_of(self, partition_path: str, instant_time: str | None) -> list[HoodieFileGroup]:

@@ -11,7 +11,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 from hoodie.exception import HoodieCorruptedDataException
 
-__all__ = ["BINARY", "I32", "I64", "LIST", "STRUCT", "Field", "ListValue", "Struct", "read_struct", "write_struct"]
+__all__ = [
+    "BINARY",
+    "I32",
+    "I64",
+    "LIST",
+    "STRUCT",
+    "Field",
+    "ListValue",
+    "Struct",
+    "read_struct",
+    "read_struct_at",
+    "write_struct",
+]
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 
@@ -54,10 +66,24 @@ def read_struct(data: bytes | memoryview) -> Struct:
     Raises:
         HoodieCorruptedDataException: The data ends too early, or has a type that the protocol does not know.
     """
+    return read_struct_at(data, 0)[0]
+
+
+def read_struct_at(data: bytes | memoryview, start: int) -> tuple[Struct, int]:
+    """Read the struct that starts at a place of the data; return it with the place after its last byte.
+
+    Args:
+        data: One or more structs, with other bytes between them.
+        start: The place of the first byte.
+
+    Raises:
+        HoodieCorruptedDataException: See `read_struct`.
+    """
+    reader = _Reader(data, start)
     try:
-        return _Reader(data).struct(0)
+        return reader.struct(0), reader.at
     except (IndexError, struct.error) as error:
-        raise HoodieCorruptedDataException(f"a Thrift struct of {len(data)} bytes ends too early") from error
+        raise HoodieCorruptedDataException(f"a Thrift struct of {len(data) - start} bytes ends too early") from error
 
 
 def write_struct(value: Struct) -> bytes:
@@ -68,9 +94,9 @@ def write_struct(value: Struct) -> bytes:
 
 
 class _Reader:
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(self, data: bytes | memoryview, start: int) -> None:
         self._data = memoryview(data).cast("B")
-        self._at = 0
+        self.at = start
 
     def struct(self, depth: int) -> Struct:
         fields: Struct = {}
@@ -112,16 +138,16 @@ class _Reader:
         return self._byte() == TRUE if kind in (TRUE, FALSE) else self._value(kind, depth)
 
     def _byte(self) -> int:
-        byte = self._data[self._at]
-        self._at += 1
+        byte = self._data[self.at]
+        self.at += 1
         return byte
 
     def _bytes(self, count: int) -> bytes:
-        end = self._at + count
+        end = self.at + count
         if end > len(self._data):
             raise IndexError
-        part = bytes(self._data[self._at : end])
-        self._at = end
+        part = bytes(self._data[self.at : end])
+        self.at = end
         return part
 
     def _varint(self) -> int:

@@ -113,7 +113,7 @@ class SplicingWriter:
             left += batches[place].num_rows
             place += 1
         if left != count:
-            raise HoodieException(f"writing {self._path}: {count} rows with kept columns did not come")
+            raise HoodieException(f"writing {self._path}: {count} rows whose columns are kept are missing")
         return batches[place:]
 
     def _write_own_columns(

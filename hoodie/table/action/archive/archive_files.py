@@ -71,7 +71,7 @@ class ArchiveFiles:
             self._check()
             if self._storage.create_if_absent(path, content):
                 return path
-            logger.info("archive file %s was written by somebody else meanwhile", path)
+            logger.info("another writer wrote the archive file %s meanwhile", path)
 
     def known_states(self, states: Collection[HoodieInstant]) -> set[HoodieInstant]:
         """The states of instants that are in the archive already: an archiver died before it deleted them.
@@ -124,7 +124,7 @@ class ArchiveFiles:
         self._check()
         if not self._storage.create_if_absent(merged, content):
             raise HoodieIOException(
-                f"{merged} was written by somebody else while archive files were merged into it; nothing was deleted"
+                f"another writer wrote {merged} while archive files were merged into it; nothing was deleted"
             )
         for status in small:
             self._check()

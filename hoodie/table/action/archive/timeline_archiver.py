@@ -111,7 +111,7 @@ class HoodieTimelineArchiver:
             raise HoodieSavepointException(
                 f"savepoint {instant_time} of {self._snapshot.base_path} cannot be deleted yet: younger commits "
                 "were archived past it (hoodie.archive.beyond.savepoint), so its commit must be archived with it, and "
-                "files that it replaced are there still. Let clean() delete them first"
+                "the files that it replaced still exist. Let clean() delete them first"
             )
         self._archive.finish_merge()
         self._archive_instants([instant])
@@ -152,8 +152,8 @@ class HoodieTimelineArchiver:
         if minimum >= needed:
             return minimum, maximum
         logger.info(
-            "hoodie.keep.min.commits=%d is less than the cleaner of %s needs, which keeps what is readable from %s on: "
-            "archiving as if it were %d",
+            "hoodie.keep.min.commits=%d is too small for the cleaner of %s, which keeps the table readable from %s on: "
+            "archiving with %d",
             minimum,
             self._snapshot.base_path,
             "the beginning" if earliest is None else earliest.requested_time,
@@ -179,7 +179,7 @@ class HoodieTimelineArchiver:
                 continue
             if instant.action is Action.REPLACE_COMMIT and self._has_replaced_files(instant):
                 logger.info(
-                    "archiving of %s stops at %s: files that it replaced are there",
+                    "archiving of %s stops at %s: the files that it replaced still exist",
                     self._snapshot.base_path,
                     instant,
                 )

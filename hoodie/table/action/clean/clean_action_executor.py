@@ -125,7 +125,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
 
     def publish(self, plan: HoodieCleanerPlan, check: Callable[[], None]) -> str:
         """See `TableAction.publish`."""
-        instant_time = self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
+        instant_time = super().publish(plan, check)
         logger.info(
             "planned clean %s of %s: %d files of %d partitions, readable from %s on",
             instant_time,
@@ -196,7 +196,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             # Another process completed it, and it was archived since.
             is_ours = False
         if not is_ours:
-            logger.info("clean %s of %s was completed by somebody else", instant_time, base_path)
+            logger.info("another process completed clean %s of %s", instant_time, base_path)
             return None
         logger.info(
             "cleaned %s at %s: %d files deleted, %d could not be",
@@ -242,7 +242,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             kept = [path for path in paths if path in staying]
             if kept:
                 logger.warning(
-                    "clean %s of %s was planned when %s was not needed; it is now, and stays",
+                    "clean %s of %s does not delete %s: the table needs it again since the clean was planned",
                     instant_time,
                     self.snapshot.base_path,
                     ", ".join(kept),

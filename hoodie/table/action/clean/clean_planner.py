@@ -31,6 +31,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import format_instant_time, in_order, is_after, is_before, oldest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.view.file_system_view import read_replaced_file_groups
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
@@ -128,7 +129,7 @@ def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | Non
             resolve_inside(timeline.meta_path, partition_path, timeline.path_of(instant))
         return metadata
     except HoodieCorruptedDataException as error:
-        logger.warning("%s: going on as if there had been no clean before", error)
+        logger.warning("%s: planning the clean as if there had been no clean before", error)
         return None
 
 
@@ -277,7 +278,7 @@ class CleanPlanner:
             earliest=None if self.earliest is None else self.earliest.requested_time,
             versions=self._clean.file_versions_retained,
             earliest_pending=oldest(unsure),
-            replaced=self._replaced(),
+            replaced=read_replaced_file_groups(self._timeline, self._read),
             held=self.savepointed_files().union(_clustered_files(self._timeline, pending)),
             compactions=dict(_compacted_groups(self._timeline, pending)),
         )
@@ -321,13 +322,6 @@ class CleanPlanner:
             return None
         start = in_order([start, last_planned or ""])[-1]
         return None if is_before(start, writes.first_instant.requested_time) else start
-
-    def _replaced(self) -> dict[HoodieFileGroupId, str]:
-        replaced: dict[HoodieFileGroupId, str] = {}
-        for instant in self._timeline.filter_actions(Action.REPLACE_COMMIT).filter_completed_instants():
-            for partition_path, file_id in self._read(instant).replaced_file_groups:
-                replaced.setdefault(HoodieFileGroupId(partition_path, file_id), instant.requested_time)
-        return replaced
 
     def _read(self, instant: HoodieInstant) -> HoodieCommitMetadata:
         if instant.requested_time not in self._metadata:

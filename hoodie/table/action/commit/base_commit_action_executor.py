@@ -26,7 +26,15 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.unprepared_rows import failure_of
 from hoodie.common.model.write_operation_type import HoodieTableType, RecordOperation, WriteOperationType
-from hoodie.common.model.write_status import STATUS_SCHEMA, RowsSeen, TaskFailure, WithoutEffect, WriteStatus, unpack
+from hoodie.common.model.write_status import (
+    STATUS_SCHEMA,
+    RowsSeen,
+    TaskFailure,
+    TaskResult,
+    WithoutEffect,
+    WriteStatus,
+    unpack,
+)
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action
@@ -407,6 +415,10 @@ class BaseCommitActionExecutor(ABC):
         """
         results = unpack(written.collect())
         check_rows_seen(results, expected)
+        return self._written(results, step)
+
+    def _written(self, results: Sequence[TaskResult], step: Step) -> list[WriteStatus]:
+        """The statuses among the results of writing tasks; see `_statuses`."""
         failures = [result for result in results if isinstance(result, TaskFailure)]
         if failures:
             count = sum(failure.count for failure in failures)

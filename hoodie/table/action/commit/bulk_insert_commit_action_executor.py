@@ -6,6 +6,7 @@ SparkBulkInsertPreppedCommitActionExecutor}.
 
 from __future__ import annotations
 
+import logging
 from typing import ClassVar
 
 import pyarrow as pa
@@ -21,14 +22,19 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
-from hoodie.common.model.write_status import STATUS_SCHEMA, WithoutEffect
+from hoodie.common.model.write_status import STATUS_SCHEMA, TaskResult, WithoutEffect, unpack
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.data import HoodieData
 from hoodie.exception import (
     HoodieConfigException,
     HoodieInsertException,
 )
-from hoodie.execution.bulkinsert.bulk_insert_handler import BucketFillHandler, BulkInsertHandler, DealToBuckets
+from hoodie.execution.bulkinsert.bulk_insert_handler import (
+    BucketFillHandler,
+    BulkInsertHandler,
+    DealToBuckets,
+    came_together,
+)
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import (
     BulkInsertPartitioner,
     NonSortPartitioner,
@@ -47,6 +53,8 @@ __all__ = [
     "BulkInsertCommitActionExecutor",
     "BulkInsertPreppedCommitActionExecutor",
 ]
+
+logger = logging.getLogger(__name__)
 
 MOST_TASKS_FOR_BUCKETS = 256
 """Where the input has few partitions: that many tasks write the buckets of a first bulk insert, or one for each."""
@@ -166,7 +174,8 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
     ) -> HoodieWriteMetadata:
         """Write the first records of a table: no bucket has a file group yet, so none needs to be known before.
 
-        The input is read once, as a stream, and moved once; each task writes one file group after the other.
+        The input is read once, as a stream, and moved once; each task writes one file group after the other. An engine
+        that routes rows wrongly makes this happen a second time.
         """
         if combines:
             records = self._combine(records.number_rows(ROW_NUMBER), True)
@@ -174,14 +183,44 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
             self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
         tasks = max(records.num_partitions, min(self._config.index.bucket_num_buckets, MOST_TASKS_FOR_BUCKETS))
         tasks = min(tasks, self._config.write.bulk_insert_shuffle_parallelism or tasks)
-        dealer = DealToBuckets(locations, tasks)
         with self._metrics.step("write files") as step:
-            routed = records.map_batches(dealer, dealer.schema(records.schema)).route(BUCKET, tasks)
-            placed = routed.sort_within([CURRENT_FILE_ID, RECORD_KEY] if by_key else [CURRENT_FILE_ID])
-            handler = BucketFillHandler(self._write_context, self._key_generator)
-            statuses = self._statuses(placed.map_partitions_with_index(handler, STATUS_SCHEMA), step)
+            results = self._route_in_engine(records, locations, tasks, by_key)
+            if results is None:
+                results = self._route_in_tasks(records, locations, tasks, by_key)
+            statuses = self._written(results, step)
         without_effect = self._without_effect + WithoutEffect(combined=None if combines else 0)
         return HoodieWriteMetadata(self.operation, statuses, without_effect=without_effect)
+
+    def _route_in_engine(
+        self, records: HoodieData, locations: Locations, tasks: int, by_key: bool
+    ) -> list[TaskResult] | None:
+        """Write rows that the engine routes by their columns; None if it cannot, or if it routed any row wrongly.
+
+        Tasks compute the file group of each row once more, exactly. Every file of a wrong attempt has a marker and no
+        status in the commit, so the commit deletes it like the file of a task that ran twice.
+        """
+        routing = self._table.index.bucket_routing(self._key_generator) if self._key_generator is not None else None
+        placed = records.route_by_bucket(routing, tasks, by_key) if routing is not None else None
+        if placed is None:
+            return None
+        handler = BucketFillHandler(self._write_context, self._key_generator, locations=locations)
+        results = unpack(placed.map_partitions_with_index(handler, STATUS_SCHEMA).collect())
+        if came_together(results):
+            return results
+        logger.info(
+            "%s: the buckets of some record keys are computed by Python only, usually because the keys hold a colon "
+            "and a comma; the records are written once more, and routed by Python",
+            self._table.snapshot.base_path,
+        )
+        return None
+
+    def _route_in_tasks(self, records: HoodieData, locations: Locations, tasks: int, by_key: bool) -> list[TaskResult]:
+        """Write rows that tasks route by their keys."""
+        dealer = DealToBuckets(locations, tasks)
+        routed = records.map_batches(dealer, dealer.schema(records.schema)).route(BUCKET, tasks)
+        placed = routed.sort_within([CURRENT_FILE_ID, RECORD_KEY] if by_key else [CURRENT_FILE_ID])
+        handler = BucketFillHandler(self._write_context, self._key_generator)
+        return unpack(placed.map_partitions_with_index(handler, STATUS_SCHEMA).collect())
 
 
 class BulkInsertPreppedCommitActionExecutor(BulkInsertCommitActionExecutor):

@@ -24,7 +24,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
-from hoodie.common.table.marker.early_conflict_detection import find_rival
+from hoodie.common.table.marker.write_markers import find_rival
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieIndexException
 from hoodie.execution.insert_handler import CopyOnWriteInsertHandler, upserts_only

@@ -213,8 +213,8 @@ class WithoutRows:
         decided = losers.schema.names
         if fingerprint(batch.filter(lost), decided) != fingerprint(losers.take(entries.drop_null()), decided):
             raise HoodieWriteException(
-                "an executor was lost that kept rows of the input, and the input was computed again in another order: "
-                "which of several records of one key is to be kept was decided for the order before. Nothing was "
+                "an executor was lost that kept rows of the input, and the input was computed again in another order. "
+                "For the order before, the write had chosen which of several records of one key it keeps. Nothing was "
                 "committed: write again, or call checkpoint() on the input first"
             )
         return batch.filter(pc.invert(lost))

@@ -65,7 +65,7 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
         emptied = sorted(path for path, file_ids in replaced.items() if file_ids)
         if emptied and not statuses:
             logger.warning(
-                "%s: the input has no records, and nothing takes the place of what is in partitions of %s: %s%s",
+                "%s: the input has no records, so no rows are left in partitions of %s: %s%s",
                 self.operation.value.lower(), self._table.snapshot.base_path,
                 ", ".join(repr(path) for path in emptied[:3]),
                 f" and {len(emptied) - 3} more" if len(emptied) > 3 else "",
@@ -82,7 +82,7 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
         if others:
             raise HoodieInsertException(
                 f"records go to partition '{others[0]}', which hoodie.static.overwrite.partition.paths="
-                f"{','.join(static)} does not name: they would stand beside those that are there. Name it too, or "
+                f"{','.join(static)} does not name: the rows that are there would stay. Name it too, or "
                 "leave the property out to replace the partitions that records go to; nothing was committed"
             )
         return named

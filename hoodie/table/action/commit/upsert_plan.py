@@ -1,4 +1,4 @@
-"""Explain what an upsert would do before it writes a byte.
+"""The plan of an upsert: what it would do, before it writes a byte.
 
 Hudi has nothing like it.
 """
@@ -22,10 +22,9 @@ from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 __all__ = ["NEW_FILE_GROUP", "SMALL_FILE", "PlannedFileGroup", "UpsertPlan", "plan_file_groups"]
 
 SMALL_FILE = "small file"
-"""Reason of a file group that holds none of the keys, and is filled up with new records."""
+"""The reason of a file group that holds none of the keys and gets new records."""
 NEW_FILE_GROUP = "new"
-"""Reason of a file group that does not exist yet."""
-
+"""The reason of a file group that does not exist yet."""
 
 _KINDS = ("updates", "deletes", "inserts", "updates_or_inserts")
 
@@ -36,17 +35,17 @@ class PlannedFileGroup:
 
     Attributes:
         partition_path: Its partition.
-        file_id: Its id; of a new one the beginning of an id (an upsert makes other ones).
+        file_id: Its id. For a new file group the beginning of an id; the upsert makes another one.
         is_new: Whether it does not exist yet.
-        reason: Why it is touched: what settled that it holds incoming keys (`hoodie.index.index_report.Decision`),
-            ``small file`` or ``new``.
-        updates: Records whose key it holds; those among them that arrive late change nothing.
-        deletes: Records that ask for a delete and whose key it holds; those that move to another partition included.
-            By ``hash`` it is not known whether it holds them.
-        inserts: Records that are new in it.
-        updates_or_inserts: Records that are one or the other: the index knows the file group of a key (``hash``), and
-            not whether the key is there.
-        bytes_to_rewrite: Size of its base file, which is read and written again; 0 for a new one.
+        reason: Why it is touched: the check that showed that it holds incoming keys
+            (`hoodie.index.index_report.Decision`), ``small file`` or ``new``.
+        updates: Records whose key it holds. Some of them may be older than the stored record, and change nothing.
+        deletes: Records that ask for a delete of a key that it holds, and records that move from it to another
+            partition. With the reason ``hash`` the file group may not hold the key.
+        inserts: New records.
+        updates_or_inserts: Records that are an update or an insert. With the reason ``hash`` the index knows the file
+            group of a key, but not whether the key is stored.
+        bytes_to_rewrite: The size of its base file, which is read and written again; 0 for a new file group.
     """
 
     partition_path: str
@@ -64,20 +63,18 @@ class PlannedFileGroup:
 class UpsertPlan:
     """What an upsert of some records would touch; prints as a table.
 
-    It is made by the planner that the upsert uses, on the table as it is now. What is known only while files are
-    written is not in it: a file group that overflows opens another one, and new files that come out too small are
-    joined.
+    The planner of the upsert makes it, on the table as it is now. It does not contain what is known only while files
+    are written: a file group that overflows opens another one, and new files that are too small are joined.
 
     Attributes:
         base_path: The table.
-        index: The index that was asked, such as ``BLOOM``.
-        records: Records given.
-        file_groups: What would be written, that which rewrites most first.
+        index: The index that looked the keys up, such as ``BLOOM``.
+        records: The number of records in the input.
+        file_groups: The file groups that would be written, the one with the most bytes to rewrite first.
         index_report: What the index judged and read to find the keys; the upsert does that work again.
-        record_size: Bytes that a new record is expected to take.
-        steps: The steps of the planning and what they took.
-        column_changes: Columns of the input whose type is not the table's, or that the table lacks, and what becomes
-            of them.
+        record_size: The expected size of a new record, in bytes.
+        steps: The steps of the planning and their durations.
+        column_changes: Columns of the input that the table lacks or has with another type, and what becomes of them.
     """
 
     base_path: str
@@ -91,54 +88,54 @@ class UpsertPlan:
 
     @property
     def rewritten(self) -> tuple[PlannedFileGroup, ...]:
-        """File groups whose base file is written again."""
+        """The file groups whose base file is written again."""
         return tuple(group for group in self.file_groups if not group.is_new)
 
     @property
     def new(self) -> tuple[PlannedFileGroup, ...]:
-        """File groups that are started."""
+        """The file groups that do not exist yet."""
         return tuple(group for group in self.file_groups if group.is_new)
 
     @property
     def bytes_to_rewrite(self) -> int:
-        """Sizes of the base files that are read and written again."""
+        """The total size of the base files that are read and written again."""
         return sum(group.bytes_to_rewrite for group in self.file_groups)
 
     @property
     def bytes_to_add(self) -> int:
-        """What the new records are expected to take; with ``hash`` they are not known, and not counted."""
+        """The expected size of the new records. With ``hash`` their number is not known, and they do not count."""
         return self.inserts * self.record_size
 
     @property
     def updates(self) -> int:
-        """Records whose key is in the table; one that lives twice counts twice."""
+        """Records whose key is in the table. A key that is stored twice counts twice."""
         return sum(group.updates for group in self.file_groups)
 
     @property
     def deletes(self) -> int:
-        """Stored records that are to be deleted."""
+        """Stored records that would be deleted."""
         return sum(group.deletes for group in self.file_groups)
 
     @property
     def inserts(self) -> int:
-        """Records that are new."""
+        """New records."""
         return sum(group.inserts for group in self.file_groups)
 
     @property
     def updates_or_inserts(self) -> int:
-        """Records of which only the write tells whether their keys are in the table."""
+        """Records that are an update or an insert; only the write finds out whether their keys are in the table."""
         return sum(group.updates_or_inserts for group in self.file_groups)
 
     @property
     def untouched(self) -> tuple[FileGroupLook, ...]:
-        """File groups that the index judged and that stay as they are; ``decided_by`` says what settled it."""
+        """File groups that the index judged and that stay as they are; ``decided_by`` names the check that decided."""
         written = {(group.partition_path, group.file_id) for group in self.file_groups}
         looks = self.index_report.file_groups
         return tuple(look for look in looks if (look.partition_path, look.file_id) not in written)
 
     @property
     def summary(self) -> str:
-        """The plan in a line."""
+        """The plan in one line."""
         rewritten, new = len(self.rewritten), len(self.new)
         if not rewritten and not new:
             return f"upsert of {plural(self.records, 'record')} would write no file"
@@ -209,12 +206,12 @@ class UpsertPlan:
 def plan_file_groups(
     buckets: Iterable[BucketInfo], counts: pa.Table, report: IndexReport
 ) -> tuple[PlannedFileGroup, ...]:
-    """The file groups that buckets write, that which rewrites most first.
+    """The file groups that buckets write, the one with the most bytes to rewrite first.
 
     Args:
-        buckets: Of the partitioner, by number.
-        counts: Rows that were dealt to them: bucket, current file id, operation and ``count``.
-        report: Of the index.
+        buckets: The partitioner's buckets, by number.
+        counts: Numbers of rows that go to each bucket: bucket, current file id, operation and ``count``.
+        report: The report of the index.
     """
     looks = {(look.partition_path, look.file_id): look for look in report.file_groups}
     columns = (counts[name].to_pylist() for name in (BUCKET, CURRENT_FILE_ID, OPERATION, "count"))

@@ -105,14 +105,10 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         """
         self._check_possible(self._restored_to)
         timeline = self.snapshot.active_timeline
-        undone = [i for i in timeline.after(self._restored_to).reversed() if i.action in _UNDONE_ACTIONS]
+        undone = [i for i in reversed(timeline.after(self._restored_to).instants) if i.action in _UNDONE_ACTIONS]
         undone.sort(key=lambda i: i.is_pending and is_clustering(timeline, i), reverse=True)
         instants = tuple(HoodieInstantInfo(i.requested_time, str(i.action)) for i in undone)
         return HoodieRestorePlan(instants, self._restored_to)
-
-    def publish(self, plan: HoodieRestorePlan, check: Callable[[], None]) -> str:
-        """See `TableAction.publish`."""
-        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
 
     def refuse_rivals(self, plan: HoodieRestorePlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop beside cleans and writes that began while the restore was planned.
@@ -243,8 +239,8 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         archived = self.snapshot.archived_timeline.completed_writes()
         if archived.contains(instant_time):
             raise HoodieRestoreException(
-                f"{where}: it is being archived, and without it nothing would tell readers which files count. Restore "
-                "to a later commit"
+                f"{where}: it is being archived, and without it readers could not know which files are committed. "
+                "Restore to a later commit"
             )
         if not is_savepointed and len(archived.after(instant_time)):
             raise HoodieRestoreException(

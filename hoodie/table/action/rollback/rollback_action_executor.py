@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -88,10 +88,6 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             for partition_path, file_id, base_instant, path in self._files_of(self._instant)
         )
         return HoodieRollbackPlan(HoodieInstantInfo(self._instant.requested_time, str(self._instant.action)), requests)
-
-    def publish(self, plan: HoodieRollbackPlan, check: Callable[[], None]) -> str:
-        """See `TableAction.publish`."""
-        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
 
     def refuse_rivals(self, plan: HoodieRollbackPlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop where a clean deletes what the table would go back to, or the instant was completed meanwhile."""
@@ -308,7 +304,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         if time_ in timeline.savepoint_times:
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
         if instant.action not in (Action.COMMIT, Action.REPLACE_COMMIT):
-            raise HoodieRollbackException(f"{where}: only commits and replacecommits can be, after they completed")
+            raise HoodieRollbackException(f"{where}: of completed instants only commits and replacecommits can be")
         self._refuse_the_last_one(instant, where)
         metadata = timeline.read_commit_metadata(instant)
         going = files_being_cleaned(timeline)
@@ -328,13 +324,13 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
                 wanted[group] = in_order(versions)[-1] if version is None else version
         if missing:
             raise HoodieRollbackException(
-                f"{where}: the version before it of {len(missing)} file groups was cleaned, such as {missing[0][1]}"
+                f"{where}: the previous version of {len(missing)} file groups was cleaned, such as {missing[0][1]}"
             )
         for (partition_path, name), clean_time in going.items():
             base = parse_base_file_name(name)
             if base is not None and wanted.get((partition_path, base.file_id)) == base.instant_time:
                 raise HoodieRollbackException(
-                    f"{where}: the version before it of file group {base.file_id} is being cleaned: "
+                    f"{where}: the previous version of file group {base.file_id} is being cleaned: "
                     f"{way_out_of_clean(timeline, clean_time)}"
                 )
 
@@ -365,7 +361,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             last = newest(time for time in others if visible.is_committed(time))
             if last in going[path, file_id]:
                 raise HoodieRollbackException(
-                    f"{where}: what was there before of {file_id} of partition '{path}' is being cleaned: "
+                    f"{where}: the previous version of {file_id} of partition '{path}' is being cleaned: "
                     f"{way_out_of_clean(timeline, going[path, file_id][last])}"
                 )
 
@@ -380,8 +376,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             return
         if len(archived.after(left[-1] if left else "")):
             raise HoodieRollbackException(
-                f"{where}: commits before it are archived, and without it nothing would tell readers that their files "
-                "count. Write what shall be there instead, such as by insert_overwrite or delete"
+                f"{where}: commits before it are archived, and without it readers could not know that their files are "
+                "committed. Write the rows that the table should have instead, such as by insert_overwrite or delete"
             )
 
     def _versions(self, partition_path: str, file_id: str) -> set[str]:

@@ -12,7 +12,7 @@ from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_before, is_instant_time
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
@@ -28,7 +28,7 @@ from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_e
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.transaction.transaction_manager import TransactionManager
 
-__all__ = ["INGESTION_ACTIONS", "RollbackService", "rolled_back_by"]
+__all__ = ["RollbackService", "rolled_back_by"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,6 @@ LEFTOVER_AGE_MS = 60 * 60 * 1000
 JUST_NOW_MS = 10_000
 """Age up to which an instant of another process may still be under way."""
 _LOOK_MS = 500
-INGESTION_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 _NO_WRITES = "the table takes no writes until it is finished"
 
 
@@ -189,7 +188,7 @@ class RollbackService:
     def failed_writes(self, snapshot: TableSnapshot) -> list[HoodieInstant]:
         """Pending ingestion instants, the oldest first."""
         timeline = snapshot.active_timeline
-        pending = timeline.filter_actions(*INGESTION_ACTIONS).filter_pending()
+        pending = timeline.filter_actions(*COMMIT_ACTIONS).filter_pending()
         return [instant for instant in pending if not is_clustering(timeline, instant)]
 
     def refuse_living_writers(self, snapshot: TableSnapshot, before: str | None = None) -> None:
@@ -203,7 +202,7 @@ class RollbackService:
             HoodieHeartbeatException: The writer of a pending write is alive.
         """
         for instant in snapshot.active_timeline.filter_pending():
-            if instant.action in INGESTION_ACTIONS and (before is None or is_before(instant.requested_time, before)):
+            if instant.action in COMMIT_ACTIONS and (before is None or is_before(instant.requested_time, before)):
                 self._check_heartbeat(snapshot, instant)
 
     def _check_heartbeat(self, snapshot: TableSnapshot, instant: HoodieInstant) -> None:
@@ -279,7 +278,7 @@ class RollbackService:
     def _find(self, snapshot: TableSnapshot, instant_time: str) -> tuple[TableSnapshot, HoodieInstant | None]:
         """The table as it is now, without pending rollbacks, and the write of an instant time there."""
         _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
-        return snapshot, snapshot.active_timeline.filter_actions(*INGESTION_ACTIONS).find(instant_time)
+        return snapshot, snapshot.active_timeline.filter_actions(*COMMIT_ACTIONS).find(instant_time)
 
     def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
         executor = RollbackActionExecutor(snapshot, instant, using_markers=self._config.write.rollback_using_markers)
@@ -361,14 +360,14 @@ class RollbackService:
             plan = pending_rollback_plan(snapshot.active_timeline, rollback)
             if plan is None:
                 logger.warning(
-                    "rollback %s of %s is given up: its writer died over the plan, and nothing of it was done",
+                    "rollback %s of %s is given up: its writer died before it stored the plan, and rolled nothing back",
                     rollback.requested_time,
                     snapshot.base_path,
                 )
                 snapshot.active_timeline.delete_pending(rollback.requested_time, Action.ROLLBACK)
                 continue
             info = plan.instant_to_rollback
-            if info is not None and Action(info.action) not in INGESTION_ACTIONS:
+            if info is not None and Action(info.action) not in COMMIT_ACTIONS:
                 continue
             logger.warning("finishing rollback %s of %s", rollback.requested_time, snapshot.base_path)
             with self._metrics.step("finish a rollback", rollback.requested_time) as step:

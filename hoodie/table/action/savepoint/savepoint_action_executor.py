@@ -141,7 +141,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
             timeline.delete_pending(instant_time, self.kind)
             raise
         if not complete_instant(self.snapshot, instant_time, self.kind, plan.metadata):
-            raise self._refusal("somebody else has done so just now")
+            raise self._refusal("another process savepointed it at the same moment")
         return instant_time
 
     def refuse_rivals(self, plan: HoodieSavepoint, instant_time: str, before: TableSnapshot | None) -> None:

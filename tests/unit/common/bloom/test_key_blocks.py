@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.common.bloom import key_blocks
-from hoodie.common.bloom.key_blocks import are_surely_distinct, iter_key_blocks
+from hoodie.common.bloom.key_blocks import are_surely_distinct, iter_key_blocks, plain_keys
 from hoodie.exception import HoodieKeyException
 
 KEYS = st.lists(st.text(max_size=12), max_size=50)
@@ -39,3 +39,17 @@ def test_blocks_of_long_keys_have_fewer_of_them(lengths: list[int], monkeypatch:
     assert sum(map(len, blocks)) == len(lengths)
     assert len(blocks[0]) == 2
     assert all(len(block) * int(block.lengths[0]) <= 100 for block in blocks)
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 31])
+@pytest.mark.parametrize("key_type", [pa.string(), pa.large_string(), pa.string_view()])
+@given(chunks=st.lists(KEYS, max_size=4))
+def test_chunks_of_keys_become_one_array(chunks: list[list[str]], key_type: pa.DataType, limit: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_blocks, "_MOST_BYTES_OF_STRINGS", limit)
+        sliced = [pa.array(["left out", *chunk], key_type).slice(1) for chunk in chunks]
+        keys = pa.chunked_array(sliced, key_type)
+        expected = [key for chunk in chunks for key in chunk]
+        assert plain_keys(keys).to_pylist() == expected
+        if not pa.types.is_string_view(key_type):
+            assert plain_keys(keys.dictionary_encode()).to_pylist() == expected

@@ -168,7 +168,7 @@ def test_key_fields_inside_of_structs_are_found_in_the_schema() -> None:
         ),
         (
             {"key_generator": "TIMESTAMP", "partition_fields": "a", "properties": {**TIMES, f"{TIME}timezone": "Mars"}},
-            "'Mars' is no time zone",
+            "'Mars' is not a known time zone",
         ),
         (
             {

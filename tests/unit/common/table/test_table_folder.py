@@ -61,7 +61,7 @@ def test_no_table_is_made_in_a_folder_that_holds_something_else(
 ) -> None:
     folder = put(tmp_path / "t", *names)
     before = names_in(folder)
-    message = f"no table was made at {folder}, because the folder holds {found}: check the path.*give {OPTION}=true"
+    message = f"no table was created at {folder}, because the folder holds {found}: check the path.*give {OPTION}=true"
     with pytest.raises(HoodieConfigException, match=message):
         init(folder)
     with pytest.raises(HoodieConfigException, match=message):

@@ -10,7 +10,7 @@ import pytest
 
 from hoodie import HoodieIndex, HoodiePreCommitValidator, HoodieRecordMerger, HoodieWriteCommitCallback
 from hoodie.callback.commit_callbacks import create_callback
-from hoodie.client.named_classes import check_named_classes
+from hoodie.client.call_arguments import check_named_classes
 from hoodie.client.validator.pre_commit_validators import PreCommitValidators
 from hoodie.common.util.class_loading import create_object, error_of_class, load_class
 from hoodie.config.write_config import HoodieWriteConfig
@@ -112,7 +112,9 @@ class Picky(Exception):
 
 def test_errors_of_a_constructor_are_named_and_those_of_hoodie_are_its_own() -> None:
     name = f"{__name__}.Picky"
-    with pytest.raises(HoodieConfigException, match=r"^my.key = .*Picky cannot be made \(KeyError: 'a'\).* with KeyE"):
+    with pytest.raises(
+        HoodieConfigException, match=r"^my.key = .*Picky cannot be created \(KeyError: 'a'\).* with KeyE"
+    ):
         create_object(name, "my.key", Exception, KeyError("a"))
     with pytest.raises(HoodieIndexException, match="^not this one$"):
         create_object(name, "my.key", Exception, HoodieIndexException("not this one"))

@@ -100,7 +100,7 @@ def test_a_rule_for_keys_is_kept_once_it_was_given(tmp_path: Path) -> None:
 
 def test_hash_fields_that_are_no_record_key_fields_are_refused(tmp_path: Path) -> None:
     make_table(tmp_path)
-    with pytest.raises(HoodieConfigException, match="v is no record key field; the record key fields are id"):
+    with pytest.raises(HoodieConfigException, match="v is not a record key field; the record key fields are id"):
         write(str(tmp_path), "upsert", RECORDS, hoodie__bucket__index__hash__field="id,v")
 
 

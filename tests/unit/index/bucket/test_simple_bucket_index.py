@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,9 @@ from hypothesis import strategies as st
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.model.record import HoodieRecordLocation
+from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
+from hoodie.config.index_config import BucketKeyRule
 from hoodie.engine.local_data import LocalData
 from hoodie.exception import (
     HoodieConfigException,
@@ -22,7 +26,8 @@ from hoodie.exception import (
     HoodieIndexException,
     HoodieKeyException,
 )
-from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
+from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id, new_bucket_file_ids
+from hoodie.index.bucket.simple_bucket_index import BucketLocations
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 
@@ -310,3 +315,30 @@ def test_virtual_keys_can_be_inserted_into_buckets(tmp_path: Path) -> None:
     assert len(read(base_path)) == 20
     view = HoodieTableMetaClient.load(base_path).view()
     assert len(view.latest_base_files("north")) <= BUCKETS
+
+
+@given(
+    rows=st.lists(st.tuples(st.text(min_size=1, max_size=6), st.sampled_from(["", "a", "b/c", "\u00e4"])), min_size=1),
+    num_buckets=st.sampled_from([1, 2, 3, 1000]),
+)
+def test_keys_of_several_partitions_get_the_file_groups_that_each_has_alone(
+    rows: list[tuple[str, str]], num_buckets: int
+) -> None:
+    known = {"a": {bucket: HoodieRecordLocation("001", f"{bucket:08d}-of-a-0") for bucket in range(0, num_buckets, 2)}}
+    identifier = BucketIdentifier(num_buckets, ("id",), ("id",), BucketKeyRule.HUDI_0_15)
+    locations = BucketLocations(identifier, known, "seed")
+
+    def tagged(some: list[tuple[str, str]]) -> list[tuple[str | None, ...]]:
+        columns = [pa.array(["-", *column], pa.string()).slice(1) for column in zip(*some, strict=True)]
+        batch = locations.tag(pa.RecordBatch.from_arrays(columns, names=[RECORD_KEY, PARTITION_PATH]))
+        return list(zip(*(batch.column(number).to_pylist() for number in (2, 3, 4)), strict=True))
+
+    assert tagged(rows) == [one for row in rows for one in tagged([row])]
+    for (key, path), (instant, file_id, position) in zip(rows, tagged(rows), strict=True):
+        bucket = int(identifier.bucket_ids(pa.array([key]))[0])
+        expected = known.get(path, {}).get(bucket)
+        if expected is None:
+            (new,) = new_bucket_file_ids(np.array([bucket]), "seed", path)
+            assert (instant, file_id, position) == (None, new, None)
+        else:
+            assert (instant, file_id, position) == (expected.instant_time, expected.file_id, None)

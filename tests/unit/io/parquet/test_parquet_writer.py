@@ -277,7 +277,7 @@ def test_kept_columns_must_have_been_kept_apart_and_have_all_rows(path: Path, tm
             writer.start_row_group(StoredChunks())
         writer.start_row_group(kept)
         writer.write(rows(["a"]))
-        with pytest.raises(HoodieException, match="2 rows with kept columns did not come"):
+        with pytest.raises(HoodieException, match="2 rows whose columns are kept are missing"):
             writer.flush()
 
 

@@ -32,12 +32,12 @@ def test_instants_are_in_the_order_of_their_times() -> None:
     assert MIXED.first_instant == instant(1) and len(MIXED) == 7
     assert MIXED.last_instant == instant(6, Action.ROLLBACK, State.REQUESTED)
     assert instant(3, Action.CLEAN) in MIXED and instant(3) not in MIXED
-    assert [int(found.requested_time) for found in MIXED.reversed()] == [6, 5, 4, 3, 2, 1, 1]
+    assert [int(found.requested_time) for found in reversed(MIXED.instants)] == [6, 5, 4, 3, 2, 1, 1]
 
 
 def test_an_empty_timeline_has_no_first_and_last() -> None:
     empty = HoodieTimeline()
-    assert (empty.first_instant, empty.last_instant, len(empty), empty.is_empty) == (None, None, 0, True)
+    assert (empty.first_instant, empty.last_instant, len(empty), bool(empty)) == (None, None, 0, False)
     assert not empty.visible_instants.is_committed("0")
     assert empty.undone_since(["1"]) == ["1"]
 

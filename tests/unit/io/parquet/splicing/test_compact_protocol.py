@@ -16,6 +16,7 @@ from hoodie.io.parquet.splicing.compact_protocol import (
     Field,
     ListValue,
     read_struct,
+    read_struct_at,
     write_struct,
 )
 
@@ -39,6 +40,16 @@ STRUCTS = st.dictionaries(NUMBERS, st.one_of(SCALARS, LISTS, FLAT.map(lambda val
 @given(STRUCTS, st.binary(max_size=4))
 def test_structs_come_back_and_what_follows_is_ignored(value, rest: bytes) -> None:
     assert read_struct(write_struct(value) + rest) == value
+
+
+@given(st.lists(STRUCTS, min_size=1, max_size=3), st.binary(max_size=4))
+def test_structs_behind_each_other_are_read_one_by_one(values, before: bytes) -> None:
+    data = before + b"".join(map(write_struct, values))
+    at = len(before)
+    for value in values:
+        found, at = read_struct_at(data, at)
+        assert found == value
+    assert at == len(data)
 
 
 @given(STRUCTS.filter(bool), st.data())

@@ -32,15 +32,12 @@ def test_a_slice_with_log_files_is_more_than_its_base_file(file_slice: FileSlice
         file_slice.sole_base_file  # noqa: B018
 
 
-def test_a_table_is_narrowed_down_by_slices_or_by_base_files() -> None:
+def test_a_table_is_narrowed_down_by_slices() -> None:
     other = attrs.evolve(BASE, path="/t/p/g_0-0-0_1.parquet", file_id="g")
     slices = {"p": [FileSlice("p", "f", "1", BASE), FileSlice("p", "g", "1", other)]}
     table = IndexedTable(LocalStorage("/t"), slices)
-    assert table.base_files == {"p": [BASE, other]}
+    assert table.slices == slices["p"]
     assert table.narrowed_to(slices["p"][1:]).file_slices == {"p": slices["p"][1:]}
-    by_files = attrs.evolve(table, base_files={"p": [other], "q": []})
-    assert by_files.slices == slices["p"][1:]
-    assert attrs.evolve(by_files, stays=True).slices == slices["p"][1:]
 
 
 @pytest.mark.parametrize("operation", ["upsert", "insert", "delete"])

@@ -1,0 +1,38 @@
+"""Hudi's key generators by their names, as properties of tables and writers spell them.
+
+Hudi: org.apache.hudi.keygen.constant.KeyGeneratorType.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+__all__ = ["KEY_GENERATORS", "KEY_GENERATOR_PACKAGE", "avro_name", "infer_key_generator_type"]
+
+KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
+KEY_GENERATORS: Mapping[str, str] = {
+    "SIMPLE": "SimpleKeyGenerator",
+    "COMPLEX": "ComplexKeyGenerator",
+    "NON_PARTITION": "NonpartitionedKeyGenerator",
+    "TIMESTAMP": "TimestampBasedKeyGenerator",
+    "CUSTOM": "CustomKeyGenerator",
+}
+"""The key generators that hoodie has: type -> class without its package.
+
+Each has a twin in Hudi, for Avro records: see `avro_name`. The type of the twin is ``SIMPLE_AVRO`` and so on.
+"""
+
+
+def avro_name(class_name: str) -> str:
+    """The twin of a class, which makes the same keys from Avro records: ``SimpleAvroKeyGenerator``."""
+    return class_name.replace("KeyGenerator", "AvroKeyGenerator")
+
+
+def infer_key_generator_type(record_key_fields: Sequence[str], partition_fields: Sequence[str]) -> str:
+    """The type that Hudi uses if none is named: NON_PARTITION, SIMPLE (one field each) or COMPLEX.
+
+    Hudi: org.apache.hudi.keygen.KeyGenUtils.inferKeyGeneratorType.
+    """
+    if not partition_fields:
+        return "NON_PARTITION"
+    return "SIMPLE" if len(record_key_fields) == 1 and len(partition_fields) == 1 else "COMPLEX"

@@ -1,0 +1,199 @@
+"""Look keys up in stored columns of strings, by the bytes of their pages where that is possible.
+
+Few stored keys are among the wanted ones. A short hash of its bytes gives each key a place in a table of booleans. A
+stored key whose place no wanted key has is not among them. The other stored keys, the candidates, are compared as
+strings. So most of the time goes into decompression, and most stored keys never become strings.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hoodie.common.bloom.key_blocks import utf8_bytes
+from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, StoredValues, iter_plain_pages
+
+__all__ = ["FoundRows", "KeySearch", "find_keys", "merged_rows"]
+
+FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
+"""Pairs, in the order of the rows: index into the keys that were looked up, and row. A key may have several rows."""
+
+_LENGTHS = range(4, 257)
+"""Lengths in bytes of keys that are searched in pages: with its length, a key has one word at least, and not many."""
+_FEW_ROWS = 1000
+"""A row group with fewer rows is not searched in pages, since pyarrow is faster at many small ones."""
+_WORD_BYTES = 8
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_PLACES_PER_KEY = 16
+_PLACE_BITS = range(12, 25)
+
+
+def find_keys(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundRows:
+    """The rows whose key is among some keys.
+
+    Args:
+        stored: The keys of the rows (string).
+        keys: Distinct keys (string).
+    """
+    found = pc.index_in(stored, value_set=keys)
+    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+    return found.drop_null().to_numpy(), rows.astype(np.int64)
+
+
+class KeySearch:
+    """Looks keys up in the pages of some row groups.
+
+    Memory: the keys, and those stored keys that may be among them.
+
+    Args:
+        keys: Distinct keys (string).
+    """
+
+    def __init__(self, keys: pa.Array) -> None:
+        self._keys = keys
+        self._by_length: dict[int, _KeysOfLength] = {}
+
+    def read(self, stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, is_nullable: bool, first_row: int) -> bool:
+        """Search the column chunk of a row group.
+
+        Args:
+            stream: The file.
+            chunk: The column chunk, of strings.
+            is_nullable: Whether the column may hold nulls.
+            first_row: The number of the row group's first row.
+
+        Returns:
+            False if its pages have another form. Then `found` leaves the row group out.
+
+        Raises:
+            OSError: Storage failed.
+        """
+        length = _only_length(chunk)
+        if length not in _LENGTHS or chunk.num_values < _FEW_ROWS or self._keys.type != pa.string():
+            return False
+        wanted = self._by_length.get(length)
+        if wanted is None:
+            wanted = self._by_length[length] = _KeysOfLength(self._keys, length)
+        candidates = []
+        try:
+            for values in iter_plain_pages(stream, chunk, length, is_nullable):
+                candidates.append(wanted.candidates(values, first_row))
+                first_row += len(values)
+        except OtherPageForm:
+            return False
+        wanted.add(candidates)
+        return True
+
+    def found(self) -> FoundRows:
+        """The rows that hold one of the keys, of all row groups that were searched."""
+        return merged_rows([wanted.found() for wanted in self._by_length.values()])
+
+
+def merged_rows(parts: list[FoundRows]) -> FoundRows:
+    """The pairs of all parts, in the order of the rows.
+
+    Args:
+        parts: Each in the order of the rows.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    entries = np.concatenate([np.zeros(0, dtype=np.int32), *(entries for entries, _ in parts)])
+    rows = np.concatenate([np.zeros(0, dtype=np.int64), *(rows for _, rows in parts)])
+    order = np.argsort(rows, kind="stable")
+    return entries[order], rows[order]
+
+
+class _Candidates:
+    """The stored keys of a page that may be among the wanted ones.
+
+    Args:
+        rows: Their rows.
+        places: Their places.
+        values: Their bytes, one row each.
+    """
+
+    def __init__(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], values: StoredValues) -> None:
+        self.rows = rows
+        self.places = places
+        offsets = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+        self.keys = pa.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+class _KeysOfLength:
+    """The wanted keys of one length in bytes, and the candidates for them.
+
+    Args:
+        keys: Distinct keys (string), of any length.
+        length: The length.
+    """
+
+    def __init__(self, keys: pa.Array, length: int) -> None:
+        is_so_long = pc.fill_null(pc.equal(pc.binary_length(keys), length), False)
+        self._entries = np.flatnonzero(is_so_long.to_numpy(zero_copy_only=False)).astype(np.int32)
+        self._keys = keys if len(self._entries) == len(keys) else keys.take(pa.array(self._entries))
+        count = len(self._keys)
+        bits = (_PLACES_PER_KEY * count - 1).bit_length() if count else 0
+        self._bits = min(max(bits, _PLACE_BITS.start), _PLACE_BITS.stop - 1)
+        self._is_taken = np.zeros(1 << self._bits, dtype=np.bool_)
+        self._candidates: list[_Candidates] = []
+        stored = np.empty((count, LENGTH_BYTES + length), dtype=np.uint8)
+        stored[:, :LENGTH_BYTES] = np.frombuffer(length.to_bytes(LENGTH_BYTES, "little"), dtype=np.uint8)
+        if count:
+            stored[:, LENGTH_BYTES:] = utf8_bytes(self._keys)[0].reshape(count, length)
+        self._places = _places(stored, self._bits)
+        self._is_taken[self._places] = True
+
+    def candidates(self, values: StoredValues, first_row: int) -> _Candidates:
+        """Those values of a page that may be among the keys.
+
+        Args:
+            values: Values of this length.
+            first_row: The row of the first one.
+        """
+        places = _places(values, self._bits)
+        rows = np.flatnonzero(self._is_taken.take(places))
+        return _Candidates(rows + first_row, places[rows], np.ascontiguousarray(values[rows, LENGTH_BYTES:]))
+
+    def add(self, candidates: list[_Candidates]) -> None:
+        """Take further candidates, in the order of the rows."""
+        self._candidates += [part for part in candidates if len(part.rows)]
+
+    def found(self) -> FoundRows:
+        """Compare the candidates with the keys that share a place with one."""
+        if not self._candidates:
+            return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
+        is_met = np.zeros(1 << self._bits, dtype=np.bool_)
+        for part in self._candidates:
+            is_met[part.places] = True
+        chosen = np.flatnonzero(is_met.take(self._places))
+        stored = pa.chunked_array([part.keys for part in self._candidates])
+        entries, places = find_keys(stored, self._keys.take(pa.array(chosen)))
+        rows = np.concatenate([part.rows for part in self._candidates])
+        return self._entries[chosen[entries]], rows[places]
+
+
+def _places(values: StoredValues, bits: int) -> npt.NDArray[np.int64]:
+    """A hash of each value, with so many bits: a polynomial of its words. The last word may overlap the one before."""
+    width = values.shape[1]
+    hashes = np.zeros(len(values), dtype=np.uint64)
+    for start in (*range(0, width - _WORD_BYTES, _WORD_BYTES), width - _WORD_BYTES):
+        hashes += values[:, start : start + _WORD_BYTES].view("<u8")[:, 0]
+        hashes *= _FACTOR
+    hashes >>= np.uint64(64 - bits)
+    return hashes.view(np.int64)
+
+
+def _only_length(chunk: pq.ColumnChunkMetaData) -> int:
+    """The length of all values in bytes, as far as the statistics tell; -1 if they are missing or show two lengths."""
+    statistics = chunk.statistics
+    if chunk.physical_type != "BYTE_ARRAY" or statistics is None or not statistics.has_min_max:
+        return -1
+    low, high = statistics.min_raw, statistics.max_raw
+    return len(low) if len(low) == len(high) else -1

@@ -1,0 +1,152 @@
+"""Read pages of strings of one length as matrices of bytes, without making strings of them.
+
+In Parquet's plain encoding each value follows its length, so values of one length form a matrix::
+
+    page header | levels | 24 00 00 00 "c0ffee..." 24 00 00 00 "decade..." ...
+
+The levels say which values are null. In a page without nulls they are one run of ones. This module leaves pages of any
+other form to pyarrow: nulls, dictionaries, values of several lengths, the second version of data pages, other codecs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.parquet.splicing.compact_protocol import Struct, read_struct_at
+
+__all__ = ["LENGTH_BYTES", "OtherPageForm", "StoredValues", "iter_plain_pages"]
+
+StoredValues: TypeAlias = npt.NDArray[np.uint8]
+"""A matrix with a row for each value: its length in `LENGTH_BYTES` bytes, the lowest first, then its bytes."""
+LENGTH_BYTES = 4
+
+# Without gzip: pa.Codec does not tell when the data has fewer bytes than a page announces.
+_CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd"}
+_DATA_PAGE, _PLAIN, _RLE = 0, 0, 3
+_PAGE_TYPE, _PLAIN_BYTES, _STORED_BYTES, _DATA_PAGE_HEADER = 1, 2, 3, 5
+_VALUES, _ENCODING, _LEVEL_ENCODING = 1, 2, 3
+_SMALL_PAGES = 16
+"""If there are more pages, they must have `_ROWS_OF_PAGE` values on average: pyarrow is faster at small pages."""
+_ROWS_OF_PAGE = 1000
+
+
+class OtherPageForm(Exception):
+    """A column chunk has a page of another form, or is damaged: pyarrow reads it, or says what is wrong."""
+
+
+def iter_plain_pages(
+    stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, length: int, is_nullable: bool
+) -> Iterator[StoredValues]:
+    """The values of a top-level column in one row group, page by page.
+
+    Memory: the compressed pages of the chunk, and one page.
+
+    Args:
+        stream: The file.
+        chunk: The column chunk, of byte arrays.
+        length: The number of bytes of each value.
+        is_nullable: Whether the column may hold nulls.
+
+    Yields:
+        The values of each page, in the order of the rows.
+
+    Raises:
+        OtherPageForm: The values are not stored in this form; those of earlier pages do not count then.
+        OSError: Storage failed.
+    """
+    if chunk.has_dictionary_page or chunk.compression not in _CODECS or chunk.file_path:
+        raise OtherPageForm
+    start, size = chunk.data_page_offset, chunk.total_compressed_size
+    if start < 0 or size < 0 or start + size > stream.size():
+        raise OtherPageForm
+    codec_name = _CODECS[chunk.compression]
+    codec = None if codec_name is None else pa.Codec(codec_name)
+    stream.seek(start)
+    data = stream.read_buffer(size)
+    view = memoryview(data).cast("B")
+    at = rows = pages = 0
+    while rows < chunk.num_values:
+        header, at = _read_header(view, at)
+        count, plain_bytes, stored_bytes = _checked_sizes(header)
+        levels = _levels_without_nulls(count) if is_nullable else b""
+        width = LENGTH_BYTES + length
+        if plain_bytes != len(levels) + count * width or not 0 <= stored_bytes <= len(view) - at:
+            raise OtherPageForm
+        if rows + count > chunk.num_values:
+            raise OtherPageForm
+        body = _decompressed(codec, data.slice(at, stored_bytes), plain_bytes)
+        at += stored_bytes
+        rows += count
+        pages += 1
+        if pages > _SMALL_PAGES and rows < pages * _ROWS_OF_PAGE:
+            raise OtherPageForm
+        if memoryview(body).cast("B")[: len(levels)] != levels:
+            raise OtherPageForm
+        values = np.frombuffer(body, dtype=np.uint8, offset=len(levels)).reshape(count, width)
+        if (values[:, :LENGTH_BYTES].view("<u4") != length).any():
+            raise OtherPageForm
+        yield values
+    if at != len(view):
+        raise OtherPageForm
+
+
+def _read_header(view: memoryview, at: int) -> tuple[Struct, int]:
+    try:
+        return read_struct_at(view, at)
+    except HoodieCorruptedDataException as error:
+        raise OtherPageForm from error
+
+
+def _checked_sizes(header: Struct) -> tuple[int, int, int]:
+    """The values of a page, its bytes, and its bytes as compressed."""
+    try:
+        data_page: Struct = header[_DATA_PAGE_HEADER].value
+        form = (header[_PAGE_TYPE].value, data_page[_ENCODING].value, data_page[_LEVEL_ENCODING].value)
+        sizes = (data_page[_VALUES].value, header[_PLAIN_BYTES].value, header[_STORED_BYTES].value)
+    except (KeyError, AttributeError, TypeError) as error:
+        raise OtherPageForm from error
+    if form != (_DATA_PAGE, _PLAIN, _RLE) or not all(isinstance(size, int) for size in sizes) or sizes[0] <= 0:
+        raise OtherPageForm
+    return sizes
+
+
+def _levels_without_nulls(count: int) -> bytes:
+    """The levels of a page without nulls: their length, then the run of so many ones."""
+    run = bytearray()
+    number = count << 1
+    while number > 127:
+        run.append(number & 127 | 128)
+        number >>= 7
+    run += bytes([number, 1])
+    return len(run).to_bytes(4, "little") + run
+
+
+def _decompressed(codec: pa.Codec | None, stored: pa.Buffer, size: int) -> pa.Buffer:
+    """The bytes of a page: exactly so many."""
+    if codec is None:
+        if stored.size != size:
+            raise OtherPageForm
+        return stored
+    if codec.name == "snappy" and _announced_bytes(stored) != size:
+        raise OtherPageForm
+    try:
+        return codec.decompress(stored, size)
+    except (pa.ArrowException, OSError) as error:
+        raise OtherPageForm from error
+
+
+def _announced_bytes(stored: pa.Buffer) -> int:
+    """The length that Snappy's data announces at its start: pa.Codec does not compare it with the wanted one."""
+    length = 0
+    for number, byte in enumerate(memoryview(stored).cast("B")[:5]):
+        length |= (byte & 127) << (7 * number)
+        if byte < 128:
+            return length
+    raise OtherPageForm

@@ -1,0 +1,147 @@
+"""Spark expressions that place rows in the JVM as tasks in Python would place them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from hoodie.engine.bucket_routing import BucketRouting
+from hoodie.spark.spark_compatibility import java_hash_codes
+from hoodie.spark.spark_types import quoted
+
+__all__ = ["BucketExpressions", "bucket_expressions"]
+
+NULL_VALUE = "__null__"
+EMPTY_VALUE = "__empty__"
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+BUCKET_BITS = 27
+"""The bits that a bucket takes in the number of a file group: it has at most eight decimal digits."""
+UINT32 = 0xFFFFFFFF
+INT32 = 0x7FFFFFFF
+
+
+@attrs.frozen(eq=False)
+class BucketExpressions:
+    """Expressions over the rows of a frame.
+
+    Attributes:
+        file_group: long, equal for all rows of a file group, and as good as never for those of two. Null for a row
+            without a key, and for a key whose bucket only Python computes.
+        record_key: string, null or empty if the row has no key.
+    """
+
+    file_group: Column
+    record_key: Column
+
+    def partition(self, file_group: Column, num_partitions: int) -> Column:
+        """An int in [0, num_partitions); consecutive buckets of a partition path have different numbers.
+
+        Rows without a file group are spread, so that each task meets some of them if they are many; rows without a key
+        come together.
+
+        Args:
+            file_group: The column with the values of ``file_group``.
+            num_partitions: The number of partitions.
+        """
+        spread = sf.shiftright(file_group, BUCKET_BITS) + file_group.bitwiseAND(sf.lit((1 << BUCKET_BITS) - 1))
+        key = self.record_key
+        without_group = sf.when(key.isNull() | (key == ""), sf.lit(0)).otherwise(sf.hash(key).cast("long"))
+        return sf.pmod(sf.coalesce(spread, without_group), sf.lit(num_partitions)).cast("int")
+
+
+def bucket_expressions(frame: DataFrame, prepared: pa.Schema, routing: BucketRouting) -> BucketExpressions | None:
+    """Compute the file groups of rows in the JVM; None if their columns or this session do not allow it.
+
+    Python writes the strings of keys and partition paths from the prepared columns, so both types must give the same
+    strings.
+
+    Args:
+        frame: The rows as the caller gave them.
+        prepared: The columns as they are written.
+        routing: What makes the file groups.
+    """
+    has_strings = all(
+        _has_strings(frame, prepared, name, is_key)
+        for is_key, names in ((True, routing.key_columns), (False, routing.partition_columns))
+        for name in names
+    )
+    if routing.num_buckets >> BUCKET_BITS or not has_strings:
+        return None
+    known = {name: _string(name) for name in routing.key_columns}
+    hashed = [name for name in routing.key_columns if name in routing.hash_columns]
+    codes = java_hash_codes(frame, [known[name] for name in hashed])
+    if codes is None or not hashed:
+        return None
+    if routing.is_composite:
+        hash_code = _list_hash([_part_hash(known[name], code) for name, code in zip(hashed, codes, strict=True)])
+        has_comma = [sf.coalesce(value.contains(","), sf.lit(False)) for value in known.values()]
+        is_odd = reduce(Column.__or__, has_comma)
+        record_key = sf.concat(*_composite_parts(known))
+    else:
+        (record_key,) = known.values()
+        hash_code = _list_hash(codes)
+        is_odd = record_key.contains(":")
+        if routing.has_plain_colons:
+            is_odd &= record_key.contains(",")
+        is_odd |= record_key == ""
+    bucket = sf.pmod(hash_code.bitwiseAND(sf.lit(INT32)), sf.lit(routing.num_buckets))
+    file_group = bucket
+    if routing.partition_columns:
+        path = _path(routing)
+        file_group = sf.shiftleft(sf.xxhash64(path), BUCKET_BITS).bitwiseOR(bucket)
+    return BucketExpressions(sf.when(~is_odd, file_group), record_key)
+
+
+def _has_strings(frame: DataFrame, prepared: pa.Schema, name: str, is_key: bool) -> bool:
+    """Whether Spark's strings of a column are those in keys (in partition paths: different for different ones)."""
+    if name not in frame.columns or name not in prepared.names:
+        return False
+    given, written = frame.schema[name].dataType, prepared.field(name).type
+    if isinstance(given, st.ByteType | st.ShortType | st.IntegerType | st.LongType):
+        return bool(pa.types.is_signed_integer(written))
+    if given == st.StringType():
+        return bool(pa.types.is_string(written))
+    is_same = given == st.BooleanType() and pa.types.is_boolean(written)
+    return not is_key and (is_same or (given == st.DateType() and pa.types.is_date32(written)))
+
+
+def _string(name: str) -> Column:
+    return sf.col(quoted(name)).cast("string")
+
+
+def _list_hash(codes: Sequence[Column]) -> Column:
+    """Java's ``List.hashCode`` modulo 2**32, as a long: an int would overflow, which ANSI mode refuses."""
+    return reduce(
+        lambda hashed, code: (hashed * 31 + code.cast("long")).bitwiseAND(sf.lit(UINT32)),
+        codes,
+        sf.lit(1).cast("long"),
+    )
+
+
+def _part_hash(value: Column, code: Column) -> Column:
+    """The hash of a part of a composite key; null and empty values have 0, which also is what spells them out."""
+    return sf.when(value.isNull() | value.isin("", NULL_VALUE, EMPTY_VALUE), sf.lit(0)).otherwise(code)
+
+
+def _composite_parts(values: dict[str, Column]) -> list[Column]:
+    parts = []
+    for number, (name, value) in enumerate(values.items()):
+        spelled_out = sf.when(value == "", sf.lit(EMPTY_VALUE)).otherwise(sf.coalesce(value, sf.lit(NULL_VALUE)))
+        parts += [sf.lit(f"{',' if number else ''}{name}:"), spelled_out]
+    return parts
+
+
+def _path(routing: BucketRouting) -> Column:
+    """A string that is equal for rows of one partition path: the path before its characters are escaped."""
+    levels = []
+    for name in routing.partition_columns:
+        value = _string(name)
+        level = sf.when(value == "", sf.lit(DEFAULT_PARTITION)).otherwise(sf.coalesce(value, sf.lit(DEFAULT_PARTITION)))
+        levels.append(sf.concat(sf.lit(f"{name}="), level) if routing.hive_style else level)
+    return sf.concat_ws("/", *levels)

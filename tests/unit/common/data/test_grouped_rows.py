@@ -1,0 +1,71 @@
+"""Rows of a batch by value and by number: as the plain way gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hoodie.common.data.grouped_rows import rows_by_value, take_rows
+
+VALUES = ["", "a", "ä", "\U0001f600", "long " * 50, "a,b:c"]
+
+
+def columns_with_shared_bytes() -> dict[str, pa.Array]:
+    """Columns of which some share all their bytes, and some share them but have other values."""
+    numbers, texts = pa.array(range(12), pa.int64()), pa.array([*VALUES, None, *VALUES[:5]])
+    codes = pa.array([0, 1] * 6, pa.int32())
+    return {
+        "numbers": numbers.slice(0, 10),
+        "the same": numbers.slice(0, 10),
+        "further on": numbers.slice(2, 10),
+        "times": numbers.slice(0, 10).view(pa.timestamp("us")),
+        "texts": texts.slice(1, 10),
+        "texts again": texts.slice(1, 10),
+        "letters": pa.DictionaryArray.from_arrays(codes.slice(0, 10), ["a", "b"]),
+        "other letters": pa.DictionaryArray.from_arrays(codes.slice(0, 10), ["c", "d"]),
+        "struct": pa.StructArray.from_arrays([numbers.slice(0, 10)], ["x"]),
+        "shifted struct": pa.StructArray.from_arrays([numbers.slice(1, 10)], ["x"]),
+        "list": pa.ListArray.from_arrays(pa.array(range(11), pa.int32()), numbers.slice(0, 10)),
+        "shifted list": pa.ListArray.from_arrays(pa.array(range(11), pa.int32()), numbers.slice(2, 10)),
+    }
+
+
+@given(rows=st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=20))
+def test_taken_rows_are_those_of_each_column(rows: list[int | None]) -> None:
+    columns = columns_with_shared_bytes()
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+    taken = take_rows(batch, pa.array(rows, pa.int64()))
+
+    taken.validate(full=True)
+    assert taken.schema.equals(batch.schema)
+    for name, column in columns.items():
+        assert taken.column(name).to_pylist() == [None if row is None else column[row].as_py() for row in rows], name
+
+
+def test_columns_that_share_their_bytes_share_them_afterwards() -> None:
+    columns = columns_with_shared_bytes()
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+    taken = take_rows(batch, pa.array([3, 1]))
+
+    def address(name: str) -> Any:
+        return taken.column(name).buffers()[-1].address
+
+    assert address("the same") == address("numbers")
+    assert address("texts again") == address("texts")
+    assert address("further on") != address("numbers")
+
+
+@pytest.mark.parametrize("values", [["a"], ["b", "a", "b", "", "a"], VALUES * 3])
+def test_rows_by_value_hold_each_row_once(values: list[str]) -> None:
+    found = dict(rows_by_value(pa.array(["x", *values]).slice(1)))
+
+    assert list(found) == list(dict.fromkeys(values))
+    for value, rows in found.items():
+        assert rows.tolist() == np.flatnonzero(np.array(values) == value).tolist()

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoodie.common.model.record_columns import RECORD_KEY_META
+from hoodie.exception import HoodieCorruptedDataException, MissingSchemaFieldException
+from hoodie.io.parquet import key_search, plain_pages
+from hoodie.io.parquet.key_search import find_keys
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.plain_pages import OtherPageForm, iter_plain_pages
+from hoodie.io.parquet.splicing.compact_protocol import I32, STRUCT, Field, Struct, write_struct
+from hoodie.storage.storage_factory import open_storage
+
+CODECS = ("none", "snappy", "gzip", "zstd")
+LENGTHS = (0, 1, 3, 4, 5, 7, 8, 9, 11, 12, 36, 255, 256, 257)
+Pair = tuple[str | None, int]
+
+
+def write(path: Path, stored: Sequence[str | None] | pa.Array, nullable: bool = True, **options: object) -> None:
+    """A file with a column of record keys behind another one; plain pages of Snappy unless told otherwise."""
+    keys = stored if isinstance(stored, pa.Array) else pa.array(stored, pa.string())
+    schema = pa.schema([pa.field("before", pa.int64()), pa.field(RECORD_KEY_META, keys.type, nullable)])
+    table = pa.table([pa.array(np.arange(len(keys))), keys], schema=schema)
+    chosen = {"use_dictionary": False, "compression": "snappy", "store_schema": False} | options
+    pq.write_table(table, path, **chosen)
+
+
+def reader_of(path: Path) -> HoodieParquetReader:
+    return HoodieParquetReader(open_storage(str(path.parent)), str(path))
+
+
+def found_pairs(path: Path, keys: pa.Array, row_groups: Sequence[int] | None = None) -> list[Pair]:
+    with reader_of(path) as reader:
+        entries, rows = reader.find_record_keys(keys, row_groups)
+    assert (entries.dtype, rows.dtype) == (np.int32, np.int64)
+    return list(zip(keys.take(pa.array(entries)).to_pylist(), rows.tolist(), strict=True))
+
+
+def decoded_pairs(path: Path, keys: pa.Array) -> list[Pair]:
+    """The same by way of all keys of the file."""
+    with reader_of(path) as reader:
+        entries, rows = find_keys(reader.read_record_keys(), keys)
+    return list(zip(keys.take(pa.array(entries)).to_pylist(), rows.tolist(), strict=True))
+
+
+def expected_pairs(stored: Sequence[str | None], keys: Sequence[str | None]) -> list[Pair]:
+    wanted = set(keys)
+    return [(key, row) for row, key in enumerate(stored) if key in wanted]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def searches_small_row_groups() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_search, "_FEW_ROWS", 0)
+        yield
+
+
+@pytest.fixture
+def refuses_to_decode(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: HoodieParquetReader, row_groups: object = None) -> pa.ChunkedArray:
+        raise AssertionError(f"the keys of {self.path} were decoded")
+
+    monkeypatch.setattr(HoodieParquetReader, "read_record_keys", refuse)
+
+
+@st.composite
+def keys_of_one_length(draw: st.DrawFn) -> list[str]:
+    """Keys with the same number of UTF-8 bytes, of ASCII or of other characters, often equal in most bytes."""
+    length = draw(st.sampled_from(LENGTHS))
+    character = draw(st.sampled_from([c for c in "a0é€😀" if length % len(c.encode()) == 0]))
+    whole = character * (length // len(character.encode()))
+    keys = [whole]
+    for _ in range(draw(st.integers(0, 30))):
+        place = draw(st.integers(0, max(0, len(whole) - 1)))
+        other = {"a": "bcdz", "0": "123\x00", "é": "ñüß", "€": "文字", "😀": "🎈𝄞"}[character]
+        keys.append(whole[:place] + draw(st.sampled_from(other)) + whole[place + 1 :] if whole else whole)
+    return keys
+
+
+ANY_TEXT = st.text(max_size=12)
+STORED = st.one_of(keys_of_one_length(), st.lists(st.one_of(ANY_TEXT, st.none()), max_size=30))
+
+
+@settings(max_examples=250)
+@given(
+    stored=st.lists(STORED, min_size=1, max_size=3).map(lambda parts: [key for part in parts for key in part]),
+    others=STORED,
+    chosen=st.lists(st.integers(0, 1000), max_size=20),
+    sliced=st.booleans(),
+    row_group_rows=st.sampled_from([1, 2, 7, 40, 1000]),
+    options=st.fixed_dictionaries(
+        {
+            "compression": st.sampled_from(CODECS),
+            "use_dictionary": st.booleans(),
+            "data_page_version": st.sampled_from(["1.0", "2.0"]),
+            "data_page_size": st.sampled_from([1, 100, 1 << 20]),
+            "write_batch_size": st.sampled_from([1, 5, 1024]),
+            "write_statistics": st.booleans(),
+            "store_schema": st.booleans(),
+        }
+    ),
+)
+def test_the_same_rows_are_found_as_by_comparing_every_key(
+    tmp_path_factory: pytest.TempPathFactory,
+    stored: list[str | None],
+    others: list[str | None],
+    chosen: list[int],
+    sliced: bool,
+    row_group_rows: int,
+    options: dict[str, object],
+) -> None:
+    path = tmp_path_factory.mktemp("keys") / "f.parquet"
+    write(path, stored, None in stored or len(stored) % 2 == 0, row_group_size=row_group_rows, **options)
+    wanted = list(dict.fromkeys([stored[place % len(stored)] for place in chosen if stored] + others))
+    keys = pa.array(wanted, pa.string())
+    if sliced:
+        keys = pa.array(["before", *wanted, "behind"], pa.string()).slice(1, len(wanted))
+    assert found_pairs(path, keys) == expected_pairs(stored, wanted) == decoded_pairs(path, keys)
+
+
+@settings(max_examples=100)
+@given(stored=keys_of_one_length(), wanted=keys_of_one_length(), chosen=st.integers(0, 30))
+def test_keys_that_share_a_place_are_told_apart(
+    tmp_path_factory: pytest.TempPathFactory, stored: list[str], wanted: list[str], chosen: int
+) -> None:
+    path = tmp_path_factory.mktemp("keys") / "f.parquet"
+    write(path, stored)
+    keys = pa.array(dict.fromkeys([*stored[:chosen], *wanted]), pa.string())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_search, "_places", lambda values, bits: np.zeros(len(values), dtype=np.int64))
+        assert found_pairs(path, keys) == expected_pairs(stored, keys.to_pylist())
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.usefixtures("refuses_to_decode")
+def test_keys_of_one_length_are_found_without_decoding_them(tmp_path: Path, compression: str, nullable: bool) -> None:
+    stored = [f"key-{number:08}" for number in range(50_000)]
+    stored[40_000] = stored[7]
+    write(tmp_path / "f", stored, nullable, compression=compression, row_group_size=30_000, data_page_size=100_000)
+    wanted = ["key-00000007", "absent", "key-99999999", "key-00029999", "key-00030000"]
+    assert found_pairs(tmp_path / "f", pa.array(wanted)) == [
+        ("key-00000007", 7), ("key-00029999", 29_999), ("key-00030000", 30_000), ("key-00000007", 40_000),
+    ]  # fmt: skip
+
+
+def test_small_row_groups_are_left_to_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+    find = key_search._KeysOfLength.found
+    monkeypatch.setattr(key_search, "_FEW_ROWS", 1000)
+    monkeypatch.setattr(
+        key_search._KeysOfLength, "found", lambda self: searched.append(len(self._candidates)) or find(self)
+    )
+    stored = [f"key-{number:04}" for number in range(2500)]
+    write(tmp_path / "f", stored, row_group_size=1000)
+    assert found_pairs(tmp_path / "f", pa.array(stored[::100])) == expected_pairs(stored, stored[::100])
+    assert searched == [2]
+
+
+def test_row_groups_of_two_forms_give_rows_in_order(tmp_path: Path) -> None:
+    groups = [["aaaa", "bbbb"], ["a", "cc"], ["cccc", "aaaa"], [], [None, "cc"], ["dddd", "bbbb"]]
+    schema = pa.schema([(RECORD_KEY_META, pa.string())])
+    with pq.ParquetWriter(tmp_path / "f", schema, use_dictionary=False, compression="snappy") as file:
+        for group in groups:
+            file.write_table(pa.table([pa.array(group, pa.string())], schema=schema))
+    stored = [key for group in groups for key in group]
+    wanted = ["bbbb", "cc", "aaaa", None]
+    keys = pa.array(wanted, pa.string())
+    assert found_pairs(tmp_path / "f", keys) == expected_pairs(stored, wanted)
+    with reader_of(tmp_path / "f") as reader:
+        kept = [number for number in range(reader.num_row_groups) if number != 0]
+    assert found_pairs(tmp_path / "f", keys, kept) == expected_pairs(stored, wanted)[2:]
+    assert found_pairs(tmp_path / "f", keys, []) == []
+    assert found_pairs(tmp_path / "f", keys.slice(0, 0)) == []
+
+
+@pytest.mark.parametrize(
+    "key_type", [pa.large_string(), pa.binary(), pa.binary(4), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_columns_that_are_no_plain_strings_are_searched_too(tmp_path: Path, key_type: pa.DataType) -> None:
+    keys = pa.array(["cccc", "aaaa"])
+    stored = pa.array(["aaaa", "bbbb", "cccc"])
+    stored = (
+        stored.cast(pa.binary()).cast(key_type) if pa.types.is_fixed_size_binary(key_type) else stored.cast(key_type)
+    )
+    write(tmp_path / "f", stored, store_schema=True)
+    assert found_pairs(tmp_path / "f", keys) == [("aaaa", 0), ("cccc", 2)]
+
+
+def test_a_file_without_record_keys_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "f")
+    with reader_of(tmp_path / "f") as reader, pytest.raises(MissingSchemaFieldException, match="_hoodie_record_key"):
+        reader.find_record_keys(pa.array(["a"]))
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+def test_a_changed_byte_gives_no_rows_that_decoding_does_not_give(tmp_path: Path, compression: str) -> None:
+    """Damage is an error here too, unless it is in a part of a page header that says nothing about the values."""
+    path = tmp_path / "f"
+    stored = [f"{number * 7919 % 32:04}" for number in range(32)]
+    write(path, stored, compression=compression, data_page_size=100, write_batch_size=16)
+    whole = path.read_bytes()
+    chunk = pq.read_metadata(path).row_group(0).column(1)
+    keys, raised = pa.array(stored[::3]), 0
+    undamaged = found_pairs(path, keys)
+    for place in range(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size):
+        for change in (0x01, 0xFF):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ change]) + whole[place + 1 :])
+            try:
+                expected = decoded_pairs(path, keys)
+            except HoodieCorruptedDataException:
+                expected = undamaged
+            try:
+                assert found_pairs(path, keys) == expected, place
+            except HoodieCorruptedDataException:
+                raised += 1
+    assert raised > 10
+
+
+@attrs.define
+class Chunk:
+    """What `iter_plain_pages` asks a column chunk of pyarrow."""
+
+    num_values: int
+    total_compressed_size: int
+    compression: str = "SNAPPY"
+    data_page_offset: int = 3
+    has_dictionary_page: bool = False
+    file_path: str = ""
+
+
+def page(values: bytes, count: int, plain_bytes: int | None = None, codec: str | None = "snappy", **more: int) -> bytes:
+    """A data page."""
+    stored = values if codec is None else pa.Codec(codec).compress(values, asbytes=True)
+    form: Struct = {
+        number: Field(I32, value) for number, value in ((1, count), (2, more.get("encoding", 0)), (3, 3), (4, 3))
+    }
+    sizes = {1: more.get("kind", 0), 2: len(values) if plain_bytes is None else plain_bytes, 3: len(stored)}
+    return (
+        write_struct({number: Field(I32, size) for number, size in sizes.items()} | {5: Field(STRUCT, form)}) + stored
+    )
+
+
+def values_of(data: bytes, count: int, is_nullable: bool = False, **more: object) -> list[bytes]:
+    chunk = attrs.evolve(Chunk(count, len(data)), **more)
+    pages = iter_plain_pages(pa.BufferReader(b"..." + data), chunk, 4, is_nullable)
+    return [row[4:].tobytes() for values in pages for row in values]
+
+
+PLAIN = b"\4\0\0\0abcd\4\0\0\0efgh"
+ONES = b"\2\0\0\0\4\1"
+
+
+def test_pages_of_the_known_form_are_read() -> None:
+    assert values_of(page(PLAIN, 2) + page(PLAIN, 2), 4) == [b"abcd", b"efgh"] * 2
+    assert values_of(page(ONES + PLAIN, 2), 2, is_nullable=True) == [b"abcd", b"efgh"]
+    assert values_of(page(PLAIN, 2, codec=None), 2, compression="UNCOMPRESSED") == [b"abcd", b"efgh"]
+    assert values_of(b"", 0) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "more"),
+    [
+        (page(PLAIN, 2), 3, {}),
+        (page(PLAIN, 2), 1, {}),
+        (page(PLAIN, 2) + b"\0", 2, {}),
+        (page(PLAIN, 2)[:-1], 2, {}),
+        (page(PLAIN[:-1] + b"\4\0\0\0", 2), 2, {}),
+        (page(b"\5\0\0\0abcde\3\0\0\0fgh", 2), 2, {}),
+        (page(PLAIN[:8], 2, plain_bytes=16), 2, {}),
+        (page(PLAIN, 2, encoding=8), 2, {}),
+        (page(PLAIN, 2, kind=3), 2, {}),
+        (page(PLAIN, -2), 2, {}),
+        (page(PLAIN, 2, codec=None), 2, {}),
+        (page(PLAIN, 2), 2, {"compression": "UNCOMPRESSED"}),
+        (page(PLAIN, 2), 2, {"compression": "LZ4"}),
+        (page(PLAIN, 2), 2, {"has_dictionary_page": True}),
+        (page(PLAIN, 2), 2, {"file_path": "elsewhere"}),
+        (page(PLAIN, 2), 2, {"total_compressed_size": 1 << 60}),
+        (page(PLAIN, 2), 2, {"total_compressed_size": -1}),
+        (page(PLAIN, 2), 2, {"data_page_offset": -1}),
+        (page(b"\2\0\0\0\4\0" + PLAIN, 2), 2, {"is_nullable": True}),
+        (page(b"\2\0\0\0\3\3" + PLAIN, 2), 2, {"is_nullable": True}),
+        (page(PLAIN, 2), 2, {"is_nullable": True}),
+        (write_struct({1: Field(I32, 0)}), 2, {}),
+        (write_struct({5: Field(I32, 0)}), 2, {}),
+    ],
+)
+def test_pages_of_other_forms_are_left_to_pyarrow(data: bytes, count: int, more: dict[str, object]) -> None:
+    with pytest.raises(OtherPageForm):
+        values_of(data, count, **more)
+
+
+def test_a_page_with_fewer_bytes_than_announced_is_left_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pa.Codec fills the rest with bytes of old pages, which may look like keys."""
+
+    class CodecThatLeavesOldBytes:
+        name = "snappy"
+
+        def __init__(self, name: str) -> None:
+            assert name == "snappy"
+
+        def decompress(self, stored: pa.Buffer, size: int) -> pa.Buffer:
+            return pa.py_buffer(PLAIN[:size])
+
+    whole, short = page(PLAIN, 2), page(PLAIN[:8], 2, plain_bytes=16)
+    monkeypatch.setattr(pa, "Codec", CodecThatLeavesOldBytes)
+    assert values_of(whole, 2) == [b"abcd", b"efgh"]
+    with pytest.raises(OtherPageForm):
+        values_of(short, 2)
+
+
+def test_many_small_pages_are_left_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = page(PLAIN, 2) * 20
+    with pytest.raises(OtherPageForm):
+        values_of(data, 40)
+    monkeypatch.setattr(plain_pages, "_ROWS_OF_PAGE", 2)
+    assert len(values_of(data, 40)) == 40
