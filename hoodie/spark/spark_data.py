@@ -38,7 +38,7 @@ from hoodie.spark.spark_compatibility import (
     spark_context,
 )
 from hoodie.spark.spark_expressions import bucket_expressions
-from hoodie.spark.spark_plans import planned_bytes, stored_bytes
+from hoodie.spark.spark_plans import known_to_fit
 from hoodie.spark.spark_steps import (
     FINGERPRINT,
     FINGERPRINT_FIELD,
@@ -63,10 +63,6 @@ CLIENT_BYTES = 1 << 20
 Spark Connect has no broadcasts, so the client shares them with tasks inside each plan that it sends; and its memory
 must not grow with the input.
 """
-SMALL_BYTES = 1 << 20
-"""Files up to this size are collected without measuring their rows first."""
-LARGE_FACTOR = 4
-"""Files this many times larger than what may be collected are not measured: their rows are larger than the files."""
 BROADCAST_KEYS = 100_000
 """Up to this many repeated keys are sent to all tasks, so that the other rows need not move."""
 
@@ -407,17 +403,10 @@ class SparkData(HoodieData):
         return None if table.nbytes > most else table
 
     def _fits(self, most: int) -> bool:
-        """Whether the rows have at most so many Arrow bytes; a job measures them unless Spark's planner knows.
-
-        The planner knows nothing of what a column holds: one of a thousand columns may be as large as all its files.
-        """
-        if self.rereading is Rereading.CHEAP and not self._steps:
-            stored = stored_bytes(self._source)
-            if stored is not None and stored <= min(most, SMALL_BYTES):
-                return True
-            if stored is not None and planned_bytes(self._source) > LARGE_FACTOR * most:
-                return False
-        return self._estimate_bytes() <= most
+        """Whether the rows have at most so many Arrow bytes; a job measures them unless Spark's plan says enough."""
+        is_known = self.rereading is Rereading.CHEAP and not self._steps
+        fits = known_to_fit(self._source, most) if is_known else None
+        return self._estimate_bytes() <= most if fits is None else fits
 
     def count(self) -> int:
         with hoodie_errors():

@@ -15,7 +15,12 @@ from pyspark.sql import DataFrame
 from hoodie.engine.data import Rereading
 from hoodie.spark.spark_compatibility import spark_context
 
-__all__ = ["planned_bytes", "rereading_of", "stored_bytes"]
+__all__ = ["known_to_fit", "planned_bytes", "rereading_of"]
+
+SMALL_BYTES = 1 << 20
+"""Files up to this size are collected without measuring their rows first."""
+LARGE_FACTOR = 4
+"""Files this many times larger than what may be collected are not measured: their rows are larger than the files."""
 
 _OPERATORS = frozenset({"Filter", "Project", "ResolvedHint", "SubqueryAlias", "Union", "View"})
 """Operators that cost little, and give the same rows each time if their expressions do."""
@@ -55,6 +60,26 @@ def rereading_of(frame: DataFrame) -> Rereading:
     return Rereading.CHEAP if is_cheap else Rereading.POSSIBLE
 
 
+def known_to_fit(frame: DataFrame, most: int) -> bool | None:
+    """Whether the rows of a cheap frame take at most so many Arrow bytes.
+
+    The planner knows nothing of what a column holds: one of a thousand columns may be as large as all its files.
+
+    Args:
+        frame: The rows. No job runs.
+        most: The bytes.
+
+    Returns:
+        None if only a measurement can tell.
+    """
+    stored = _stored_bytes(frame)
+    if stored is None:
+        return None
+    if stored <= min(most, SMALL_BYTES):
+        return True
+    return False if planned_bytes(frame) > LARGE_FACTOR * most else None
+
+
 def planned_bytes(frame: DataFrame) -> int:
     """The size that Spark's planner expects: of a scan, that of its files in proportion to the types that it reads.
 
@@ -64,11 +89,8 @@ def planned_bytes(frame: DataFrame) -> int:
     return _size(_plan(frame).optimizedPlan())
 
 
-def stored_bytes(frame: DataFrame) -> int | None:
+def _stored_bytes(frame: DataFrame) -> int | None:
     """The size of the files that a frame reads: the columns and rows that are left out count as well.
-
-    Args:
-        frame: The rows. No job runs.
 
     Returns:
         None if Spark may only guess: of rows that the caller keeps, and where the catalog's statistics stand for a list

@@ -190,7 +190,7 @@ def test_a_large_column_of_a_wide_table_is_not_collected(
     ids = pa.array([uuid.uuid4().hex for _ in range(2000)])
     columns = {f"c{number}": pa.nulls(len(ids), pa.int64()) for number in range(400)}
     pq.write_table(pa.table({"id": ids, **columns}), tmp_path / "0.parquet")
-    monkeypatch.setattr("hoodie.spark.spark_data.SMALL_BYTES", 20_000)
+    monkeypatch.setattr("hoodie.spark.spark_plans.SMALL_BYTES", 20_000)
     keys = HoodieSparkEngineContext(spark).to_data(spark.read.parquet(str(tmp_path / "0.parquet"))).select(["id"])
     assert planned_bytes(keys.frame) < 20_000
     assert keys.collect(max_bytes=20_000) is None
