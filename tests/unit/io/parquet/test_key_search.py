@@ -18,7 +18,16 @@ from hoodie.io.parquet import key_search, plain_pages
 from hoodie.io.parquet.key_search import find_keys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.plain_pages import OtherPageForm, iter_plain_pages
-from hoodie.io.parquet.splicing.compact_protocol import I32, I64, STRUCT, Field, Struct, read_struct_at, write_struct
+from hoodie.io.parquet.splicing.compact_protocol import (
+    I32,
+    I64,
+    STRUCT,
+    Field,
+    Struct,
+    read_struct,
+    read_struct_at,
+    write_struct,
+)
 from hoodie.storage.storage_factory import open_storage
 
 CODECS = ("none", "snappy", "gzip", "zstd")
@@ -225,6 +234,28 @@ def test_a_changed_byte_gives_no_rows_that_decoding_does_not_give(tmp_path: Path
             except HoodieCorruptedDataException:
                 raised += 1
     assert raised > 10
+
+
+@pytest.mark.parametrize("kind", [1, 7, 99])
+def test_a_chunk_of_another_type_than_its_column_does_not_end_the_process(tmp_path: Path, kind: int) -> None:
+    """pyarrow aborts when it is asked for the statistics of such a chunk."""
+    path = tmp_path / "f"
+    write(path, ["aaaa", "bbbb"])
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[-8:-4], "little")
+    footer = read_struct(whole[-8 - size : -8])
+    column = footer[4].value.items[0][1].value.items[1][3].value
+    column[1] = Field(I32, kind)
+    changed = write_struct(footer)
+    path.write_bytes(whole[: -8 - size] + changed + len(changed).to_bytes(4, "little") + b"PAR1")
+    with reader_of(path) as reader:
+        try:
+            entries, rows = reader.find_record_keys(pa.array(["bbbb"]))
+        except HoodieCorruptedDataException:
+            pass
+        else:
+            assert (entries.tolist(), rows.tolist()) == ([0], [1])
+        assert [group.min_key for group in reader.row_group_keys()] == [None]
 
 
 @attrs.define
