@@ -236,6 +236,10 @@ class HoodieParquetReader:
             metadata = self._opened.metadata
             column = _record_key_column(self._path, metadata)
             rows = np.array([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)], dtype=np.int64)
+            if rows.sum() != metadata.num_rows:
+                raise _corrupted(
+                    self._path, f"its row groups have {rows.sum()} rows, but its footer says {metadata.num_rows}"
+                )
             firsts = np.cumsum(rows) - rows
             search, others = KeySearch(keys), []
             levels = metadata.schema.column(column).max_definition_level

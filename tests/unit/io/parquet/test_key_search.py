@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -236,18 +236,25 @@ def test_a_changed_byte_gives_no_rows_that_decoding_does_not_give(tmp_path: Path
     assert raised > 10
 
 
+def change_footer(path: Path, change: Callable[[Struct], None]) -> None:
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[-8:-4], "little")
+    footer = read_struct(whole[-8 - size : -8])
+    change(footer)
+    changed = write_struct(footer)
+    path.write_bytes(whole[: -8 - size] + changed + len(changed).to_bytes(4, "little") + b"PAR1")
+
+
 @pytest.mark.parametrize("kind", [1, 7, 99])
 def test_a_chunk_of_another_type_than_its_column_does_not_end_the_process(tmp_path: Path, kind: int) -> None:
     """pyarrow aborts when it is asked for the statistics of such a chunk."""
     path = tmp_path / "f"
     write(path, ["aaaa", "bbbb"])
-    whole = path.read_bytes()
-    size = int.from_bytes(whole[-8:-4], "little")
-    footer = read_struct(whole[-8 - size : -8])
-    column = footer[4].value.items[0][1].value.items[1][3].value
-    column[1] = Field(I32, kind)
-    changed = write_struct(footer)
-    path.write_bytes(whole[: -8 - size] + changed + len(changed).to_bytes(4, "little") + b"PAR1")
+
+    def change(footer: Struct) -> None:
+        footer[4].value.items[0][1].value.items[1][3].value[1] = Field(I32, kind)
+
+    change_footer(path, change)
     with reader_of(path) as reader:
         try:
             entries, rows = reader.find_record_keys(pa.array(["bbbb"]))
@@ -256,6 +263,20 @@ def test_a_chunk_of_another_type_than_its_column_does_not_end_the_process(tmp_pa
         else:
             assert (entries.tolist(), rows.tolist()) == ([0], [1])
         assert [group.min_key for group in reader.row_group_keys()] == [None]
+
+
+@pytest.mark.parametrize("rows", [-1, 0, 1, 3])
+def test_row_groups_of_wrong_sizes_give_no_rows(tmp_path: Path, rows: int) -> None:
+    """Rows of the next row group would have the numbers of other keys."""
+    path = tmp_path / "f"
+    write(path, ["aaaa", "bbbb", "cccc"], row_group_size=2)
+
+    def change(footer: Struct) -> None:
+        footer[4].value.items[0][3] = Field(I64, rows)
+
+    change_footer(path, change)
+    with pytest.raises(HoodieCorruptedDataException, match=r"its row groups have -?\d rows, but its footer says 3"):
+        found_pairs(path, pa.array(["cccc"]))
 
 
 @attrs.define
