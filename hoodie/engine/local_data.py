@@ -297,13 +297,16 @@ class LocalData(HoodieData):
 
         def in_order(partition: Partition) -> Partition:
             def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
-                runs = partition.ascending_runs(names) if isinstance(partition, _ChosenRows) else None
-                if runs is not None:
-                    for chosen in runs:
-                        yield from chosen(task)
+                if not isinstance(partition, _ChosenRows):
+                    table = self._table_of(task, partition)
+                    yield from _taken([(_Rows(table), _order(table, names))], self._schema)(task)
                     return
-                table = self._table_of(task, partition)
-                yield from _taken([(_Rows(table), _order(table, names))], self._schema)(task)
+                order = partition.order(names)
+                runs = partition.ascending_runs(order)
+                if runs is None:
+                    runs = [_taken([(_Rows(self._table_of(task, partition)), order)], self._schema)]
+                for chosen in runs:
+                    yield from chosen(task)
 
             return run
 
@@ -446,21 +449,28 @@ class _ChosenRows:
             for low in range(0, len(mine), step):
                 yield _take(batch, mine[low : low + step])
 
-    def ascending_runs(self, columns: Sequence[str]) -> list[_ChosenRows] | None:
-        """The rows in ascending order of some columns, in parts that each keep the order of the table.
-
-        A column with a few values gives one part for each value. None if there are so many parts that it is cheaper
-        to copy the rows before they are sorted.
+    def order(self, columns: Sequence[str]) -> np.ndarray:
+        """The places of the rows, among these rows, in ascending order of some columns; equal rows keep their order.
 
         Args:
-            columns: The columns; rows of equal values keep their order.
+            columns: The columns.
         """
         batches = [_take(batch.select(columns), mine) for batch, mine in self._rows.by_batch(self._numbers)]
-        if not batches:
-            return []
-        numbers = self._numbers[_order(pa.Table.from_batches(batches), columns)]
+        return _order(pa.Table.from_batches(batches), columns) if batches else np.zeros(0, dtype=np.int64)
+
+    def ascending_runs(self, order: np.ndarray) -> Sequence[Partition] | None:
+        """The rows in another order, in parts that each keep the order of the table.
+
+        Rows that are sorted by a column with a few values have one part for each value. None if there are so many parts
+        that it is cheaper to copy the rows before they are put in order.
+
+        Args:
+            order: The places of the rows among these rows.
+        """
+        numbers = self._numbers[order]
         ends = np.flatnonzero(np.diff(numbers) < 0) + 1
-        if (len(ends) + 1) * len(batches) > 1 + len(numbers) // _ROWS_OF_PIECE:
+        count = sum(1 for _ in self._rows.by_batch(self._numbers))
+        if (len(ends) + 1) * count > 1 + len(numbers) // _ROWS_OF_PIECE:
             return None
         return [_ChosenRows(self._rows, run) for run in np.split(numbers, ends)]
 

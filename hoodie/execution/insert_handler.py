@@ -32,6 +32,9 @@ MAX_BUFFERED_BYTES = 256 << 20
 MAX_OPEN_FILES = 256
 """Open files of a task; at the limit the largest is finished early, and its partition continues in another file."""
 
+_BYTES_OF_PART = 256
+"""The memory of rows that wait, beside their values and numbers: much of it, if most partitions get few rows."""
+
 
 class CopyOnWriteInsertHandler:
     """Writes new records to new file groups: one open file for each partition, and the next one when it is full.
@@ -119,7 +122,7 @@ class CopyOnWriteInsertHandler:
             for partition_path, numbers in parts:
                 first = self._row_counter.take(len(numbers))
                 self._waiting.append(_WaitingRows(partition_path, batch, numbers, first))
-            self._waiting_bytes += batch.nbytes
+            self._waiting_bytes += batch.nbytes + sum(_BYTES_OF_PART + numbers.nbytes for _, numbers in parts)
             if 2 * self._waiting_bytes + self._buffered_bytes > MAX_BUFFERED_BYTES:
                 self._write_all_waiting()
 

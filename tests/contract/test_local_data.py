@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import Barrier
 
 import numpy as np
@@ -137,6 +137,25 @@ class TestLocalData(DataContract):
         rows = routed.sort_within(["group"]).collect()
         assert rows is not None
         assert rows["group"].to_pylist() == (["a"] * 15_000 + ["b"] * 15_000) * 2
+
+    @pytest.mark.parametrize("values", [2, 60_000])
+    def test_routed_rows_are_sorted_once(
+        self, context: LocalEngineContext, monkeypatch: pytest.MonkeyPatch, values: int
+    ) -> None:
+        sorted_rows = []
+        order = local_data._order
+
+        def noted(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+            sorted_rows.append(table.num_rows)
+            return order(table, columns)
+
+        monkeypatch.setattr(local_data, "_order", noted)
+        text = pa.array([f"{row * 7919 % values:05d}" for row in range(60_000)])
+        table = pa.table({"number": pa.array([0, 2] * 30_000, pa.int32()), "text": text})
+        rows = context.to_data(table).route("number", 3).sort_within(["text"]).collect()
+        assert rows is not None
+        assert rows["text"].to_pylist() == sorted(text[::2].to_pylist()) + sorted(text[1::2].to_pylist())
+        assert [count for count in sorted_rows if count] == [30_000, 30_000]
 
     @pytest.mark.parametrize("tasks", [1, 2])
     def test_rows_of_a_stream_are_numbered_in_the_order_of_the_input(

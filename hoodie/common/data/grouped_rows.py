@@ -50,8 +50,12 @@ def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
 
 
 def _identity(column: pa.Array) -> object:
-    """What only columns of the same values have in common; of nested columns and dictionaries buffers do not tell."""
-    if column.type.num_fields or pa.types.is_dictionary(column.type):
+    """What only columns of the same values have in common.
+
+    The buffers of nested columns and dictionaries do not tell. An extension type may be either and shows no fields.
+    """
+    kind = column.type
+    if kind.num_fields or pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
         return id(column)
     buffers = tuple(buffer.address if buffer is not None else None for buffer in column.buffers())
-    return column.type, column.offset, buffers
+    return kind, column.offset, buffers

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import attrs
 import numpy as np
@@ -187,8 +188,10 @@ class BucketLocations:
         )
         file_ids: list[str] = []
         instants: list[str | None] = []
-        for place, partition_path in enumerate(paths.dictionary.to_pylist()):
-            found = numbers[numbers // num_buckets == place] % num_buckets
+        firsts = np.arange(len(paths.dictionary) + 1) * np.int64(num_buckets)
+        bounds = pairwise(np.searchsorted(numbers, firsts).tolist())
+        for partition_path, first, (low, high) in zip(paths.dictionary.to_pylist(), firsts[:-1], bounds, strict=True):
+            found = numbers[low:high] - first
             ids = new_bucket_file_ids(found, self.seed, partition_path)
             times: list[str | None] = [None] * len(ids)
             known = self.groups.get(partition_path, {})

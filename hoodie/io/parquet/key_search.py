@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from hoodie.common.bloom.key_blocks import utf8_bytes
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, StoredValues, iter_plain_pages
 
-__all__ = ["FoundRows", "KeySearch", "find_keys", "merged_rows"]
+__all__ = ["FoundRows", "KeySearch", "find_keys", "known_range", "merged_rows"]
 
 FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 """Pairs, in the order of the rows: index into the keys that were looked up, and row. A key may have several rows."""
@@ -190,10 +190,23 @@ def _places(values: StoredValues, bits: int) -> npt.NDArray[np.int64]:
     return hashes.view(np.int64)
 
 
+def known_range(chunk: pq.ColumnChunkMetaData, column_type: str) -> tuple[bytes, bytes] | tuple[None, None]:
+    """The smallest and the largest value of a column chunk, as its statistics tell.
+
+    pyarrow ends the process if it is asked for the statistics of a chunk whose type is not that of its column, as in a
+    damaged footer.
+
+    Args:
+        chunk: The column chunk.
+        column_type: Parquet's physical type of the column.
+    """
+    statistics = chunk.statistics if chunk.physical_type == column_type else None
+    if statistics is None or not statistics.has_min_max:
+        return None, None
+    return statistics.min_raw, statistics.max_raw
+
+
 def _only_length(chunk: pq.ColumnChunkMetaData) -> int:
     """The length of all values in bytes, as far as the statistics tell; -1 if they are missing or show two lengths."""
-    statistics = chunk.statistics
-    if chunk.physical_type != "BYTE_ARRAY" or statistics is None or not statistics.has_min_max:
-        return -1
-    low, high = statistics.min_raw, statistics.max_raw
-    return len(low) if len(low) == len(high) else -1
+    low, high = known_range(chunk, "BYTE_ARRAY")
+    return len(low) if low is not None and high is not None and len(low) == len(high) else -1

@@ -23,7 +23,7 @@ from hoodie.exception import (
 )
 from hoodie.io.parquet.column_adaptation import adapt_column
 from hoodie.io.parquet.footer_tail import missing_base_file
-from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, merged_rows
+from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, known_range, merged_rows
 from hoodie.io.parquet.parquet_footer import Footer, parse_footer
 from hoodie.io.parquet.splicing import StoredColumns
 from hoodie.storage.storage import HoodieStorage
@@ -236,6 +236,10 @@ class HoodieParquetReader:
             metadata = self._opened.metadata
             column = _record_key_column(self._path, metadata)
             rows = np.array([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)], dtype=np.int64)
+            if rows.sum() != metadata.num_rows:
+                raise _corrupted(
+                    self._path, f"its row groups have {rows.sum()} rows, but its footer says {metadata.num_rows}"
+                )
             firsts = np.cumsum(rows) - rows
             search, others = KeySearch(keys), []
             levels = metadata.schema.column(column).max_definition_level
@@ -372,9 +376,7 @@ def row_group_keys(path: str, metadata: pq.FileMetaData) -> list[RowGroupKeys]:
     column = _record_key_column(path, metadata)
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        statistics = group.column(column).statistics
-        known = statistics is not None and statistics.has_min_max
-        low, high = (statistics.min_raw, statistics.max_raw) if known else (None, None)
+        low, high = known_range(group.column(column), metadata.schema.column(column).physical_type)
         groups.append(RowGroupKeys(group.num_rows, low, high))
     return groups
 

@@ -32,6 +32,12 @@ _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd"}
 _DATA_PAGE, _PLAIN, _RLE = 0, 0, 3
 _PAGE_TYPE, _PLAIN_BYTES, _STORED_BYTES, _DATA_PAGE_HEADER = 1, 2, 3, 5
 _VALUES, _ENCODING, _LEVEL_ENCODING = 1, 2, 3
+_FIRST_BYTES = 2 << 20
+"""So much of a column chunk is read first: usually its first page, which shows the form of the others."""
+_HEADER_BYTES = 1 << 16
+"""No page header is longer, unless it is damaged."""
+_MOST_BYTES_OF_PAGE = (1 << 31) - 1
+"""Parquet has 32 bits for the numbers of a page header; Thrift has no limit."""
 _SMALL_PAGES = 16
 """If there are more pages, they must have `_ROWS_OF_PAGE` values on average: pyarrow is faster at small pages."""
 _ROWS_OF_PAGE = 1000
@@ -68,16 +74,15 @@ def iter_plain_pages(
         raise OtherPageForm
     codec_name = _CODECS[chunk.compression]
     codec = None if codec_name is None else pa.Codec(codec_name)
-    stream.seek(start)
-    data = stream.read_buffer(size)
-    view = memoryview(data).cast("B")
+    data = _ChunkBytes(stream, start, size)
     at = rows = pages = 0
     while rows < chunk.num_values:
-        header, at = _read_header(view, at)
+        header, header_bytes = _read_header(data.slice(at, _HEADER_BYTES))
+        at += header_bytes
         count, plain_bytes, stored_bytes = _checked_sizes(header)
         levels = _levels_without_nulls(count) if is_nullable else b""
         width = LENGTH_BYTES + length
-        if plain_bytes != len(levels) + count * width or not 0 <= stored_bytes <= len(view) - at:
+        if plain_bytes != len(levels) + count * width or not 0 <= stored_bytes <= size - at:
             raise OtherPageForm
         if rows + count > chunk.num_values:
             raise OtherPageForm
@@ -93,13 +98,42 @@ def iter_plain_pages(
         if (values[:, :LENGTH_BYTES].view("<u4") != length).any():
             raise OtherPageForm
         yield values
-    if at != len(view):
+    if at != size:
         raise OtherPageForm
 
 
-def _read_header(view: memoryview, at: int) -> tuple[Struct, int]:
+class _ChunkBytes:
+    """The bytes of a column chunk, in two reads: the second one is needed only if the first page has a known form.
+
+    Args:
+        stream: The file.
+        start: The place of the chunk in the file.
+        size: The bytes of the chunk.
+    """
+
+    def __init__(self, stream: pa.NativeFile, start: int, size: int) -> None:
+        self._stream = stream
+        self._start = start
+        self._size = size
+        self._read(0, _FIRST_BYTES)
+
+    def slice(self, at: int, count: int) -> pa.Buffer:
+        """So many bytes from a place on, or as many as the chunk has; no bytes before that place are wanted again."""
+        count = min(count, self._size - at)
+        if at + count > self._first + self._data.size:
+            self._read(at, self._size)
+        if at + count > self._first + self._data.size:
+            raise OtherPageForm  # the file has become shorter
+        return self._data.slice(at - self._first, count)
+
+    def _read(self, at: int, count: int) -> None:
+        self._stream.seek(self._start + at)
+        self._first, self._data = at, self._stream.read_buffer(min(count, self._size - at))
+
+
+def _read_header(data: pa.Buffer) -> tuple[Struct, int]:
     try:
-        return read_struct_at(view, at)
+        return read_struct_at(memoryview(data), 0)
     except HoodieCorruptedDataException as error:
         raise OtherPageForm from error
 
@@ -112,7 +146,9 @@ def _checked_sizes(header: Struct) -> tuple[int, int, int]:
         sizes = (data_page[_VALUES].value, header[_PLAIN_BYTES].value, header[_STORED_BYTES].value)
     except (KeyError, AttributeError, TypeError) as error:
         raise OtherPageForm from error
-    if form != (_DATA_PAGE, _PLAIN, _RLE) or not all(isinstance(size, int) for size in sizes) or sizes[0] <= 0:
+    if form != (_DATA_PAGE, _PLAIN, _RLE) or not all(isinstance(size, int) for size in sizes):
+        raise OtherPageForm
+    if sizes[0] <= 0 or sizes[1] > _MOST_BYTES_OF_PAGE:
         raise OtherPageForm
     return sizes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -253,6 +254,28 @@ def test_rows_of_a_stream_are_stored_and_numbered_in_their_order(
     for file in stored:
         found = [int(number.rpartition("_")[2]) for number in file["_hoodie_commit_seqno"].to_pylist()]
         assert found == [numbers[key] for key in file["_hoodie_record_key"].to_pylist()] == sorted(found)
+
+
+def test_rows_that_wait_for_many_partitions_are_counted_with_what_holds_them(
+    base_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffered_bytes, waiting = 200_000, [0]
+    add = insert_handler.CopyOnWriteInsertHandler._add
+
+    def noted(handler: insert_handler.CopyOnWriteInsertHandler, batch: pa.RecordBatch) -> None:
+        add(handler, batch)
+        held = sum(sys.getsizeof(rows) + sys.getsizeof(rows.rows) + rows.rows.nbytes for rows in handler._waiting)
+        waiting.append(held + sum({id(rows.batch): rows.batch.nbytes for rows in handler._waiting}.values()))
+
+    monkeypatch.setattr(insert_handler, "MAX_BUFFERED_BYTES", buffered_bytes)
+    monkeypatch.setattr(insert_handler.CopyOnWriteInsertHandler, "_add", noted)
+    table = rows(*((f"k{i:05d}", f"p{i % 50}", i, 1.0) for i in range(2000)))
+
+    with local_client(base_path, parallelism=1) as c:
+        c.bulk_insert(pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=50)))
+
+    assert 0 < max(waiting) <= buffered_bytes
+    assert len(read_trips(base_path)) == 2000
 
 
 def region_of(table: pa.Table, key: str) -> str:

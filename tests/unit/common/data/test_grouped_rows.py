@@ -15,11 +15,25 @@ from hoodie.common.data.grouped_rows import rows_by_value, take_rows
 VALUES = ["", "a", "ä", "\U0001f600", "long " * 50, "a,b:c"]
 
 
+class Named(pa.ExtensionType):
+    """A type of another library, over any other type."""
+
+    def __init__(self, storage: pa.DataType) -> None:
+        super().__init__(storage, "named")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+
+def named(column: pa.Array) -> pa.Array:
+    return pa.ExtensionArray.from_storage(Named(column.type), column)
+
+
 def columns_with_shared_bytes() -> dict[str, pa.Array]:
     """Columns of which some share all their bytes, and some share them but have other values."""
     numbers, texts = pa.array(range(12), pa.int64()), pa.array([*VALUES, None, *VALUES[:5]])
     codes = pa.array([0, 1] * 6, pa.int32())
-    return {
+    columns = {
         "numbers": numbers.slice(0, 10),
         "the same": numbers.slice(0, 10),
         "further on": numbers.slice(2, 10),
@@ -33,6 +47,7 @@ def columns_with_shared_bytes() -> dict[str, pa.Array]:
         "list": pa.ListArray.from_arrays(pa.array(range(11), pa.int32()), numbers.slice(0, 10)),
         "shifted list": pa.ListArray.from_arrays(pa.array(range(11), pa.int32()), numbers.slice(2, 10)),
     }
+    return columns | {f"{name} of a library": named(column) for name, column in columns.items()}
 
 
 @given(rows=st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=20))

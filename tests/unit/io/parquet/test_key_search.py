@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -17,7 +18,16 @@ from hoodie.io.parquet import key_search, plain_pages
 from hoodie.io.parquet.key_search import find_keys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.plain_pages import OtherPageForm, iter_plain_pages
-from hoodie.io.parquet.splicing.compact_protocol import I32, STRUCT, Field, Struct, write_struct
+from hoodie.io.parquet.splicing.compact_protocol import (
+    I32,
+    I64,
+    STRUCT,
+    Field,
+    Struct,
+    read_struct,
+    read_struct_at,
+    write_struct,
+)
 from hoodie.storage.storage_factory import open_storage
 
 CODECS = ("none", "snappy", "gzip", "zstd")
@@ -226,6 +236,49 @@ def test_a_changed_byte_gives_no_rows_that_decoding_does_not_give(tmp_path: Path
     assert raised > 10
 
 
+def change_footer(path: Path, change: Callable[[Struct], None]) -> None:
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[-8:-4], "little")
+    footer = read_struct(whole[-8 - size : -8])
+    change(footer)
+    changed = write_struct(footer)
+    path.write_bytes(whole[: -8 - size] + changed + len(changed).to_bytes(4, "little") + b"PAR1")
+
+
+@pytest.mark.parametrize("kind", [1, 7, 99])
+def test_a_chunk_of_another_type_than_its_column_does_not_end_the_process(tmp_path: Path, kind: int) -> None:
+    """pyarrow aborts when it is asked for the statistics of such a chunk."""
+    path = tmp_path / "f"
+    write(path, ["aaaa", "bbbb"])
+
+    def change(footer: Struct) -> None:
+        footer[4].value.items[0][1].value.items[1][3].value[1] = Field(I32, kind)
+
+    change_footer(path, change)
+    with reader_of(path) as reader:
+        try:
+            entries, rows = reader.find_record_keys(pa.array(["bbbb"]))
+        except HoodieCorruptedDataException:
+            pass
+        else:
+            assert (entries.tolist(), rows.tolist()) == ([0], [1])
+        assert [group.min_key for group in reader.row_group_keys()] == [None]
+
+
+@pytest.mark.parametrize("rows", [-1, 0, 1, 3])
+def test_row_groups_of_wrong_sizes_give_no_rows(tmp_path: Path, rows: int) -> None:
+    """Rows of the next row group would have the numbers of other keys."""
+    path = tmp_path / "f"
+    write(path, ["aaaa", "bbbb", "cccc"], row_group_size=2)
+
+    def change(footer: Struct) -> None:
+        footer[4].value.items[0][3] = Field(I64, rows)
+
+    change_footer(path, change)
+    with pytest.raises(HoodieCorruptedDataException, match=r"its row groups have -?\d rows, but its footer says 3"):
+        found_pairs(path, pa.array(["cccc"]))
+
+
 @attrs.define
 class Chunk:
     """What `iter_plain_pages` asks a column chunk of pyarrow."""
@@ -317,6 +370,99 @@ def test_a_page_with_fewer_bytes_than_announced_is_left_to_pyarrow(monkeypatch: 
     assert values_of(whole, 2) == [b"abcd", b"efgh"]
     with pytest.raises(OtherPageForm):
         values_of(short, 2)
+
+
+def page_of_numbers(count: int, plain_bytes: int) -> bytes:
+    """A page of Zstandard whose header holds numbers of any size."""
+    stored = pa.Codec("zstd").compress(b"abc", asbytes=True)
+    form: Struct = {1: Field(I64, count), 2: Field(I32, 0), 3: Field(I32, 3), 4: Field(I32, 3)}
+    header: Struct = {1: Field(I32, 0), 2: Field(I64, plain_bytes), 3: Field(I32, len(stored)), 5: Field(STRUCT, form)}
+    data = write_struct({**header, 2: Field(I64, 0)})
+    number = bytearray()
+    rest = plain_bytes << 1
+    while rest > 127:
+        number.append(rest & 127 | 128)
+        rest >>= 7
+    number.append(rest)
+    # The protocol's writer has at most 64 bits; a reader meets more.
+    return data.replace(b"\x16\0", b"\x16" + bytes(number), 1) + stored
+
+
+@pytest.mark.parametrize("count", [1 << 28, 1 << 31, 1 << 40, 1 << 61])
+def test_no_memory_is_asked_for_pages_that_parquet_cannot_have(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    class CodecThatIsNotAsked:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def decompress(self, stored: pa.Buffer, size: int) -> pa.Buffer:
+            raise AssertionError(f"{size} bytes were asked for")
+
+    data = page_of_numbers(count, count * 8)
+    monkeypatch.setattr(pa, "Codec", CodecThatIsNotAsked)
+    with pytest.raises(OtherPageForm):
+        values_of(data, count, compression="ZSTD")
+
+
+def test_a_damaged_header_is_not_read_to_the_end_of_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def noted(data: memoryview, start: int) -> tuple[Struct, int]:
+        read.append(len(data) - start)
+        return read_struct_at(data, start)
+
+    monkeypatch.setattr(plain_pages, "read_struct_at", noted)
+    booleans = b"\x19\xf1\x80\x80\x80\x01" + b"\1" * (1 << 21)
+    with pytest.raises(OtherPageForm):
+        values_of(booleans, 4)
+    assert len(read) == 1
+    assert read[0] <= 1 << 16
+
+
+class CountedBytes(io.BytesIO):
+    """Counts the bytes that are read."""
+
+    count = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.count += len(data)
+        return data
+
+
+@pytest.mark.parametrize(
+    "first",
+    [page(PLAIN, 2, kind=3), page(PLAIN, 2, encoding=8), page(b"\5\0\0\0abcde\3\0\0\0fgh", 2)],
+    ids=["second version", "another encoding", "two lengths"],
+)
+def test_a_chunk_of_another_form_is_not_fetched_whole(monkeypatch: pytest.MonkeyPatch, first: bytes) -> None:
+    monkeypatch.setattr(plain_pages, "_FIRST_BYTES", 100)
+    monkeypatch.setattr(plain_pages, "_HEADER_BYTES", 25)
+    data = first + page(PLAIN, 2) * 1000
+    source = CountedBytes(data)
+    with pytest.raises(OtherPageForm):
+        list(iter_plain_pages(pa.PythonFile(source, "r"), Chunk(2002, len(data), data_page_offset=0), 4, False))
+    assert source.count == 100
+
+
+@pytest.mark.parametrize("first_bytes", [1, 30, 50, 90, 1 << 20])
+def test_a_chunk_is_fetched_in_two_steps(monkeypatch: pytest.MonkeyPatch, first_bytes: int) -> None:
+    monkeypatch.setattr(plain_pages, "_FIRST_BYTES", first_bytes)
+    monkeypatch.setattr(plain_pages, "_HEADER_BYTES", 25)
+    data = page(PLAIN, 2) * 10
+    source = CountedBytes(data)
+    pages = list(iter_plain_pages(pa.PythonFile(source, "r"), Chunk(20, len(data), data_page_offset=0), 4, False))
+    assert [row[4:].tobytes() for values in pages for row in values] == [b"abcd", b"efgh"] * 10
+    assert source.count <= len(data) + min(first_bytes, 50)
+
+
+def test_a_file_that_has_become_shorter_is_left_to_pyarrow() -> None:
+    class Shortened(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(size)[:40]
+
+    data = page(PLAIN, 2) * 10
+    with pytest.raises(OtherPageForm):
+        list(iter_plain_pages(pa.PythonFile(Shortened(data), "r"), Chunk(20, len(data), data_page_offset=0), 4, False))
 
 
 def test_many_small_pages_are_left_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
