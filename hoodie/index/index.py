@@ -454,7 +454,7 @@ def match_keys(
         if known is None:
             known = hashed[name] = HashedKeys.of(table_keys)
         return known.match(keys)
-    if not are_surely_distinct(table_keys) and len(table_keys.unique()) < len(table_keys):
+    if (table_keys.null_count or not are_surely_distinct(table_keys)) and len(table_keys.unique()) < len(table_keys):
         return HashedKeys.of(table_keys).match(keys)
     return np.arange(len(keys)), pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy().astype(np.int64)
 
