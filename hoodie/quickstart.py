@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieException
 
-__all__ = ["DEFAULT_PARTITION_PATHS", "KEY_COLUMNS", "TRIP_SCHEMA", "DataGenerator"]
-
 DEFAULT_PARTITION_PATHS = (
     "americas/united_states/san_francisco",
     "americas/brazil/sao_paulo",

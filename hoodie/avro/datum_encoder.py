@@ -10,8 +10,6 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["DatumEncoder", "datum_encoder"]
-
 DatumEncoder = Callable[[bytearray, Any], None]
 """Appends a value; raises TypeError, ValueError, AttributeError or KeyError for a value that does not fit."""
 

@@ -18,8 +18,6 @@ from typing import Any
 import fastavro
 from avro.schema import parse as parse_schema
 
-__all__ = ["read_container", "read_datums", "read_fields"]
-
 _MAX_DEPTH = 64
 _READ_BYTES = {"null": 0, "float": 4, "double": 8}
 _STEPPED_OVER_BYTES = dict.fromkeys(("null", "boolean", "float", "double", "fixed"), 0)

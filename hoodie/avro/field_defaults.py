@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["default_values"]
-
 _COMPARABLE = ("int", "long", "float", "double", "boolean")
 
 

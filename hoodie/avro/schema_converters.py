@@ -36,19 +36,6 @@ from hoodie.common.model.record_columns import META_COLUMN_SET, META_COLUMNS
 from hoodie.common.util.parquet_levels import check_levels
 from hoodie.exception import HoodieSchemaException
 
-__all__ = [
-    "add_meta_columns",
-    "check_writable",
-    "evolve",
-    "record_name",
-    "record_namespace",
-    "remove_meta_columns",
-    "sanitize_name",
-    "to_arrow",
-    "to_avro",
-    "without_enums",
-]
-
 _VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_FIRST_CHARACTER = re.compile(r"^[^A-Za-z_]")

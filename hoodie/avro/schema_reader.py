@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieSchemaException
 
-__all__ = ["NULLS", "AvroReader", "check_path", "child", "full_name", "parse_record"]
-
 _MAX_DEPTH = 100
 _MAX_JSON_DEPTH = 4 * _MAX_DEPTH
 """A level of columns is at most so many levels of JSON."""

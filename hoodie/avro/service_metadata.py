@@ -11,21 +11,6 @@ import attrs
 
 from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata, avro_field
 
-__all__ = [
-    "HoodieActionInstant",
-    "HoodieCleanFileInfo",
-    "HoodieCleanMetadata",
-    "HoodieCleanPartitionMetadata",
-    "HoodieCleanerPlan",
-    "HoodieCompactionOperation",
-    "HoodieCompactionPlan",
-    "HoodieMergeArchiveFilePlan",
-    "HoodieRestoreMetadata",
-    "HoodieRestorePlan",
-    "HoodieSavepointMetadata",
-    "HoodieSavepointPartitionMetadata",
-]
-
 
 def _text(value: str | None) -> str:
     return value or ""

@@ -26,25 +26,6 @@ import attrs
 from hoodie.avro.datum_encoder import DatumEncoder, datum_encoder
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 
-__all__ = [
-    "NAMESPACE",
-    "RECORDS",
-    "HoodieInstantInfo",
-    "HoodieRequestedReplaceMetadata",
-    "HoodieRollbackMetadata",
-    "HoodieRollbackPartitionMetadata",
-    "HoodieRollbackPlan",
-    "HoodieRollbackRequest",
-    "avro_field",
-    "decode",
-    "decode_datums",
-    "decode_record",
-    "encode",
-    "encode_datums",
-    "encode_record",
-    "schema_of",
-]
-
 NAMESPACE = "org.apache.hudi.avro.model"
 """The namespace of all records here."""
 

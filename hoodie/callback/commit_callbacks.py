@@ -13,8 +13,6 @@ from hoodie.common.util.class_loading import create_object
 from hoodie.config.callback_config import HTTP_CALLBACK
 from hoodie.config.write_config import HoodieWriteConfig
 
-__all__ = ["CommitCallbacks", "create_callback"]
-
 logger = logging.getLogger(__name__)
 
 _CLASS_KEY = "hoodie.write.commit.callback.class"

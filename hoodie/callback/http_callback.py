@@ -20,8 +20,6 @@ from hoodie.config.callback_config import parse_headers
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitCallbackException, HoodieConfigException
 
-__all__ = ["HoodieWriteCommitHttpCallback"]
-
 logger = logging.getLogger(__name__)
 
 API_KEY_HEADER = "HUDI-CALLBACK-KEY"

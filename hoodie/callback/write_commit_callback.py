@@ -15,8 +15,6 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.config.write_config import HoodieWriteConfig
 
-__all__ = ["HoodieWriteCommitCallback", "HoodieWriteCommitCallbackMessage"]
-
 
 @attrs.frozen
 class HoodieWriteCommitCallbackMessage:

@@ -35,8 +35,6 @@ from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepo
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 
-__all__ = ["BaseHoodieTableServiceClient"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -57,8 +57,6 @@ from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters
 
-__all__ = ["BaseHoodieWriteClient"]
-
 logger = logging.getLogger(__name__)
 
 _COMMIT_ON_ERRORS = "hoodie.write.commit.on.errors=true commits the others"

@@ -15,8 +15,6 @@ from hoodie.keygen.user_key_generator import load_user_key_generator
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.merge.record_merger import HoodieRecordMerger
 
-__all__ = ["check_extra_metadata", "check_named_classes", "check_result", "check_text", "check_time"]
-
 
 def check_time(instant_time: object) -> None:
     """Refuse an instant time that is not a string.

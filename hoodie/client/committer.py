@@ -47,8 +47,6 @@ from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.transaction.transaction_manager import TransactionManager
 
-__all__ = ["Committer"]
-
 logger = logging.getLogger(__name__)
 
 SHOWN_ERRORS = 3

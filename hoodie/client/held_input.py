@@ -7,8 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["hold_input"]
-
 
 def hold_input(records: Any) -> Any:
     """The input; one-shot input is read into memory first.

@@ -13,8 +13,6 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.metrics.progress import ProgressCallback
 
-__all__ = ["HoodieLocalWriteClient"]
-
 
 class HoodieLocalWriteClient(BaseHoodieWriteClient):
     """Writes one table from this process, on all its cores.

@@ -29,8 +29,6 @@ from hoodie.metrics.reporters import (
     PushGatewayReporter,
 )
 
-__all__ = ["MetricsPublisher", "commit_gauges", "step_gauges"]
-
 logger = logging.getLogger(__name__)
 
 _TYPE_KEY = "hoodie.metrics.reporter.type"

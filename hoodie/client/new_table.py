@@ -32,16 +32,6 @@ from hoodie.merge.merge_properties import DELETE_FIELD_KEYS
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import file_name, normalise_path
 
-__all__ = [
-    "OPERATIONS",
-    "check_fields_of_new_table",
-    "check_types_of_new_table",
-    "create_table",
-    "name_of_table",
-    "operation_to_do",
-    "taken_back_on_failure",
-]
-
 logger = logging.getLogger(__name__)
 
 OPERATIONS = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")

@@ -10,8 +10,6 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieNotSupportedException
 from hoodie.storage.storage_path import join
 
-__all__ = ["load_table", "switch_off_metadata_table"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -33,8 +33,6 @@ from hoodie.table.action.table_action import announce, carry_out
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import Transaction, TransactionManager
 
-__all__ = ["SavepointService"]
-
 logger = logging.getLogger(__name__)
 
 

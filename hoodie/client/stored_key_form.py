@@ -22,8 +22,6 @@ from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.user_key_generator import KeyGeneratorOfUser
 from hoodie.table.table import HoodieTable
 
-__all__ = ["check_stored_key_form"]
-
 _PROPERTY = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
 
 

@@ -28,8 +28,6 @@ from hoodie.table.action.table_action import announce, carry_out, has_no_plan
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import TransactionManager
 
-__all__ = ["TableServices"]
-
 logger = logging.getLogger(__name__)
 
 _NO_SERVICES = "nothing is cleaned or archived until it is finished"

@@ -39,8 +39,6 @@ from hoodie.exception import (
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.storage_options import StorageOptions
 
-__all__ = ["write_table"]
-
 
 def write_table(
     data: Any,

@@ -72,17 +72,6 @@ from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_scan import Filters, file_slices, to_row_filter
 
-__all__ = [
-    "PREPPED_OPERATIONS",
-    "PreparedInput",
-    "RecordKeysAlone",
-    "Where",
-    "WriteInput",
-    "WriteSchemas",
-    "check_same_columns",
-]
-
-
 logger = logging.getLogger(__name__)
 
 PREPPED_OPERATIONS = frozenset(

@@ -42,8 +42,6 @@ from hoodie.table.action.commit.upsert_commit_action_executor import (
 )
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
-__all__ = ["EXECUTORS", "action_of", "make_result", "refuse_errors", "replaces_all", "requested_content"]
-
 EXECUTORS: dict[WriteOperationType, type[BaseCommitActionExecutor]] = {
     WriteOperationType.UPSERT: UpsertCommitActionExecutor,
     WriteOperationType.INSERT: InsertCommitActionExecutor,

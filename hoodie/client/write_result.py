@@ -16,8 +16,6 @@ from hoodie.common.model.write_status import RecordError, WithoutEffect, WriteSt
 from hoodie.common.util.shown_table import MAX_ROWS, ShownTable, format_bytes, plural
 from hoodie.metrics.metrics import StepDuration
 
-__all__ = ["CommitState", "HoodieWriteResult"]
-
 SHOWN_ERRORS = 3
 """The number of failed records that are shown."""
 

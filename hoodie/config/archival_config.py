@@ -6,8 +6,6 @@ import attrs
 
 from hoodie.common.config.property import PropertyGroup, boolean, integer, property_field
 
-__all__ = ["HoodieArchivalConfig"]
-
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieArchivalConfig(PropertyGroup):

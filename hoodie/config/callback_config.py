@@ -9,8 +9,6 @@ import attrs
 
 from hoodie.common.config.property import PropertyGroup, boolean, integer, property_field, text
 
-__all__ = ["HTTP_CALLBACK", "HoodieWriteCommitCallbackConfig", "parse_headers"]
-
 HTTP_CALLBACK = "org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback"
 
 _PREFIX = "hoodie.write.commit.callback."

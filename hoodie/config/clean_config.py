@@ -8,8 +8,6 @@ import attrs
 
 from hoodie.common.config.property import PropertyGroup, boolean, choice, integer, property_field
 
-__all__ = ["CleaningPolicy", "CleaningTriggerStrategy", "HoodieCleanConfig"]
-
 
 class CleaningPolicy(StrEnum):
     """The rule by which the cleaner keeps file versions.

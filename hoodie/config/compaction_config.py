@@ -6,8 +6,6 @@ import attrs
 
 from hoodie.common.config.property import PropertyGroup, boolean, decimal, integer, property_field
 
-__all__ = ["HoodieCompactionConfig"]
-
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieCompactionConfig(PropertyGroup):

@@ -24,8 +24,6 @@ from importlib import resources
 
 import attrs
 
-__all__ = ["HudiKey", "KeyClass", "find_hudi_key", "load_hudi_keys", "nearest_key"]
-
 
 class KeyClass(StrEnum):
     """What hoodie does with a property."""

@@ -18,8 +18,6 @@ from hoodie.common.config.property import ConfigProperty, all_keys, descriptions
 from hoodie.config.hudi_keys import HudiKey, KeyClass, load_hudi_keys
 from hoodie.config.write_config import GROUPS
 
-__all__ = ["HudiDefault", "load_hudi_defaults", "render"]
-
 _INTRODUCTION = """\
 # All options of Hudi
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-__all__ = ["find_ignored_option", "find_replacing_option"]
-
 _PREFIXES = ("hoodie.", "hoodie.datasource.write.", "hoodie.datasource.")
 _SIMILARITY = 0.92
 _SHORTEST_NAME = 8

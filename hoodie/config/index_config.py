@@ -18,8 +18,6 @@ from hoodie.common.config.property import (
     text,
 )
 
-__all__ = ["BloomFilterType", "BucketEngine", "BucketKeyRule", "HoodieIndexConfig", "IndexType"]
-
 _UNSUPPORTED_INDEXES = (
     "HBASE",
     "FLINK_STATE",

@@ -8,8 +8,6 @@ import attrs
 
 from hoodie.common.config.property import Parser, PropertyGroup, boolean, choice, integer, property_field, text
 
-__all__ = ["DynamoDbBillingMode", "HoodieLockConfig"]
-
 _PREFIX = "hoodie.write.lock."
 _MILLISECONDS = integer(minimum=0)
 _COUNT: Parser[int] = integer(minimum=0, maximum=2**31 - 1)

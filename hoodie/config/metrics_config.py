@@ -6,8 +6,6 @@ import attrs
 
 from hoodie.common.config.property import Parser, PropertyGroup, boolean, integer, property_field, text
 
-__all__ = ["REPORTER_TYPES", "HoodieMetricsConfig", "parse_labels"]
-
 REPORTER_TYPES = ("CONSOLE", "INMEMORY", "JSON_LINES", "PROMETHEUS", "PROMETHEUS_PUSHGATEWAY")
 
 _PREFIX = "hoodie.metrics."

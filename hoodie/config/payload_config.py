@@ -18,8 +18,6 @@ from hoodie.merge.merge_properties import (
 )
 from hoodie.merge.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, MergeMode, canonical_payload_class
 
-__all__ = ["HoodiePayloadConfig", "MissingKeyPolicy", "NewColumnPolicy"]
-
 _HUDI_MERGER = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
 
 

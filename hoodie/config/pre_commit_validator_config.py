@@ -6,8 +6,6 @@ import attrs
 
 from hoodie.common.config.property import Parser, PropertyGroup, column_names, property_field, text
 
-__all__ = ["HoodiePreCommitValidatorConfig"]
-
 _PREFIX = "hoodie.precommit.validators"
 _CLASSES: Parser[tuple[str, ...]] = attrs.evolve(
     column_names(), allowed="names of classes separated by commas, each once"

@@ -11,8 +11,6 @@ from hoodie.common.config.property import ConfigProperty, descriptions_of, prope
 from hoodie.config.hudi_keys import HudiKey, KeyClass, load_hudi_keys
 from hoodie.config.write_config import GROUPS
 
-__all__ = ["render"]
-
 _INTRODUCTION = """\
 # Configuration
 

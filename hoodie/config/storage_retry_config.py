@@ -7,8 +7,6 @@ import attrs
 from hoodie.common.config.property import PropertyGroup, boolean, integer, property_field
 from hoodie.storage.retry import RetryPolicy
 
-__all__ = ["StorageRetryConfig"]
-
 
 @attrs.frozen(kw_only=True, repr=False)
 class StorageRetryConfig(PropertyGroup):

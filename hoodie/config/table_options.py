@@ -18,8 +18,6 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.merge.merge_properties import MergeProperties
 from hoodie.merge.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, canonical_payload_class
 
-__all__ = ["HasProperties", "HoodieTableOptions", "TimelineTimezone"]
-
 _KEY_GENERATORS = {**KEY_GENERATORS, "GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
 
 

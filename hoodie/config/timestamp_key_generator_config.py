@@ -23,8 +23,6 @@ from hoodie.common.util.date_pattern import DatePattern
 from hoodie.common.util.time_zones import time_zone
 from hoodie.exception import HoodieConfigException
 
-__all__ = ["HoodieTimestampKeyGeneratorConfig", "TimeUnit", "TimestampType"]
-
 _PREFIX = "hoodie.keygen.timebased."
 _OLD_PREFIX = "hoodie.deltastreamer.keygen.timebased."
 _ZONES = (f"{_PREFIX}input.timezone", f"{_PREFIX}output.timezone")

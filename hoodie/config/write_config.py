@@ -45,8 +45,6 @@ from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_options import StorageOptions, check_options
 from hoodie.storage.storage_path import normalise_path
 
-__all__ = ["GROUPS", "HoodieWriteConfig", "check_config"]
-
 logger = logging.getLogger(__name__)
 
 _FAILED_WRITES = {"hoodie.cleaner.policy.failed.writes", "hoodie.clean.failed.writes.policy"}

@@ -19,17 +19,6 @@ from hoodie.common.config.property import (
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
 
-__all__ = [
-    "BulkInsertSortMode",
-    "FailedWritesPolicy",
-    "HoodieWriteOptions",
-    "InputPersistence",
-    "InsertDupPolicy",
-    "MarkerType",
-    "ProgressMode",
-    "WriteConcurrencyMode",
-]
-
 _OPERATIONS = (
     WriteOperationType.UPSERT,
     WriteOperationType.INSERT,

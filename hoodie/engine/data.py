@@ -16,8 +16,6 @@ import pyarrow as pa
 from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.task_identity import TaskIdentity
 
-__all__ = ["BatchFunction", "HoodieData", "NarrowableFunction", "PartitionFunction", "Rereading", "TableFunction"]
-
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 """A pure function of one batch. It is sent to tasks: it must be picklable, and hold no client, table or session."""
 

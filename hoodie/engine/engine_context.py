@@ -13,8 +13,6 @@ from hoodie.engine.data import HoodieData
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.metrics.progress import TaskCounter
 
-__all__ = ["HoodieEngineContext", "Shared"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -11,8 +11,6 @@ import pyarrow.compute as pc
 
 from hoodie.common.bloom.key_blocks import quick_hashes
 
-__all__ = ["fingerprint"]
-
 UInt64Array = npt.NDArray[np.uint64]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)

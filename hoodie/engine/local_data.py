@@ -23,8 +23,6 @@ from hoodie.exception import HoodieException, HoodieSchemaException
 if TYPE_CHECKING:
     from hoodie.engine.local_engine_context import LocalEngineContext
 
-__all__ = ["BatchStream", "LocalData", "Partition"]
-
 R = TypeVar("R")
 
 Partition = Callable[[TaskIdentity], Iterator[pa.RecordBatch]]

@@ -18,8 +18,6 @@ from hoodie.engine.local_data import BatchStream, LocalData
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.metrics.progress import TaskCount, TaskCounter
 
-__all__ = ["LocalEngineContext"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -45,8 +45,6 @@ from hoodie.examples.flights_data import (
 from hoodie.exception import HoodieException
 from hoodie.table.table_scan import read_table
 
-__all__ = ["continue_real_hudi", "main", "run_locally", "run_with_spark"]
-
 REAL_HUDI_TABLE = Path(__file__).parents[2] / "tests" / "data" / "hudi_flights_v6.zip"
 """A table that real Hudi wrote, see tests/interop/make_hudi_table.py; not part of an installed package."""
 

@@ -19,21 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-__all__ = [
-    "KEY_COLUMNS",
-    "KEY_FIELDS",
-    "ORDERING_FIELD",
-    "PARTITION_FIELD",
-    "SCHEMA",
-    "Change",
-    "FlightDataError",
-    "apart",
-    "find_flights",
-    "read_flights",
-    "real_hudi_table",
-    "year_of_changes",
-]
-
 SCHEMA = pa.schema(
     [
         ("carrier", pa.string()),

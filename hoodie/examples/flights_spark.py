@@ -19,8 +19,6 @@ from hoodie.examples.flights_data import SCHEMA, Change
 from hoodie.spark.spark_compatibility import collect_arrow
 from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 
-__all__ = ["apply_with_spark", "read_with_spark", "spark_session"]
-
 _ROWS_PER_GROUP = 64 * 1024
 
 

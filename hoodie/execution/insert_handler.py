@@ -24,8 +24,6 @@ from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 
-__all__ = ["CopyOnWriteInsertHandler", "columns_of_handles", "upserts_only"]
-
 MAX_BUFFERED_BYTES = 256 << 20
 """Arrow bytes that all open files of a task may hold together; above, the largest writes its row group early."""
 

@@ -41,16 +41,8 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.index.index import HashedKeys, append_numbered_locations, match_keys
-from hoodie.merge.merge_spec import TAKE_INCOMING, MergeSpec
-
-__all__ = [
-    "CURRENT_PARTITION_PATH",
-    "STORED_PREFIX",
-    "DecideGroups",
-    "GlobalKeyLocations",
-    "PartitionMoves",
-    "one_batch",
-]
+from hoodie.merge.merge_spec import MergeSpec
+from hoodie.merge.record_merger import TAKE_INCOMING
 
 CURRENT_PARTITION_PATH = "__hoodie_current_partition_path"
 """While tagging: the partition that a key lives in."""

@@ -39,21 +39,6 @@ from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = [
-    "BaseFileIndex",
-    "HashedKeys",
-    "HoodieIndex",
-    "IndexedTable",
-    "KeyLocations",
-    "Locations",
-    "append_locations",
-    "append_numbered_locations",
-    "keys_by_partition_path",
-    "match_keys",
-    "tag_with_locations",
-    "with_location_columns",
-]
-
 _LOCATION_COLUMNS = (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION)
 
 MANY_ENTRIES = 2

@@ -19,8 +19,6 @@ from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 
-__all__ = ["create_index"]
-
 _CLASS_KEY = "hoodie.index.class"
 
 

@@ -14,8 +14,6 @@ import attrs
 
 from hoodie.common.model.file_slice import FileSlice
 
-__all__ = ["Decision", "FileGroupLook", "IndexReport", "IndexWork"]
-
 
 class Decision(StrEnum):
     """What decided whether a file group holds incoming keys."""

@@ -23,22 +23,6 @@ from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.base_key_generator import field_column
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = [
-    "LOCATION_SCHEMA",
-    "NOTHING_FOUND",
-    "SHARED_KEY_BYTES",
-    "FoundKeys",
-    "ReadStored",
-    "StoredColumns",
-    "StoredKeys",
-    "StoredValues",
-    "find_in_key_columns",
-    "gather_locations",
-    "keys_among",
-    "keys_by_partition",
-    "located_keys",
-]
-
 SHARED_KEY_BYTES = 64 << 20
 """Up to this many Arrow bytes of incoming keys every task gets all of them; above, the engine joins."""
 BATCH_ROWS = 1 << 16

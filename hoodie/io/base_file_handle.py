@@ -17,8 +17,6 @@ from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import HoodieWriteHandle, RowCounter
 
-__all__ = ["FULL_SHARE", "HoodieBaseFileHandle"]
-
 FULL_SHARE = 1.03
 """New records are added until a file has this share of ``hoodie.parquet.max.file.size``. So a bucket that was planned
 for one full file does not need a second file for a few more rows."""

@@ -10,8 +10,6 @@ import pyarrow as pa
 from hoodie.io.base_file_handle import HoodieBaseFileHandle
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 
-__all__ = ["HoodieCreateHandle"]
-
 
 class HoodieCreateHandle(HoodieBaseFileHandle):
     """Write new records to the first base file of a file group.

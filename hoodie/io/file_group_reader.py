@@ -29,8 +29,6 @@ from hoodie.io.parquet.splicing import StoredChunks, StoredColumns
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieFileGroupReader", "MergeSource", "StoredRows"]
-
 READ_BATCH_ROWS = 1 << 16
 MERGE_BATCH_ROWS = 1 << 16
 """Rows that are merged at a time."""

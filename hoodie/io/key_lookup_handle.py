@@ -15,8 +15,6 @@ from hoodie.io.parquet.key_search import find_keys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieKeyLookupHandle", "KeyMatches"]
-
 
 @attrs.frozen
 class KeyMatches:

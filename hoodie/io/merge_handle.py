@@ -35,9 +35,7 @@ from hoodie.io.merged_columns import PlacedUpdates, columns_to_compare, count_un
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter, constant_column
-from hoodie.merge.merge_spec import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
-
-__all__ = ["HoodieConcatHandle", "HoodieMergeHandle"]
+from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,6 @@ from hoodie.common.model.record_columns import COMMIT_TIME_META, CURRENT_ROW_POS
 from hoodie.exception import HoodieException
 from hoodie.io.write_handle import constant_column
 
-__all__ = ["PlacedUpdates", "columns_to_compare", "count_unchanged", "merged_columns"]
-
 _COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
 
 

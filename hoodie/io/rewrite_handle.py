@@ -16,8 +16,6 @@ from hoodie.io.base_file_handle import HoodieBaseFileHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import constant_column
 
-__all__ = ["HoodieRewriteHandle"]
-
 
 class HoodieRewriteHandle(HoodieBaseFileHandle):
     """Write rows of other files of this commit to one file; only the file name changes in the rows.

@@ -18,8 +18,6 @@ from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 
-__all__ = ["WriteContext"]
-
 
 @attrs.define(slots=False, frozen=True)
 class WriteContext:

@@ -26,8 +26,6 @@ from hoodie.exception import HoodieCommitException, HoodieIOException
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
-__all__ = ["HoodieWriteHandle", "RecordErrors", "RowCounter", "constant_column"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from hoodie.common.fs.file_names import parse_base_file_name
 
-__all__ = ["WrittenKeys", "compact_keys", "is_of_instant"]
-
 MOST_JOINED_BYTES = 1 << 30
 """Up to this size chunks become one array, whose offsets have 32 bits."""
 

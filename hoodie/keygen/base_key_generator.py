@@ -23,8 +23,6 @@ from hoodie.keygen.partition_path_encoding import (
 )
 from hoodie.keygen.value_strings import can_be_key, nan_rows, over_distinct, value_strings
 
-__all__ = ["BadRows", "KeyGenerator", "composite_key", "field_column", "single_key"]
-
 _EXAMPLES = 3
 EMPTY_PLACEHOLDER = "__empty__"
 NULL_PLACEHOLDER = "__null__"

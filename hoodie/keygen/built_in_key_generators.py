@@ -16,16 +16,6 @@ from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.partition_path_encoding import partition_level
 from hoodie.keygen.timestamp_paths import TimestampPaths
 
-__all__ = [
-    "ComplexKeyGenerator",
-    "CustomKeyGenerator",
-    "NonpartitionedKeyGenerator",
-    "PartitionKeyType",
-    "SimpleKeyGenerator",
-    "TimestampBasedKeyGenerator",
-    "has_field_prefix",
-]
-
 
 @attrs.frozen
 class SimpleKeyGenerator(KeyGenerator):

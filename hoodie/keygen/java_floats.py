@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 import struct
 
-__all__ = ["double_string", "float_string"]
-
 _BITS = 52
 """The bits behind the point of a double; a float's bits are shifted to the same place."""
 _SMALLEST_POWER, _LARGEST_POWER = -21, 62

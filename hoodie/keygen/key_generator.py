@@ -16,7 +16,7 @@ from hoodie.common.model.key_generator_type import (
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieNotSupportedException
-from hoodie.keygen.base_key_generator import BadRows, KeyGenerator
+from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.built_in_key_generators import (
     ComplexKeyGenerator,
     CustomKeyGenerator,
@@ -27,13 +27,6 @@ from hoodie.keygen.built_in_key_generators import (
 )
 from hoodie.keygen.timestamp_paths import TimestampPaths
 from hoodie.keygen.user_key_generator import KeyGeneratorOfUser, load_user_key_generator
-
-__all__ = [
-    "BadRows",
-    "KeyGenerator",
-    "create_key_generator",
-    "key_form_depends_on_table",
-]
 
 _TYPES = {
     name: kind

@@ -13,15 +13,6 @@ import pyarrow.compute as pc
 
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
-__all__ = [
-    "DEFAULT_PARTITION",
-    "MAX_LEVEL_BYTES",
-    "escape_path_name",
-    "partition_level",
-    "reason_against_level",
-    "usable_paths",
-]
-
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The level for a null or empty value."""
 MAX_LEVEL_BYTES = 255

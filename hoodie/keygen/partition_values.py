@@ -12,8 +12,6 @@ from hoodie.common.model.key_generator_type import KEY_GENERATOR_PACKAGE
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.keygen.partition_path_encoding import DEFAULT_PARTITION
 
-__all__ = ["partition_expression"]
-
 INVERTIBLE_GENERATORS = frozenset(
     {"SimpleKeyGenerator", "SimpleAvroKeyGenerator", "ComplexKeyGenerator", "ComplexAvroKeyGenerator"}
 )

@@ -23,8 +23,6 @@ from hoodie.config.timestamp_key_generator_config import (
 )
 from hoodie.exception import HoodieConfigException, HoodieKeyException
 
-__all__ = ["TimestampPaths"]
-
 logger = logging.getLogger(__name__)
 
 _PREFIX = "hoodie.keygen.timebased."

@@ -35,8 +35,6 @@ from hoodie.keygen.base_key_generator import BadRows, KeyGenerator
 from hoodie.keygen.partition_path_encoding import usable_paths
 from hoodie.keygen.value_strings import nan_rows
 
-__all__ = ["KeyGeneratorOfUser", "UserKeyGenerator", "UserRecordKeyGenerator", "load_user_key_generator"]
-
 
 class UserKeyGenerator(ABC):
     """Makes the keys of whole batches. Subclass it; instances are pickled to the tasks of a write.

@@ -30,8 +30,6 @@ from hoodie.common.util.gregorian_calendar import civil_from_days, julian_civil_
 from hoodie.exception import HoodieKeyException
 from hoodie.keygen.java_floats import double_string, float_string
 
-__all__ = ["can_be_key", "nan_rows", "over_distinct", "value_strings"]
-
 _FIRST_PLAIN_DAY = -719162
 """0001-01-01 in days since 1970; from there to 9999-12-31 Arrow and Java write a year in the same way."""
 _LAST_PLAIN_DAY = 2932896

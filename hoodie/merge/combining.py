@@ -23,8 +23,6 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.merge.ordering_values import one_array, sortable
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, HoodieRecordMerger, merge_pairs
 
-__all__ = ["Places", "fold", "replace_column", "replace_columns", "rows_since_last_delete", "winners"]
-
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 

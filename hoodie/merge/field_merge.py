@@ -15,8 +15,6 @@ from hoodie.exception import HoodieSchemaException
 from hoodie.merge.ordering_values import one_array
 from hoodie.merge.payload_rules import BINLOG_POSITION, LOG_SEQUENCE_NUMBER, TOASTED_VALUE
 
-__all__ = ["binlog_wins", "combine_fields", "fill_from_stored", "fill_toasted", "log_sequence_wins"]
-
 _NULL, _FALSE, _TRUE = -1, 0, 1
 
 

@@ -20,18 +20,6 @@ from hoodie.merge.payload_rules import (
     merger_payload_class,
 )
 
-__all__ = [
-    "DELETE_FIELD_KEYS",
-    "DELETE_MARKER_KEYS",
-    "MERGER_KEYS",
-    "MODE_KEYS",
-    "PAYLOAD_KEYS",
-    "STRATEGIES",
-    "STRATEGY_KEYS",
-    "MergeProperties",
-    "mode_of_payload",
-]
-
 PAYLOAD_KEYS = (
     "hoodie.compaction.payload.class",
     "hoodie.compaction.payload.type",

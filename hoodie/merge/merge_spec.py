@@ -63,17 +63,6 @@ from hoodie.merge.record_merger import (
     merger_class_name,
 )
 
-__all__ = [
-    "DEFAULT_PAYLOAD",
-    "DELETE_STORED",
-    "KEEP_STORED",
-    "OVERWRITE_WITH_LATEST_PAYLOAD",
-    "TAKE_INCOMING",
-    "MergeOutcome",
-    "MergeSpec",
-    "MergeTableConfig",
-]
-
 logger = logging.getLogger(__name__)
 
 PAYLOAD_PROPERTY = "hoodie.compaction.payload.class"

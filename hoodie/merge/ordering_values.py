@@ -10,8 +10,6 @@ import pyarrow.compute as pc
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieSchemaException
 
-__all__ = ["null_ordering_count", "null_ordering_message", "one_array", "sortable"]
-
 
 def sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.int64]]:
     """Numbers that compare as Java's compareTo compares the values, across all columns; null is the smallest.

@@ -13,27 +13,6 @@ from types import MappingProxyType
 
 import attrs
 
-__all__ = [
-    "DEFAULT_PAYLOAD",
-    "EVENT_TIME_PAYLOAD",
-    "LEGACY_PAYLOADS",
-    "MERGER_PREFIX",
-    "MYSQL_DEBEZIUM_PAYLOAD",
-    "OVERWRITE_NON_DEFAULTS_PAYLOAD",
-    "OVERWRITE_WITH_LATEST_PAYLOAD",
-    "PARTIAL_UPDATE_PAYLOAD",
-    "PAYLOADS",
-    "PAYLOAD_TYPES",
-    "POSTGRES_DEBEZIUM_PAYLOAD",
-    "TOASTED_VALUE",
-    "FieldRule",
-    "MergeMode",
-    "PayloadRules",
-    "StoredRule",
-    "canonical_payload_class",
-    "merger_payload_class",
-]
-
 _MODEL_PACKAGE = "org.apache.hudi.common.model."
 _DEBEZIUM_PACKAGE = f"{_MODEL_PACKAGE}debezium."
 OVERWRITE_WITH_LATEST_PAYLOAD = f"{_MODEL_PACKAGE}OverwriteWithLatestAvroPayload"

@@ -27,18 +27,6 @@ import pyarrow.compute as pc
 from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.exception import HoodieException, HoodieSchemaException
 
-__all__ = [
-    "DELETE_STORED",
-    "KEEP_STORED",
-    "TAKE_INCOMING",
-    "HoodieRecordMerger",
-    "HoodieSingleRecordMerger",
-    "MergeOutcome",
-    "is_merger_class",
-    "merge_pairs",
-    "merger_class_name",
-]
-
 KEEP_STORED = 0
 """The older (stored) row stays as it is."""
 TAKE_INCOMING = 1

@@ -22,8 +22,6 @@ from hoodie.metrics.progress import (
     Ticker,
 )
 
-__all__ = ["HoodieMetrics", "Operation", "Step", "StepDuration"]
-
 
 @attrs.frozen
 class StepDuration:

@@ -14,19 +14,6 @@ import attrs
 
 from hoodie.exception import HoodieConfigException
 
-__all__ = [
-    "NO_TASKS",
-    "ProgressCallback",
-    "ProgressEvent",
-    "ProgressListener",
-    "ProgressState",
-    "SafeCallback",
-    "TaskCount",
-    "TaskCounter",
-    "Ticker",
-    "check_callback",
-]
-
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.25

@@ -11,8 +11,6 @@ from typing import Any, Protocol, TextIO
 
 from hoodie.metrics.progress import ProgressEvent, ProgressListener, ProgressState
 
-__all__ = ["Display", "NotebookDisplay", "ProgressBar", "TerminalDisplay", "bar_line", "progress_bar"]
-
 DELAY_SECONDS = 2.0
 """Calls that end sooner show nothing."""
 BAR_CELLS = 20

@@ -17,14 +17,6 @@ from typing import Any
 
 from hoodie.exception import HoodieConfigException, HoodieIOException
 
-__all__ = [
-    "ConsoleReporter",
-    "JsonLinesReporter",
-    "MetricsReporter",
-    "PrometheusReporter",
-    "PushGatewayReporter",
-]
-
 PUSH_SECONDS = 10
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_:]")
 

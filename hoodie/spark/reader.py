@@ -38,8 +38,6 @@ from hoodie.table.table_scan import (
     to_row_filter,
 )
 
-__all__ = ["read"]
-
 QUERY_TYPE = "hoodie.datasource.query.type"
 QUERY_TYPES = ("snapshot", "read_optimized")
 """For a copy-on-write table both give the same rows."""

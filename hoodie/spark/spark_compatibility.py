@@ -24,19 +24,6 @@ from hoodie.common.util.shown_value import shown_value
 from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.spark.spark_hash import numbers_to_hash_inputs
 
-__all__ = [
-    "STOPPED",
-    "check_running",
-    "collect_arrow",
-    "is_frame",
-    "is_stopped",
-    "java_hash_codes",
-    "partition_count",
-    "prepare_worker",
-    "repartition_by_number",
-    "spark_context",
-]
-
 logger = logging.getLogger(__name__)
 
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")

@@ -55,8 +55,6 @@ from hoodie.spark.spark_steps import (
 )
 from hoodie.spark.spark_types import arrow_schema, conform, quoted, spark_schema
 
-__all__ = ["SparkData", "hoodie_errors"]
-
 CLIENT_BYTES = 1 << 20
 """The most Arrow bytes that a Spark Connect client collects instead of leaving them to Spark.
 

@@ -45,8 +45,6 @@ from hoodie.spark.spark_plans import rereading_of
 from hoodie.spark.spark_steps import task_identity
 from hoodie.spark.spark_types import arrow_schema, spark_schema
 
-__all__ = ["HoodieSparkEngineContext"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

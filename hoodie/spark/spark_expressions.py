@@ -15,8 +15,6 @@ from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.spark.spark_compatibility import java_hash_codes
 from hoodie.spark.spark_types import quoted
 
-__all__ = ["BucketExpressions", "bucket_expressions"]
-
 NULL_VALUE = "__null__"
 EMPTY_VALUE = "__empty__"
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"

@@ -7,8 +7,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["hash_ints", "numbers_to_hash_inputs"]
-
 SEED = 42
 """The seed that Spark's hash partitioning uses."""
 

@@ -16,8 +16,6 @@ from hoodie.exception import HoodieException
 from hoodie.metrics.progress import TaskCount, TaskCounter
 from hoodie.spark.spark_compatibility import STOPPED, is_stopped, spark_context
 
-__all__ = ["described_job", "draws_progress"]
-
 JOB_DESCRIPTION = "spark.job.description"
 JOB_GROUP = "spark.jobGroup.id"
 _OUR_GROUP = "hoodie-"

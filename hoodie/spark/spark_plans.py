@@ -15,8 +15,6 @@ from pyspark.sql import DataFrame
 from hoodie.engine.data import Rereading
 from hoodie.spark.spark_compatibility import spark_context
 
-__all__ = ["known_to_fit", "planned_bytes", "rereading_of"]
-
 SMALL_BYTES = 1 << 20
 """Files up to this size are collected without measuring their rows first."""
 LARGE_FACTOR = 4

@@ -30,8 +30,6 @@ from hoodie.spark.sql_query_validators import (
 )
 from hoodie.storage.storage_path import normalise_path
 
-__all__ = ["SparkRDDWriteClient"]
-
 _MISSING_MODULE = re.compile(r"No module named '(hoodie|attrs?|avro|fastavro|fsspec|numpy|obstore|pandas|pyarrow)\b")
 
 

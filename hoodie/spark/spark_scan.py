@@ -24,8 +24,6 @@ from hoodie.spark.spark_types import quoted, spark_schema
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join, relative_to
 
-__all__ = ["scan_files"]
-
 CONNECTORS = {
     "s3": "org.apache.hadoop:hadoop-aws",
     "s3a": "org.apache.hadoop:hadoop-aws",

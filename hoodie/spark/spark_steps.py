@@ -19,22 +19,6 @@ from hoodie.exception import HoodieException
 from hoodie.spark.spark_compatibility import prepare_worker
 from hoodie.spark.spark_types import conform, schema_in_jvm
 
-__all__ = [
-    "FINGERPRINT",
-    "FINGERPRINT_FIELD",
-    "SIZES",
-    "SIZES_FIELD",
-    "AddFingerprints",
-    "EachBatch",
-    "SelectColumns",
-    "Step",
-    "Steps",
-    "WholePartition",
-    "conformed",
-    "gathered",
-    "task_identity",
-]
-
 BATCH_ROWS = 1 << 16
 """Small batches are combined up to this number of rows before a function sees them: Spark's default is 10,000."""
 BATCH_BYTES = 32 << 20

@@ -24,8 +24,6 @@ from pyspark.sql import types as st
 from hoodie.common.util.parquet_levels import deep_columns
 from hoodie.exception import HoodieSchemaException
 
-__all__ = ["arrow_schema", "conform", "quoted", "schema_in_jvm", "spark_schema"]
-
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 MAX_PRECISION = 38
 """The maximum number of digits of a decimal in Spark."""

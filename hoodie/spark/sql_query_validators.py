@@ -25,14 +25,6 @@ from hoodie.exception import HoodieConfigException, HoodieValidationException
 from hoodie.spark.spark_scan import scan_files
 from hoodie.spark.spark_types import quoted
 
-__all__ = [
-    "SparkPendingCommit",
-    "SqlQueryEqualityPreCommitValidator",
-    "SqlQueryInequalityPreCommitValidator",
-    "SqlQueryPreCommitValidator",
-    "SqlQuerySingleResultPreCommitValidator",
-]
-
 TABLE_NAME = "<TABLE_NAME>"
 SHOWN_ROWS = 3
 

@@ -47,8 +47,6 @@ from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME, join, normalise_path
 from hoodie.transaction.transaction_manager import TransactionManager
 
-__all__ = ["SaveMode", "write"]
-
 logger = logging.getLogger(__name__)
 
 

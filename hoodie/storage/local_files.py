@@ -30,23 +30,6 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "check_folder",
-    "checksum_sibling",
-    "create_exclusively",
-    "delete_temporary_files",
-    "exclusively",
-    "file_status",
-    "find_files",
-    "is_hidden_from_listings",
-    "make_directories",
-    "present_ms",
-    "remove_empty",
-    "replace_atomically",
-    "scan",
-    "walk",
-]
-
 logger = logging.getLogger(__name__)
 
 _TEMPORARY_PREFIX = ".hoodie_tmp_"

@@ -18,8 +18,6 @@ from hoodie.storage import local_files
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
 
-__all__ = ["LocalStorage", "missing_is_an_answer", "named_errors", "version_of"]
-
 _MAX_REFILLED = 10
 """How often others may write into a folder while it is being deleted."""
 

@@ -18,8 +18,6 @@ from hoodie.storage.local_storage import missing_is_an_answer, named_errors, ver
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
 
-__all__ = ["MemoryStorage"]
-
 _LOCK = threading.RLock()
 
 

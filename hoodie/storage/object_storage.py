@@ -44,8 +44,6 @@ try:
 except ImportError:  # said by open_stores
     obstore = None
 
-__all__ = ["ObjectStorage"]
-
 logger = logging.getLogger(__name__)
 
 _TOKEN = "hoodietoken"

@@ -22,8 +22,6 @@ from hoodie.storage.object_store_settings import ObjectStores, open_stores, spli
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage_options import StorageOptions, check_options, redact
 
-__all__ = ["ObjectStoreCalls", "StoreFailure", "store_error", "times"]
-
 logger = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")

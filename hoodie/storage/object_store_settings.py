@@ -20,8 +20,6 @@ from hoodie.storage import storage_path
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage_options import StorageOptions, redact, resolve_options, secrets_of
 
-__all__ = ["OBJECT_STORE_SCHEMES", "ObjectStores", "open_stores", "split_bucket"]
-
 _STREAM_TIMEOUT = timedelta(minutes=3)
 _EARLY = timedelta(minutes=2)
 """Credentials are renewed that long before they expire."""

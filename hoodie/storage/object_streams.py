@@ -17,8 +17,6 @@ try:
 except ImportError:  # said by open_stores
     obstore = None
 
-__all__ = ["AbortableOutputStream", "ObjectReader", "ObjectUpload"]
-
 logger = logging.getLogger(__name__)
 
 _PART_BYTES = 8 * 1024 * 1024

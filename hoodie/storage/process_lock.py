@@ -19,8 +19,6 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["LocksNotSupportedError", "ProcessLock", "read_note", "try_process_lock"]
-
 
 _HELD_BY_OTHERS = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
 _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}

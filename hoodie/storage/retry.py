@@ -6,8 +6,6 @@ import random
 
 import attrs
 
-__all__ = ["RetryPolicy"]
-
 
 @attrs.frozen
 class RetryPolicy:

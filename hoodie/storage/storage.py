@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieNotSupportedException
 
-__all__ = ["FileStatus", "HoodieStorage", "abort_stream"]
-
 
 @attrs.frozen
 class FileStatus:

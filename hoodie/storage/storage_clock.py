@@ -11,8 +11,6 @@ import time
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import parent
 
-__all__ = ["age_ms", "is_older"]
-
 logger = logging.getLogger(__name__)
 
 _SKEW_MS = 60_000

@@ -17,8 +17,6 @@ from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_options import StorageOptions, check_options
 
-__all__ = ["open_storage"]
-
 
 def open_storage(
     base_path: str, storage_options: StorageOptions | None = None, retry: RetryPolicy | None = None

@@ -21,8 +21,6 @@ from typing import Any
 
 from hoodie.exception import HoodieConfigException
 
-__all__ = ["StorageOptions", "check_options", "redact", "resolve_options", "secrets_of"]
-
 StorageOptions = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 
 _SECRET_NAME = re.compile(r"key|secret|token|passw|sas|credential|signature", re.IGNORECASE)

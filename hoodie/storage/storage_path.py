@@ -17,18 +17,6 @@ import re
 
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException
 
-__all__ = [
-    "METAFOLDER_NAME",
-    "check_inside",
-    "file_name",
-    "join",
-    "normalise_path",
-    "parent",
-    "relative_to",
-    "resolve_inside",
-    "scheme",
-]
-
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+):(/.*)$", re.DOTALL)
 METAFOLDER_NAME = ".hoodie"
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}

@@ -28,8 +28,6 @@ from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.storage.storage_path import join
 
-__all__ = ["check_base_files", "known_partitions"]
-
 logger = logging.getLogger(__name__)
 
 _REPLACE_PARTITIONS = frozenset(

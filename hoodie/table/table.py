@@ -24,8 +24,6 @@ from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metrics.metrics import HoodieMetrics
 
-__all__ = ["HoodieTable"]
-
 
 class HoodieTable:
     """State that the executors of one write share; it lives on the driver and never crosses to tasks.

@@ -36,20 +36,6 @@ from hoodie.keygen.partition_values import partition_expression
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.missing_files import check_base_files, known_partitions
 
-__all__ = [
-    "Filters",
-    "check_columns",
-    "check_query",
-    "file_slices",
-    "plan_read",
-    "prune_partitions",
-    "read_table",
-    "scan_slices",
-    "scan_table",
-    "to_expression",
-    "to_row_filter",
-]
-
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None

@@ -16,15 +16,6 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.exception import HoodieCommitException, HoodieException
 
-__all__ = [
-    "being_rolled_back",
-    "files_at",
-    "last_versions",
-    "missing_at",
-    "pending_rollback_plan",
-    "refuse_pending_restore",
-]
-
 FileGroups = set[tuple[str, str]]
 """Of (partition path, file id)."""
 

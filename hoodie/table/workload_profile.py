@@ -15,8 +15,6 @@ from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import CURRENT_FILE_ID, CURRENT_INSTANT_TIME, PARTITION_PATH
 from hoodie.common.model.write_operation_type import WriteOperationType
 
-__all__ = ["WorkloadProfile", "WorkloadStat"]
-
 
 @attrs.frozen
 class WorkloadStat:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["forget_instant", "is_begun_here", "note_instant"]
-
 _begun: set[tuple[str, str]] = set()
 """Base path and instant time. An instant that never ends stays here for the life of the process."""
 

@@ -15,8 +15,6 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 
-__all__ = ["ConcurrentOperation", "FileGroupKey", "WriteStart"]
-
 FileGroupKey = tuple[str, str]
 """Partition path and file id."""
 

@@ -19,14 +19,6 @@ from hoodie.common.util.class_loading import create_object
 from hoodie.exception import HoodieConfigException
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey, WriteStart
 
-__all__ = [
-    "BucketIndexConcurrentFileWritesConflictResolutionStrategy",
-    "ConflictResolutionStrategy",
-    "PreferWriterConflictResolutionStrategy",
-    "SimpleConcurrentFileWritesConflictResolutionStrategy",
-    "conflict_resolution_strategy",
-]
-
 _KEY = "hoodie.write.lock.conflict.resolution.strategy"
 _BUCKET_ID_LENGTH = 8
 """A file id of a bucket index begins with its bucket, in so many digits."""

@@ -20,8 +20,6 @@ from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGro
 from hoodie.transaction.conflict_resolution_strategy import conflict_resolution_strategy
 from hoodie.transaction.unique_keys import find_shared_key
 
-__all__ = ["ConflictResolver"]
-
 _SHOWN = 3
 
 

@@ -19,8 +19,6 @@ from hoodie.exception import HoodieException, HoodieHeartbeatException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_clock import age_ms, is_older
 
-__all__ = ["HoodieHeartbeatClient", "heartbeat_age_ms", "is_heartbeat_expired"]
-
 logger = logging.getLogger(__name__)
 
 

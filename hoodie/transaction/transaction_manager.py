@@ -16,11 +16,9 @@ from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import normalise_path
 from hoodie.transaction.begun_instants import forget_instant, note_instant
 from hoodie.transaction.lock.lock_manager import LockManager, lock_provider_class
-from hoodie.transaction.lock.lock_provider import LockClock, LockConfiguration
-from hoodie.transaction.lock.lock_waiting import LockWaiting
+from hoodie.transaction.lock.lock_provider import LockConfiguration
+from hoodie.transaction.lock.lock_waiting import LockClock, LockWaiting
 from hoodie.transaction.lock.single_writer_lock import SingleWriterLock
-
-__all__ = ["Transaction", "TransactionManager"]
 
 logger = logging.getLogger(__name__)
 

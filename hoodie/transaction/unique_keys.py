@@ -21,8 +21,6 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
-__all__ = ["SharedKey", "find_shared_key"]
-
 _CHUNK_KEYS = 2_000_000
 """How many keys of the own write are in memory at once, next to the keys of one file of another write."""
 

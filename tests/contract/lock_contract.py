@@ -11,7 +11,8 @@ import pytest
 
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.storage.storage_factory import open_storage
-from hoodie.transaction.lock.lock_provider import LockClock, LockConfiguration, LockProvider
+from hoodie.transaction.lock.lock_provider import LockConfiguration, LockProvider
+from hoodie.transaction.lock.lock_waiting import LockClock
 
 
 class SteppedClock(LockClock):

@@ -16,8 +16,6 @@ from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.storage.storage_path import join
 from hoodie.table.table_scan import Filters, prune_partitions, scan_slices
 
-__all__ = ["PendingCommit"]
-
 
 class PendingCommit:
     """What a validator receives: the outcome of a write, and the table without and with it.

@@ -18,8 +18,6 @@ from hoodie.common.util.class_loading import create_object
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieValidationException
 
-__all__ = ["SQL_VALIDATORS", "HoodiePreCommitValidator", "PreCommitValidators", "Validator", "check_validators"]
-
 logger = logging.getLogger(__name__)
 
 Validator = Callable[[Any], bool | None]

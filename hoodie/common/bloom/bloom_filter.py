@@ -44,16 +44,6 @@ from hoodie.common.bloom.key_blocks import (
 from hoodie.common.bloom.murmur_hash import MurmurBlock
 from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
 
-__all__ = [
-    "DEFAULT_MAX_ENTRIES",
-    "BloomFilter",
-    "DynamicBloomFilter",
-    "SimpleBloomFilter",
-    "checked_keys",
-    "create_bloom_filter",
-    "decode_bloom_filter",
-]
-
 DEFAULT_MAX_ENTRIES = 100_000
 """The default of ``hoodie.bloom.index.filter.dynamic.max.entries``, which filters do not store."""
 _VERSION = -1

@@ -9,8 +9,6 @@ import numpy as np
 
 from hoodie.common.bloom.key_blocks import KeyBlock, UInt32Array
 
-__all__ = ["JenkinsBlock"]
-
 _START = np.uint32(0xDEADBEEF)
 _MASK = 0xFFFFFFFF
 _FINAL_ROTATIONS = (14, 11, 25, 16, 4, 14, 24)

@@ -25,22 +25,6 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieKeyException, HoodieSchemaException
 
-__all__ = [
-    "BLOCK_BYTES",
-    "BLOCK_KEYS",
-    "BoolArray",
-    "IndexArray",
-    "KeyBlock",
-    "Keys",
-    "UInt32Array",
-    "UInt64Array",
-    "are_surely_distinct",
-    "iter_key_blocks",
-    "plain_keys",
-    "quick_hashes",
-    "utf8_bytes",
-]
-
 UInt32Array: TypeAlias = npt.NDArray[np.uint32]
 UInt64Array: TypeAlias = npt.NDArray[np.uint64]
 IndexArray: TypeAlias = npt.NDArray[np.int64]

@@ -13,8 +13,6 @@ import numpy as np
 
 from hoodie.common.bloom.key_blocks import KeyBlock, Keys, UInt32Array, iter_key_blocks, plain_keys
 
-__all__ = ["MurmurBlock", "hash_keys"]
-
 _M = np.uint32(0x5BD1E995)
 _ONE, _8, _13, _15, _24 = (np.uint32(number) for number in (1, 8, 13, 15, 24))
 

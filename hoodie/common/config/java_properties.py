@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["format_properties", "parse_properties"]
-
 _BLANKS = " \t\f"
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[^u]|u|$)", re.DOTALL)
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

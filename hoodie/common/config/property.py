@@ -33,28 +33,6 @@ import attrs
 
 from hoodie.exception import HoodieConfigException
 
-__all__ = [
-    "ConfigProperty",
-    "Parser",
-    "PropertyGroup",
-    "all_keys",
-    "boolean",
-    "check_properties",
-    "choice",
-    "changed_properties",
-    "column_names",
-    "decimal",
-    "descriptions_of",
-    "display_value",
-    "integer",
-    "is_sensitive",
-    "properties_of",
-    "property_field",
-    "read_group",
-    "text",
-    "to_property_value",
-]
-
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 G = TypeVar("G")

@@ -8,8 +8,6 @@ import attrs
 
 from hoodie.common.config.property import PropertyGroup, boolean, choice, integer, property_field
 
-__all__ = ["HoodieStorageConfig", "ParquetCompression"]
-
 _NOT_EVERYWHERE = "not every engine that reads Hudi tables can read it"
 
 

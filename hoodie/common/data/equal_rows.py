@@ -7,8 +7,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["comparison_cost", "equal_rows"]
-
 _INTEGER_OF_WIDTH = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 

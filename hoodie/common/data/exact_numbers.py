@@ -10,8 +10,6 @@ import pyarrow.compute as pc
 
 from hoodie.exception import SchemaCompatibilityException
 
-__all__ = ["LOSSY_OPTION", "UNAMBIGUOUS_BELOW", "float_values", "integer_values", "rounded_from"]
-
 LOSSY_OPTION = "hoodie.write.schema.widen.lossy"
 
 UNAMBIGUOUS_BELOW = {pa.float16(): 1 << 11, pa.float32(): 1 << 24, pa.float64(): 1 << 53}

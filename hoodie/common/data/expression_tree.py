@@ -21,8 +21,6 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Call", "Field", "Literal", "Node", "columns_of", "parse_expression"]
-
 _CAPSULE_NAME = b"arrow_schema"
 _CHAINED = frozenset({"and_kleene", "or_kleene"})
 _MAX_DEPTH = 100

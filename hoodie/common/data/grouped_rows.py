@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["rows_by_value", "take_rows"]
-
 
 def rows_by_value(column: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
     """Each value, in the order of first appearance, and the numbers of its rows (integers, ascending).

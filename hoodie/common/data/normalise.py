@@ -26,8 +26,6 @@ from hoodie.common.model.record_columns import OPERATION
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieSchemaException, MissingSchemaFieldException, SchemaCompatibilityException
 
-__all__ = ["normalise_batch", "normalise_table"]
-
 _MILLIS_PER_DAY = 86_400_000
 _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 

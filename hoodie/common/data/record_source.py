@@ -36,8 +36,6 @@ from hoodie.common.util.parquet_levels import check_value_levels
 from hoodie.common.util.shown_value import shown_value
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieSchemaException
 
-__all__ = ["RecordSource", "key_arrays", "record_batches", "with_tags"]
-
 _FRAME_MODULES = ("pandas", "polars")
 _TAKEN = (
     "give a pyarrow Table, a pandas or polars DataFrame, a pyarrow Dataset, an iterator of record batches, a list of "

@@ -29,8 +29,6 @@ from hoodie.common.data.expression_tree import Call, Field, Literal, Node, colum
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.exception import HoodieSchemaException
 
-__all__ = ["RowFilter"]
-
 _COMPARISONS: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
     "equal": operator.eq,
     "less": operator.lt,

@@ -19,8 +19,6 @@ from hoodie.common.data.stored_types import (
 from hoodie.common.model.record_columns import META_COLUMN_SET, RESERVED_COLUMNS
 from hoodie.exception import MissingSchemaFieldException, SchemaCompatibilityException
 
-__all__ = ["ColumnChange", "MergedSchema", "merge_schemas"]
-
 
 @attrs.frozen
 class ColumnChange:

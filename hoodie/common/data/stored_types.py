@@ -39,23 +39,6 @@ from hoodie.common.model.record_columns import META_COLUMN_SET, RESERVED_COLUMNS
 from hoodie.common.util.parquet_levels import check_levels
 from hoodie.exception import HoodieSchemaException, NullColumnException
 
-__all__ = [
-    "BOOL8_EXTENSION",
-    "RESERVED_PREFIX",
-    "UUID_EXTENSION",
-    "find_field",
-    "fits",
-    "is_dropped",
-    "is_list",
-    "is_lossless",
-    "is_nested",
-    "is_promotion",
-    "nesting",
-    "normalise_schema",
-    "spelled_otherwise",
-    "stored_type",
-]
-
 RESERVED_PREFIX = "__hoodie_"
 """The prefix of names that are reserved for hoodie."""
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")

@@ -11,8 +11,6 @@ import pyarrow as pa
 from hoodie.common.data.stored_types import find_field, is_dropped, nesting
 from hoodie.common.model.record_columns import RESERVED_COLUMNS
 
-__all__ = ["UnknownColumn", "unknown_columns"]
-
 
 @attrs.frozen
 class UnknownColumn:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["widened_floats"]
-
 
 def widened_floats(values: pa.Array) -> pa.Array:
     """Convert floats to the doubles with the same shortest digits: 0.1 stays 0.1, not 0.10000000149011612.

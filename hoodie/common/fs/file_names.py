@@ -19,25 +19,6 @@ import uuid
 
 import attrs
 
-__all__ = [
-    "BASE_FILE_EXTENSIONS",
-    "LOG_FILE_EXTENSION",
-    "MARKER_IO_TYPES",
-    "BaseFileName",
-    "LogFileName",
-    "MarkerName",
-    "file_id_prefix",
-    "is_data_file_name",
-    "make_base_file_name",
-    "make_file_id",
-    "make_log_file_name",
-    "make_marker_name",
-    "new_file_id_prefix",
-    "parse_base_file_name",
-    "parse_log_file_name",
-    "parse_marker_name",
-]
-
 BASE_FILE_EXTENSIONS = (".parquet", ".orc", ".hfile", ".lance")
 """Extensions of the base file formats that Hudi knows; hoodie writes the first."""
 LOG_FILE_EXTENSION = ".log"

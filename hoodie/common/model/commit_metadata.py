@@ -21,15 +21,6 @@ from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, Runtime
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage_path import check_inside
 
-__all__ = [
-    "RESERVED_METADATA_KEYS",
-    "SCHEMA_KEY",
-    "FileGroupWorkload",
-    "HoodieCommitMetadata",
-    "HoodieReplaceCommitMetadata",
-    "build_workload_profile",
-]
-
 logger = logging.getLogger(__name__)
 
 SCHEMA_KEY = "schema"

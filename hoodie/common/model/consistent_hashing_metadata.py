@@ -21,8 +21,6 @@ import attrs
 
 from hoodie.exception import HoodieCorruptedDataException
 
-__all__ = ["HASHING_METADATA_SUFFIX", "ConsistentHashingNode", "HoodieConsistentHashingMetadata", "NodeTag"]
-
 HASHING_METADATA_SUFFIX = ".hashing_meta"
 FIRST_INSTANT = "00000000000000"
 """The instant time of a partition's first ring; all writers use it."""

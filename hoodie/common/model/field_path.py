@@ -10,8 +10,6 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["column_at", "name_in_any_case", "top_level_name", "type_at"]
-
 
 def type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
     """The type of a field; None if no field has that path."""

@@ -13,8 +13,6 @@ from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 
-__all__ = ["FileSlice", "HoodieBaseFile", "HoodieFileGroup", "HoodieFileGroupId", "HoodieLogFile"]
-
 
 @attrs.frozen(order=True)
 class HoodieFileGroupId:

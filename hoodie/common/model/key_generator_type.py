@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ["KEY_GENERATORS", "KEY_GENERATOR_PACKAGE", "avro_name", "infer_key_generator_type"]
-
 KEY_GENERATOR_PACKAGE = "org.apache.hudi.keygen."
 KEY_GENERATORS: Mapping[str, str] = {
     "SIMPLE": "SimpleKeyGenerator",

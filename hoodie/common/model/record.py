@@ -13,8 +13,6 @@ import attrs
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieConfigException
 
-__all__ = ["HoodieKey", "HoodieRecord", "HoodieRecordLocation"]
-
 
 @attrs.frozen
 class HoodieKey:

@@ -9,33 +9,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = [
-    "BUCKET",
-    "COMMIT_SEQNO_META",
-    "COMMIT_TIME_META",
-    "CURRENT_FILE_ID",
-    "CURRENT_INSTANT_TIME",
-    "CURRENT_ROW_POSITION",
-    "DECIDING_COLUMNS",
-    "FILE_NAME_META",
-    "IS_DELETED_FIELD",
-    "MERGE_ERROR",
-    "META_COLUMNS",
-    "META_COLUMN_SET",
-    "OPERATION",
-    "OPERATION_META",
-    "ORDERING_VALUE",
-    "PARTITION_PATH",
-    "PARTITION_PATH_META",
-    "RECORD_KEY",
-    "RECORD_KEY_META",
-    "RESERVED_COLUMNS",
-    "ROW_NUMBER",
-    "TAGS",
-    "reserved_field",
-    "user_column_names",
-]
-
 COMMIT_TIME_META = "_hoodie_commit_time"
 COMMIT_SEQNO_META = "_hoodie_commit_seqno"
 RECORD_KEY_META = "_hoodie_record_key"

@@ -7,8 +7,6 @@ from typing import Protocol
 import attrs
 import pyarrow as pa
 
-__all__ = ["KeyCheck", "RecordPlacement"]
-
 
 class KeyCheck(Protocol):
     """Refuses a base file that holds keys of another file group; crosses to tasks."""

@@ -8,8 +8,6 @@ from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.util.class_loading import error_of_class
 from hoodie.exception import HoodieException
 
-__all__ = ["failure_of", "row_of_failure"]
-
 
 def row_of_failure(error: HoodieException, schema: pa.Schema) -> pa.RecordBatch:
     """The row that stands for a batch: it has no partition path, and its record key says why.

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
-__all__ = ["REWRITES", "HoodieTableType", "IOType", "RecordOperation", "WriteOperationType"]
-
 
 class HoodieTableType(StrEnum):
     """How a table stores updates: by rewriting base files, or in logs beside them."""

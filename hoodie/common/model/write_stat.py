@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 import attrs
 
-__all__ = ["NULL_COMMIT", "HoodieWriteStat", "RuntimeStats"]
-
 NULL_COMMIT = "null"
 """The value of ``prev_commit`` for the first file of a file group: the text "null", not a JSON null."""
 

@@ -13,20 +13,6 @@ import pyarrow as pa
 
 from hoodie.common.model.write_stat import HoodieWriteStat
 
-__all__ = [
-    "MAX_REPORTED_ERRORS",
-    "STATUS_SCHEMA",
-    "RecordError",
-    "RowsSeen",
-    "ScatteredRows",
-    "TaskFailure",
-    "TaskResult",
-    "WithoutEffect",
-    "WriteStatus",
-    "pack",
-    "unpack",
-]
-
 MAX_REPORTED_ERRORS = 100
 """The maximum number of failed records that a `WriteStatus` names; their count stays exact."""
 

@@ -10,8 +10,6 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieIOException
 
-__all__ = ["clustered_file_groups", "file_groups_in_pending_clustering", "is_clustering", "requested_replacement"]
-
 
 def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> HoodieRequestedReplaceMetadata:
     """Load the plan from the requested file of a replacecommit; its fields are None if the file is empty.

@@ -26,16 +26,6 @@ from hoodie.storage import storage_path
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
-__all__ = [
-    "PARTITION_METAFILE_NAMES",
-    "PARTITION_METAFILE_PREFIX",
-    "HoodiePartitionMetadata",
-    "check_partition_path",
-    "ensure_partition_metadata",
-    "partition_depth",
-    "read_partition_metadata",
-]
-
 logger = logging.getLogger(__name__)
 
 PARTITION_METAFILE_PREFIX = ".hoodie_partition_metadata"

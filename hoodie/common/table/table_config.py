@@ -30,8 +30,6 @@ from hoodie.merge.payload_rules import PAYLOAD_TYPES
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME, check_inside, join
 
-__all__ = ["PROPERTIES_BACKUP_FILE_NAME", "PROPERTIES_FILE_NAME", "HoodieTableConfig"]
-
 logger = logging.getLogger(__name__)
 
 PROPERTIES_FILE_NAME = "hoodie.properties"

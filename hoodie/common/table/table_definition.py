@@ -42,8 +42,6 @@ from hoodie.merge.payload_rules import (
 )
 from hoodie.merge.record_merger import HoodieRecordMerger, is_merger_class, merger_class_name
 
-__all__ = ["ORDERING_PAYLOAD", "OVERWRITE_PAYLOAD", "TableDefinition"]
-
 ORDERING_PAYLOAD = DEFAULT_PAYLOAD
 """The payload class of tables with an ordering field: the row with the larger ordering value stays."""
 OVERWRITE_PAYLOAD = OVERWRITE_WITH_LATEST_PAYLOAD

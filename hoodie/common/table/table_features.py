@@ -27,8 +27,6 @@ from hoodie.merge.payload_rules import (
     canonical_payload_class,
 )
 
-__all__ = ["HARMLESS_PREFIXES", "HARMLESS_PROPERTIES", "KEY_GENERATOR_CLASSES", "problems"]
-
 KEY_GENERATOR_CLASSES = frozenset(
     f"{KEY_GENERATOR_PACKAGE}{name}" for kind in KEY_GENERATORS.values() for name in (kind, avro_name(kind))
 )

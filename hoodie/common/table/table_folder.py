@@ -11,8 +11,6 @@ from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME, join, relative_to
 
-__all__ = ["ALLOW_OTHER_FILES_KEY", "NewTable", "other_files_in", "refuse_other_files"]
-
 logger = logging.getLogger(__name__)
 
 ALLOW_OTHER_FILES_KEY = "hoodie.table.create.allow.other.files"

@@ -32,8 +32,6 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
-__all__ = ["HoodieTableMetaClient"]
-
 logger = logging.getLogger(__name__)
 
 

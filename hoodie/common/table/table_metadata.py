@@ -24,8 +24,6 @@ from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
-__all__ = ["FileSystemBackedTableMetadata", "HoodieTableMetadata", "map_concurrently", "table_metadata_of"]
-
 _LISTING_THREAD_COUNT = 16
 _LISTING_BATCH_SIZE = 1024
 

@@ -22,8 +22,6 @@ from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage import storage_path
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["TableSchemaResolver"]
-
 _AVRO_FOOTER_KEYS = (b"parquet.avro.schema", b"avro.schema")
 
 

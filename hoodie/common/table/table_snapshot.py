@@ -34,8 +34,6 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
-__all__ = ["TableSnapshot", "is_table", "refuse_lost_properties"]
-
 _HEARTBEAT_FOLDER_NAME = ".heartbeat"
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
 _NEWEST_FILES = 2

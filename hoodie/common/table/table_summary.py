@@ -12,8 +12,6 @@ import pyarrow as pa
 from hoodie.common.util.shown_table import ShownTable
 from hoodie.exception import HoodieException
 
-__all__ = ["FileSummary", "InstantSummary", "PartitionSummary", "SummaryTable"]
-
 _PRINTED_ROWS_LIMIT = 60
 _CELL_WIDTH_LIMIT = 200
 _RowT = TypeVar("_RowT", bound=attrs.AttrsInstance)

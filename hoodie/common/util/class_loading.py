@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from hoodie import exception
 from hoodie.exception import HoodieConfigException, HoodieException
 
-__all__ = ["create_object", "error_of_class", "load_class"]
-
 _Base = TypeVar("_Base")
 
 

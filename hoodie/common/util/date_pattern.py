@@ -30,8 +30,6 @@ import attrs
 
 from hoodie.common.util.gregorian_calendar import civil_from_days, days_from_civil, days_in_month, iso_week, weekday
 
-__all__ = ["DatePattern", "ParsedTime"]
-
 _DAY_MS = 86_400_000
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",

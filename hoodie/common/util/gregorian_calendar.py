@@ -5,8 +5,6 @@ Python's `datetime` ends at the years 1 and 9999. Days are counted from 1970-01-
 
 from __future__ import annotations
 
-__all__ = ["civil_from_days", "days_from_civil", "days_in_month", "iso_week", "julian_civil_from_days", "weekday"]
-
 _DAYS_BEFORE_1970 = 719468
 """From 1 March of the year 0 to 1970-01-01."""
 _DAYS_OF_400_YEARS = 146097

@@ -12,8 +12,6 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Utf8Chunk", "contain_ascii", "hash_strings", "utf8_chunks"]
-
 _MULTIPLIER = 31
 _INVERSE = pow(_MULTIPLIER, -1, 1 << 32)
 _CHUNK_BYTES = 1 << 18

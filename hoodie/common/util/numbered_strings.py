@@ -8,8 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["numbered_strings"]
-
 _DIGITS = 4
 _BLOCK = 10**_DIGITS
 

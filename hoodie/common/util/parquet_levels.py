@@ -20,8 +20,6 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieSchemaException
 
-__all__ = ["MAX_LEVELS", "check_levels", "check_value_levels", "deep_columns"]
-
 MAX_LEVELS = 98
 """Groups above a column of values. Arrow counts the root and the values too, and allows 100."""
 

@@ -7,8 +7,6 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["describe_process", "is_gone", "name_process"]
-
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PID_NAMESPACE = "/proc/self/ns/pid"
 _TIME_NAMESPACE = "/proc/self/ns/time"

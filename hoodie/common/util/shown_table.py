@@ -8,8 +8,6 @@ from html import escape
 
 import attrs
 
-__all__ = ["MAX_CELL_WIDTH", "MAX_ROWS", "ShownTable", "format_bytes", "plural"]
-
 MAX_ROWS = 20
 """The number of rows that are shown of a longer table."""
 MAX_CELL_WIDTH = 48

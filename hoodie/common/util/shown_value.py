@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import reprlib
 
-__all__ = ["shown_value"]
-
 _PLAIN_TYPES = (bool, int, float, complex, str, bytes)
 
 

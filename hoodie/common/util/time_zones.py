@@ -13,8 +13,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["offset_from_local", "offsets_at", "time_zone"]
-
 _DAY_MS = 86_400_000
 _CYCLE_MS = 146_097 * _DAY_MS
 """400 years, after which the Gregorian calendar repeats."""

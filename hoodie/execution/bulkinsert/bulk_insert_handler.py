@@ -35,8 +35,6 @@ from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter
 from hoodie.keygen.base_key_generator import KeyGenerator
 
-__all__ = ["BucketFillHandler", "BulkInsertHandler", "DealToBuckets", "came_together"]
-
 
 @attrs.frozen
 class BulkInsertHandler:

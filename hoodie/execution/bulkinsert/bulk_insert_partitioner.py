@@ -16,18 +16,6 @@ from hoodie.config.write_options import BulkInsertSortMode
 from hoodie.engine.data import HoodieData
 from hoodie.exception import HoodieConfigException, HoodieKeyException
 
-__all__ = [
-    "BulkInsertPartitioner",
-    "CustomColumnsSortPartitioner",
-    "GlobalSortPartitioner",
-    "NonSortPartitioner",
-    "PartitionPathRepartitionAndSortPartitioner",
-    "PartitionPathRepartitionPartitioner",
-    "PartitionSortPartitioner",
-    "check_partitioner",
-    "create_bulk_insert_partitioner",
-]
-
 
 class BulkInsertPartitioner(ABC):
     """Moves and sorts the rows of a bulk insert; one task writes each partition of the result.

@@ -17,8 +17,6 @@ from hoodie.index.index import IndexedTable
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 from hoodie.index.stored_keys import LOCATION_SCHEMA, FoundKeys, StoredKeys
 
-__all__ = ["HoodieBloomIndex"]
-
 MOST_COMPARISONS = 2
 """Keys are brought to the files up to so many comparisons of keys with files for each incoming and each stored row."""
 

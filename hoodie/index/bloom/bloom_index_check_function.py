@@ -22,8 +22,6 @@ from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, RowGroupKeys
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["CheckFiles", "CheckedFile", "FileToCheck", "check_file"]
-
 _SAMPLE = 1024
 """Size of the sample of keys that a filter is asked about before it is asked about many keys."""
 _WORTHLESS_SHARE = 1 / 32

@@ -32,8 +32,6 @@ from hoodie.index.index import IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys
 
-__all__ = ["BloomIndexHelper", "KeySearch"]
-
 logger = logging.getLogger(__name__)
 
 FOOTERS_PER_TASK = 64

@@ -19,8 +19,6 @@ from hoodie.index.index import IndexedTable
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
 from hoodie.index.stored_keys import FoundKeys, StoredColumns, StoredValues
 
-__all__ = ["HoodieGlobalBloomIndex"]
-
 
 class HoodieGlobalBloomIndex(HoodieGlobalSimpleIndex):
     """Looks keys up in all partitions, as `hoodie.index.bloom.bloom_index.HoodieBloomIndex` does in one.

@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 from hoodie.index.bloom.key_ranges import BloomIndexFileInfo
 from hoodie.index.bloom.sorted_keys import SortedKeys
 
-__all__ = ["KeySlices", "candidates", "count_keys"]
-
 KeySlices = tuple[tuple[int, int], ...]
 """Ranges of sorted keys: (start, end), ascending, with a gap between each two."""
 

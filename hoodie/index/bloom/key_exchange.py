@@ -32,8 +32,6 @@ from hoodie.index.index import IndexedTable
 from hoodie.index.stored_keys import LOCATION_SCHEMA, located_keys
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["FILE_COST", "FileCandidates", "count_candidates", "deal", "deal_files", "exchange_keys"]
-
 FILE_COST = 20_000
 """Opening a file costs about what comparing this many keys costs."""
 

@@ -19,8 +19,6 @@ from hoodie.io.parquet.parquet_footer import Footer, parse_footer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, RowGroupKeys, row_group_keys
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["CACHE_BYTES", "BloomIndexFileInfo", "KeyRangeCache", "ReadFileInfos"]
-
 logger = logging.getLogger(__name__)
 
 CACHE_BYTES = 64 << 20

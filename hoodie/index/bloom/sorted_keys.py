@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 
 from hoodie.common.bloom.key_blocks import utf8_bytes
 
-__all__ = ["SortedKeys"]
-
 _LAST_BASIC = range(0xEE, 0xF0)
 """First bytes of U+E000 to U+FFFF in UTF-8."""
 _FIRST_SUPPLEMENTARY = 0xF0

@@ -27,15 +27,6 @@ from hoodie.common.util.java_hash import Utf8Chunk, contain_ascii, hash_strings,
 from hoodie.config.index_config import BucketKeyRule
 from hoodie.exception import HoodieKeyException
 
-__all__ = [
-    "BucketIdentifier",
-    "are_bucket_ids",
-    "bucket_of_file_id",
-    "new_bucket_file_ids",
-    "values_of_hudi_0",
-    "values_of_hudi_1",
-]
-
 NULL_VALUE = "__null__"
 EMPTY_VALUE = "__empty__"
 HASH_MASK = 0x7FFFFFFF

@@ -17,8 +17,6 @@ from hoodie.config.index_config import BucketKeyRule
 from hoodie.exception import HoodieIndexException, HoodieKeyException
 from hoodie.index.bucket.bucket_identifier import HASH_MASK, values_of_hudi_0, values_of_hudi_1
 
-__all__ = ["ConsistentBucketIdentifier"]
-
 
 class ConsistentBucketIdentifier:
     """Finds the nodes of the record keys of one partition.

@@ -24,8 +24,6 @@ from hoodie.exception import HoodieIndexException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
-__all__ = ["hashing_metadata_folder", "load_metadata", "load_or_create_metadata", "save_metadata"]
-
 _COMMIT_SUFFIX = ".commit"
 _FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
 

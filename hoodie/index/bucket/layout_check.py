@@ -20,8 +20,6 @@ from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
 from hoodie.index.index import HoodieIndex
 from hoodie.storage.storage_path import join
 
-__all__ = ["check_layout"]
-
 SAMPLED_FILES = 4
 _TYPE = "hoodie.index.type"
 _BUCKETS = "hoodie.bucket.index.num.buckets"

@@ -21,8 +21,6 @@ from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_fi
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["WAY_OUT", "CheckSampledKeys", "MisplacedKeyCheck"]
-
 SAMPLED_KEYS = 1000
 """Most keys of a file that are hashed."""
 ENOUGH_KEYS = 64

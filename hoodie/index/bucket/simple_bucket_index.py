@@ -36,8 +36,6 @@ from hoodie.index.index_report import Decision
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 from hoodie.keygen.base_key_generator import KeyGenerator
 
-__all__ = ["BucketLocations", "HoodieSimpleBucketIndex"]
-
 SAMPLED_BY_DRIVER = 4
 """Up to this many partitions the driver reads the keys, without tasks of the engine."""
 

@@ -14,8 +14,6 @@ from hoodie.index.external.postgres_location_store import PostgresLocationStore
 from hoodie.index.external.sqlite_location_store import SqliteLocationStore
 from hoodie.storage.storage_path import normalise_path
 
-__all__ = ["HoodieDatabaseIndex"]
-
 
 class HoodieDatabaseIndex(HoodieExternalIndex):
     """Keeps key -> file group in a database; a key is unique in the whole table.

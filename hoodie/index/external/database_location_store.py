@@ -11,8 +11,6 @@ import numpy as np
 
 from hoodie.index.external.location_store import KnownFile, KnownGroup, LocationStore
 
-__all__ = ["CHUNK_KEYS", "DatabaseLocationStore"]
-
 CHUNK_KEYS = 50_000
 """Keys of one statement."""
 

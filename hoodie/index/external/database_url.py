@@ -9,8 +9,6 @@ from hoodie.common.config.property import display_value
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_path import join, normalise_path, scheme
 
-__all__ = ["DATABASE_URL_KEY", "is_postgresql", "shown_url", "sqlite_path"]
-
 DATABASE_URL_KEY = "hoodie.index.database.url"
 DEFAULT_FILE = ".hoodie/.index/keys.sqlite"
 """The path of SQLite's file, relative to a local table's folder."""

@@ -39,8 +39,6 @@ from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join, parent
 
-__all__ = ["HoodieExternalIndex", "StoreFactory"]
-
 logger = logging.getLogger(__name__)
 
 _Group = tuple[str, str]

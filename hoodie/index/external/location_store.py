@@ -21,8 +21,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["MOST_KEY_BYTES", "KnownFile", "KnownGroup", "LocationStore", "claimed_keys"]
-
 MOST_KEY_BYTES = 256
 """Longer keys are claimed by a digest, because databases limit the size of an index row."""
 

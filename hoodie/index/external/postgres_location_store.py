@@ -15,8 +15,6 @@ try:
 except ImportError:  # an extra: hoodie[postgresql]
     psycopg = None
 
-__all__ = ["PostgresLocationStore"]
-
 CREATE_LOCK = 0x686F6F646965
 """The advisory lock for creating tables: CREATE TABLE IF NOT EXISTS fails if two writers run it at once."""
 

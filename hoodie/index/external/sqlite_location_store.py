@@ -12,8 +12,6 @@ from typing import Any
 from hoodie.exception import HoodieIndexException
 from hoodie.index.external.database_location_store import DatabaseLocationStore
 
-__all__ = ["SqliteLocationStore"]
-
 _OF_TABLE = "/.hoodie/"
 WAIT_SECONDS = 60
 """How long a writer waits for another writer of the same file."""

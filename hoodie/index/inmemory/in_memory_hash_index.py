@@ -25,8 +25,6 @@ from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.written_keys import WrittenKeys, compact_keys, is_of_instant
 from hoodie.storage.storage_path import join
 
-__all__ = ["HoodieInMemoryHashIndex"]
-
 
 class HoodieInMemoryHashIndex(HoodieSimpleIndex):
     """Keeps the key column of every base file that it has searched, and of those that its own client writes.

@@ -36,8 +36,6 @@ from hoodie.index.stored_keys import (
     find_in_key_columns,
 )
 
-__all__ = ["HoodieGlobalSimpleIndex"]
-
 _DECIDED = "__hoodie_decided"
 
 

@@ -24,8 +24,6 @@ from hoodie.index.stored_keys import (
     keys_by_partition,
 )
 
-__all__ = ["HoodieSimpleIndex"]
-
 _KEY_COLUMNS = (RECORD_KEY, PARTITION_PATH)
 
 

@@ -17,15 +17,6 @@ import attrs
 from hoodie.avro.timeline_metadata import decode_datums
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 
-__all__ = [
-    "AVRO_CONTENT_VERSION",
-    "HeaderMetadataType",
-    "HoodieLogBlock",
-    "HoodieLogBlockType",
-    "avro_datums",
-    "avro_records",
-]
-
 AVRO_CONTENT_VERSION = 3
 """The version of the content of Avro blocks."""
 _INT = struct.Struct(">i")

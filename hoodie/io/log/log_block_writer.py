@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from hoodie.io.log.log_block import AVRO_CONTENT_VERSION, HeaderMetadataType, HoodieLogBlockType
 from hoodie.io.log.log_file_reader import MAGIC
 
-__all__ = ["encode_avro_data_block", "encode_log_block"]
-
 _FORMAT_VERSION = 1
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")

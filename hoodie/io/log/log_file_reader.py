@@ -23,8 +23,6 @@ from collections.abc import Iterator
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType
 
-__all__ = ["MAGIC", "read_log_blocks"]
-
 MAGIC = b"#HUDI#"
 _LONG = struct.Struct(">q")
 _INT = struct.Struct(">i")

@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.widening import widened_floats
 
-__all__ = ["adapt_column", "with_encoding"]
-
 
 def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
     """A column in another type.

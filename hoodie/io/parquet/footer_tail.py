@@ -17,8 +17,6 @@ import pyarrow.parquet as pq
 from hoodie.exception import HoodieIOException, HoodieMissingFileException
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["TAIL_BYTES", "missing_base_file", "read_key_range", "read_short_metadata"]
-
 TAIL_BYTES = 4096
 """Bytes read from the end of a file for the range of keys."""
 _PART_BYTES = 1 << 15

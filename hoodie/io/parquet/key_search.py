@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 from hoodie.common.bloom.key_blocks import utf8_bytes
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, StoredValues, iter_plain_pages
 
-__all__ = ["FoundRows", "KeySearch", "find_keys", "known_range", "merged_rows"]
-
 FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 """Pairs, in the order of the rows: index into the keys that were looked up, and row. A key may have several rows."""
 

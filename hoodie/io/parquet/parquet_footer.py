@@ -15,8 +15,6 @@ from hoodie.common.bloom.bloom_filter import BloomFilter, SimpleBloomFilter, dec
 from hoodie.common.bloom.key_blocks import Keys, plain_keys, utf8_bytes
 from hoodie.exception import HoodieCorruptedDataException
 
-__all__ = ["Footer", "KeyRange", "footer_entries", "parse_footer"]
-
 _BLOOM_FILTER = "org.apache.hudi.bloomfilter"
 _OLD_BLOOM_FILTER = "com.uber.hoodie.bloomfilter"
 _BLOOM_FILTER_TYPE = "hoodie_bloom_filter_type_code"

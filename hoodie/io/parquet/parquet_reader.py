@@ -28,8 +28,6 @@ from hoodie.io.parquet.parquet_footer import Footer, parse_footer
 from hoodie.io.parquet.splicing import StoredColumns
 from hoodie.storage.storage import HoodieStorage
 
-__all__ = ["HoodieParquetReader", "RowGroupKeys", "read_footer", "row_group_keys", "scan_file", "to_expression"]
-
 _BUFFER_BYTES = 1 << 20
 """A reader reads a column of a row group in steps of this size, not at once."""
 

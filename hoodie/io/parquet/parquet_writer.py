@@ -25,8 +25,6 @@ from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Tria
 from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
 from hoodie.storage.storage import abort_stream
 
-__all__ = ["HoodieParquetWriter", "file_without_rows", "writer_options"]
-
 _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
 _REPEATING = 0.25

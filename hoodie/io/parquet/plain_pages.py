@@ -21,8 +21,6 @@ import pyarrow.parquet as pq
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.parquet.splicing.compact_protocol import Struct, read_struct_at
 
-__all__ = ["LENGTH_BYTES", "OtherPageForm", "StoredValues", "iter_plain_pages"]
-
 StoredValues: TypeAlias = npt.NDArray[np.uint8]
 """A matrix with a row for each value: its length in `LENGTH_BYTES` bytes, the lowest first, then its bytes."""
 LENGTH_BYTES = 4

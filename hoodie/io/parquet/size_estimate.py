@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.record_columns import COMMIT_TIME_META, FILE_NAME_META, PARTITION_PATH_META
 
-__all__ = ["REPEATED_COLUMNS", "SizeEstimate", "Trial", "leaves"]
-
 _TRIAL_ROWS = 1 << 13
 """Rows of a batch that are written to memory to estimate the stored size of the batch."""
 _TRIAL_SLICES = 16

@@ -24,8 +24,6 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.table.action.table_action import no_check
 
-__all__ = ["complete_instant"]
-
 
 def complete_instant(
     snapshot: TableSnapshot,

@@ -23,18 +23,6 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 
-__all__ = [
-    "AnnouncedAction",
-    "Announcement",
-    "TableAction",
-    "announce",
-    "carry_out",
-    "check_planned_instant",
-    "has_no_plan",
-    "no_check",
-]
-
-
 _FEWEST_DIGITS = 14
 """Of the time of an instant that a plan names."""
 PlanT = TypeVar("PlanT", bound=attrs.AttrsInstance)

@@ -12,10 +12,6 @@ import attrs
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_status import WithoutEffect, WriteStatus
 
-__all__ = [
-    "HoodieWriteMetadata",
-]
-
 
 @attrs.frozen
 class HoodieWriteMetadata:

@@ -39,8 +39,6 @@ from hoodie.table.action.commit.delete_prepped_commit_action_executor import ROW
 from hoodie.table.action.commit.replaced_file_groups import check_partition_paths
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 
-__all__ = ["DuplicateKeys", "DuplicateRow", "DuplicatesWriter", "drop_duplicates", "find_duplicates"]
-
 logger = logging.getLogger(__name__)
 
 _ORDERING = "ordering_value"

@@ -34,8 +34,6 @@ from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 from hoodie.table.table_state import being_rolled_back
 
-__all__ = ["OrphanFile", "OrphanFiles", "OrphanReason", "find_orphan_files", "remove_orphan_files"]
-
 logger = logging.getLogger(__name__)
 
 _COPIED_AT_ONCE = 8 << 20

@@ -28,8 +28,6 @@ from hoodie.storage import storage_path
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 
-__all__ = ["MetafileProblem", "PartitionMetafileRepair", "PartitionMetafileRepairs", "repair_partition_metadata"]
-
 logger = logging.getLogger(__name__)
 
 _TEXT, _PARQUET, _ORC = PARTITION_METAFILE_NAMES

@@ -18,8 +18,6 @@ from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import TransactionManager
 
-__all__ = ["RepairResult", "RepairedTable", "check_flags"]
-
 
 @attrs.frozen
 class RepairedTable:

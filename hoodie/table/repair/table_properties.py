@@ -45,8 +45,6 @@ from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.table.repair.repaired_table import RepairResult, check_flags
 
-__all__ = ["PropertiesSource", "RebuiltProperties", "RebuiltProperty", "rebuild_table_properties"]
-
 logger = logging.getLogger(__name__)
 
 _DAMAGED_SUFFIX = ".damaged"

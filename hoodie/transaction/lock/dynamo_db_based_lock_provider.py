@@ -19,8 +19,6 @@ try:
 except ImportError:  # an extra: hoodie[dynamodb]
     boto3 = None
 
-__all__ = ["DynamoDBBasedLockProvider"]
-
 logger = logging.getLogger(__name__)
 
 _KEY = "key"

@@ -19,8 +19,6 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
 
-__all__ = ["FileSystemBasedLockProvider"]
-
 logger = logging.getLogger(__name__)
 
 _FILE_NAME = "lock"

@@ -11,8 +11,6 @@ import uuid
 
 from hoodie.transaction.lock.lock_provider import LockConfiguration, LockProvider
 
-__all__ = ["InProcessLockProvider"]
-
 _LOOK_S = 5.0
 _condition = threading.Condition()
 _owners: dict[str, tuple[str, str]] = {}

@@ -11,8 +11,6 @@ from hoodie.common.util.class_loading import load_class
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieLockException
 from hoodie.transaction.lock.lock_provider import LockConfiguration, LockProvider
 
-__all__ = ["LockManager", "lock_provider_class"]
-
 logger = logging.getLogger(__name__)
 
 _KEY = "hoodie.write.lock.provider"

@@ -20,8 +20,6 @@ from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.transaction.lock.lock_waiting import LockClock, LockWaiting
 
-__all__ = ["LeaseLockProvider", "LockClock", "LockConfiguration", "LockProvider"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -11,8 +11,6 @@ from contextlib import ExitStack, contextmanager
 from hoodie.exception import HoodieLockException
 from hoodie.metrics.metrics import HoodieMetrics, Step
 
-__all__ = ["LockClock", "LockWaiting"]
-
 logger = logging.getLogger(__name__)
 
 FIRST_LINE_MS = 5_000

@@ -17,8 +17,6 @@ from hoodie.storage.process_lock import LocksNotSupportedError, ProcessLock, rea
 from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.transaction.lock.lock_waiting import LockClock, LockWaiting
 
-__all__ = ["SEVERAL_WRITERS", "SingleWriterLock"]
-
 logger = logging.getLogger(__name__)
 
 SEVERAL_WRITERS = (

@@ -15,8 +15,6 @@ from hoodie.storage import storage_path
 from hoodie.storage.storage_path import METAFOLDER_NAME
 from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
 
-__all__ = ["StorageBasedLockProvider", "StorageLockData"]
-
 logger = logging.getLogger(__name__)
 
 _PATH = (METAFOLDER_NAME, ".locks", "table_lock.json")

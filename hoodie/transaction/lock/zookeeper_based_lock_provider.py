@@ -25,8 +25,6 @@ try:
 except ImportError:  # an extra: hoodie[zookeeper]
     kazoo = None
 
-__all__ = ["ZookeeperBasedLockProvider"]
-
 logger = logging.getLogger(__name__)
 
 _NAME = "lock-"

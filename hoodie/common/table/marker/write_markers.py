@@ -28,8 +28,6 @@ from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_clock import is_older
 
-__all__ = ["OPEN_SUFFIX", "TEMP_FOLDER_NAME", "Marker", "WriteMarkers", "find_rival"]
-
 logger = logging.getLogger(__name__)
 
 TEMP_FOLDER_NAME = ".temp"

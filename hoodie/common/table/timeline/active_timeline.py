@@ -37,8 +37,6 @@ from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_clock import is_older
 from hoodie.storage.storage_path import join
 
-__all__ = ["Content", "HoodieActiveTimeline"]
-
 logger = logging.getLogger(__name__)
 
 Content = attrs.AttrsInstance | bytes

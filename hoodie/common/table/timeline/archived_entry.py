@@ -17,8 +17,6 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 
-__all__ = ["ENTRY_RECORD", "ROLLING_STAT", "encode_archived_entry", "entry_schema"]
-
 logger = logging.getLogger(__name__)
 
 ENTRY_RECORD = "HoodieArchivedMetaEntry"

@@ -24,8 +24,6 @@ from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import join
 
-__all__ = ["HoodieArchivedTimeline", "archive_files", "read_archive_file"]
-
 logger = logging.getLogger(__name__)
 
 _MAX_LISTINGS = 5

@@ -6,8 +6,6 @@ from enum import IntEnum, StrEnum
 
 import attrs
 
-__all__ = ["COMMIT_ACTIONS", "Action", "HoodieInstant", "State"]
-
 
 class Action(StrEnum):
     """What an instant does to the table; the value is the word in file names.

@@ -9,8 +9,6 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["InstantRange"]
-
 
 @attrs.frozen
 class InstantRange:

@@ -17,18 +17,6 @@ from datetime import UTC, datetime, timedelta
 
 from hoodie.exception import InvalidTableException
 
-__all__ = [
-    "format_instant_time",
-    "in_order",
-    "is_after",
-    "is_before",
-    "is_instant_time",
-    "newest",
-    "next_instant_time",
-    "oldest",
-    "parse_instant_time",
-]
-
 _SECONDS = re.compile(r"^\d{14}$", re.ASCII)
 _MILLISECONDS = re.compile(r"^\d{17}$", re.ASCII)
 _LEADING = re.compile(r"^(\d{17}|\d{14})", re.ASCII)

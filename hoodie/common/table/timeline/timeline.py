@@ -12,8 +12,6 @@ from hoodie.common.table.timeline.instant_time import in_order, is_after, is_bef
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.util.shown_table import plural
 
-__all__ = ["HoodieTimeline"]
-
 
 class _Ordered(tuple[HoodieInstant, ...]):
     """Instants in order. A filtered timeline needs no new sorting, and a write filters often."""

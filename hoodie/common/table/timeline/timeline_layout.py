@@ -22,8 +22,6 @@ from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieNotSupportedException
 
-__all__ = ["TimelineLayout", "TimelineLayoutV1", "timeline_layout"]
-
 ContentT = TypeVar("ContentT", bound=attrs.AttrsInstance)
 
 _ARCHIVE_FILE = re.compile(r"\.commits_\.archive\.(\d+)(_.*)?")

@@ -10,8 +10,6 @@ from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
-__all__ = ["list_instants", "list_states"]
-
 logger = logging.getLogger(__name__)
 
 _MAX_LISTINGS = 10

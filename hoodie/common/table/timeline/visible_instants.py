@@ -13,8 +13,6 @@ import attrs
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, is_before, newest, oldest
 
-__all__ = ["VisibleInstants"]
-
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
 
 

@@ -36,8 +36,6 @@ from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.util.shown_table import plural
 from hoodie.storage.storage import FileStatus
 
-__all__ = ["CommittedFileName", "HoodieTableFileSystemView", "build_file_groups", "read_replaced_file_groups"]
-
 logger = logging.getLogger(__name__)
 
 CommittedFileName = Callable[[HoodieFileGroupId, str], str | None]

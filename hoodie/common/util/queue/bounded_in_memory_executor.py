@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-__all__ = ["BoundedInMemoryExecutor", "BoundedInMemoryQueue"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -32,8 +32,6 @@ from hoodie.io.parquet.splicing.compact_protocol import (
     write_struct,
 )
 
-__all__ = ["ColumnChunk", "StoredChunks", "StoredColumns", "encoded_column", "write_footer"]
-
 _MAGIC = b"PAR1"
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8

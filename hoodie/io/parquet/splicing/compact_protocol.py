@@ -11,20 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from hoodie.exception import HoodieCorruptedDataException
 
-__all__ = [
-    "BINARY",
-    "I32",
-    "I64",
-    "LIST",
-    "STRUCT",
-    "Field",
-    "ListValue",
-    "Struct",
-    "read_struct",
-    "read_struct_at",
-    "write_struct",
-]
-
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 
 _DEEPEST = 64

@@ -13,8 +13,6 @@ from hoodie.io.parquet.column_adaptation import with_encoding
 from hoodie.io.parquet.splicing.column_chunks import ColumnChunk, StoredChunks, encoded_column, write_footer
 from hoodie.io.parquet.splicing.compact_protocol import Struct
 
-__all__ = ["SplicingWriter"]
-
 
 class SplicingWriter:
     """A file being written, a row group at a time.

@@ -23,8 +23,6 @@ from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import file_name, join
 
-__all__ = ["MERGE_PLAN_FILE_NAME", "ArchiveFiles"]
-
 logger = logging.getLogger(__name__)
 
 MERGE_PLAN_FILE_NAME = "mergeArchivePlan"

@@ -37,8 +37,6 @@ from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, 
 from hoodie.table.action.table_action import no_check
 from hoodie.table.table_state import being_rolled_back
 
-__all__ = ["HoodieTimelineArchiver"]
-
 logger = logging.getLogger(__name__)
 
 _Key = tuple[str, Action]

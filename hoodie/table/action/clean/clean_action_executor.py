@@ -32,8 +32,6 @@ from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.table_action import TableAction
 from hoodie.table.table_state import refuse_pending_restore
 
-__all__ = ["CleanActionExecutor", "EmptyPlan", "OutdatedPlanException"]
-
 logger = logging.getLogger(__name__)
 
 REMOTE_THREADS = 16

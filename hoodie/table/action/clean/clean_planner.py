@@ -40,15 +40,6 @@ from hoodie.storage.storage_path import file_name, resolve_inside
 from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning
 from hoodie.table.table_state import being_rolled_back, files_at
 
-__all__ = [
-    "SAVEPOINTED_TIMESTAMPS",
-    "CleanPlanner",
-    "earliest_instant_to_retain",
-    "files_that_stay",
-    "read_last_clean",
-    "retention_now",
-]
-
 logger = logging.getLogger(__name__)
 
 SAVEPOINTED_TIMESTAMPS = "savepointed_timestamps"

@@ -13,8 +13,6 @@ from hoodie.common.table.timeline.instant_time import in_order, is_before, oldes
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.storage.storage import FileStatus
 
-__all__ = ["FileRetention", "PartitionCleaning"]
-
 
 @attrs.frozen
 class PartitionCleaning:

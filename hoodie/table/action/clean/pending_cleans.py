@@ -12,8 +12,6 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.storage.storage_path import file_name
 
-__all__ = ["files_being_cleaned", "way_out_of_clean"]
-
 
 def files_being_cleaned(timeline: HoodieActiveTimeline) -> Mapping[tuple[str, str], str]:
     """(Partition path, file name) to the instant time of the pending clean whose plan names the file.

@@ -66,13 +66,6 @@ from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
 
-__all__ = [
-    "SAMPLED_BAD_ROWS",
-    "BaseCommitActionExecutor",
-    "CombineByRecordKey",
-]
-
-
 _PLACES = (PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME)
 _BUCKET_HANDLERS = {HoodieTableType.COPY_ON_WRITE: CopyOnWriteBucketHandler}
 SAMPLED_BAD_ROWS = 5

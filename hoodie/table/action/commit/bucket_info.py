@@ -11,8 +11,6 @@ import attrs
 
 from hoodie.common.model.file_slice import FileSlice
 
-__all__ = ["BucketInfo", "BucketType"]
-
 
 class BucketType(StrEnum):
     """Whether a bucket's rows go to an existing file group or to new ones."""

@@ -49,11 +49,6 @@ from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
 
-__all__ = [
-    "BulkInsertCommitActionExecutor",
-    "BulkInsertPreppedCommitActionExecutor",
-]
-
 logger = logging.getLogger(__name__)
 
 MOST_TASKS_FOR_BUCKETS = 256

@@ -36,8 +36,6 @@ from hoodie.io.write_handle import RowCounter
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 
-__all__ = ["CopyOnWriteBucketHandler"]
-
 _SAID = "__hoodie_said"
 """Column that marks the rows of a prepped upsert which carry their location."""
 _INSERTS = (

@@ -10,10 +10,6 @@ from hoodie.engine.data import HoodieData
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
-__all__ = [
-    "DeleteCommitActionExecutor",
-]
-
 
 class DeleteCommitActionExecutor(UpsertCommitActionExecutor):
     """Delete the records of given keys; keys that are not in the table are passed over.

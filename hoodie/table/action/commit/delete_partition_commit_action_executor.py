@@ -16,8 +16,6 @@ from hoodie.table.action.commit.replaced_file_groups import check_partition_path
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.workload_profile import WorkloadProfile
 
-__all__ = ["DeletePartitionCommitActionExecutor"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -31,8 +31,6 @@ from hoodie.table.action.commit.base_commit_action_executor import BaseCommitAct
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 
-__all__ = ["ROW_POSITION", "DeletePreppedCommitActionExecutor", "StoredRows"]
-
 ROW_POSITION = "_hoodie_row_position"
 """Column of `StoredRows`: the number of the row in its base file, from 0."""
 _IN_FLIGHT = pa.schema(

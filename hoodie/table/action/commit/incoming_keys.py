@@ -31,16 +31,6 @@ from hoodie.exception import HoodieWriteException
 from hoodie.index.index import Locations
 from hoodie.merge.merge_spec import MergeSpec
 
-__all__ = [
-    "DropDeleted",
-    "IncomingKeys",
-    "LocatedRows",
-    "WithoutRows",
-    "collect_keys",
-    "rows_seen",
-    "without_deletes_of_nothing",
-]
-
 _PLACES = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
 KEY_BYTES = 64 << 20
 """Arrow bytes of keys up to which they are brought to the driver and shared with tasks."""

@@ -18,11 +18,6 @@ from hoodie.engine.data import HoodieData
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
-__all__ = [
-    "InsertCommitActionExecutor",
-    "InsertPreppedCommitActionExecutor",
-]
-
 
 class InsertCommitActionExecutor(BaseCommitActionExecutor):
     """Insert records without looking their keys up in the table; small files are filled first.

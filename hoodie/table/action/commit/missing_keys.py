@@ -12,8 +12,6 @@ from hoodie.common.model.record_columns import CURRENT_FILE_ID, RECORD_KEY, rese
 from hoodie.engine.data import HoodieData
 from hoodie.engine.task_identity import TaskIdentity
 
-__all__ = ["FirstRows", "missing_keys"]
-
 _IS_FOUND = "__hoodie_is_found"
 _KEYS = pa.schema([reserved_field(RECORD_KEY)])
 

@@ -37,8 +37,6 @@ from hoodie.keygen.partition_path_encoding import reason_against_level, usable_p
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.ordering_values import null_ordering_count, null_ordering_message
 
-__all__ = ["RecordPreparer"]
-
 _SHOWN_KEY = 60
 """Characters of a long key that a message shows."""
 

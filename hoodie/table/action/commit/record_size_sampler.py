@@ -20,8 +20,6 @@ from hoodie.execution.insert_handler import upserts_only
 from hoodie.io.create_handle import HoodieCreateHandle
 from hoodie.io.write_context import WriteContext
 
-__all__ = ["measure_record_size"]
-
 SAMPLED_ROWS = 1 << 15
 """Rows of each partition of the input that are encoded."""
 SAMPLED_BYTES = 32 << 20

@@ -13,8 +13,6 @@ from hoodie.common.util.shown_value import shown_value
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.keygen.partition_path_encoding import reason_against_level
 
-__all__ = ["check_partition_paths", "refuse_pending_file_groups"]
-
 
 def check_partition_paths(partition_paths: Iterable[str]) -> list[str]:
     """Partition paths that a caller names, each once, sorted.

@@ -29,8 +29,6 @@ from hoodie.io.rewrite_handle import HoodieRewriteHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.storage_path import join
 
-__all__ = ["Chain", "join_small_files", "plan_chains"]
-
 logger = logging.getLogger(__name__)
 
 ROUNDS = 3

@@ -27,8 +27,6 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieWriteException
 from hoodie.table.action.commit.incoming_keys import rows_seen
 
-__all__ = ["CountRows", "InputReadOtherwise", "check_rows_seen", "usable_rows"]
-
 _NOT_OF_THE_INPUT = ("HoodieEarlyConflictDetectionException",)
 """Failures that keeping the input would not prevent."""
 

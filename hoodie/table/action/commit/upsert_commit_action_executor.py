@@ -52,11 +52,6 @@ from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
 logger = logging.getLogger(__name__)
 
-__all__ = [
-    "UpsertCommitActionExecutor",
-    "UpsertPreppedCommitActionExecutor",
-]
-
 _SAID = ("__hoodie_said_instant_time", "__hoodie_said_file_id")
 """Columns with the locations that prepped records carry, while the index tags all records."""
 

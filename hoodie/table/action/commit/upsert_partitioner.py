@@ -26,15 +26,6 @@ from hoodie.io.base_file_handle import FULL_SHARE
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.workload_profile import WorkloadProfile
 
-__all__ = [
-    "BucketAssigner",
-    "UpsertPartitioner",
-    "needs_record_size",
-    "planned_file_size",
-    "recorded_record_size",
-]
-
-
 FILL = 0.97
 """Share of the maximum size for which a new bucket is planned: an estimate off by a few percent still fits."""
 

@@ -19,8 +19,6 @@ from hoodie.index.index_report import Decision, FileGroupLook, IndexReport
 from hoodie.metrics.metrics import StepDuration
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 
-__all__ = ["NEW_FILE_GROUP", "SMALL_FILE", "PlannedFileGroup", "UpsertPlan", "plan_file_groups"]
-
 SMALL_FILE = "small file"
 """The reason of a file group that holds none of the keys and gets new records."""
 NEW_FILE_GROUP = "new"

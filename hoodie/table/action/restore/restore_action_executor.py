@@ -27,8 +27,6 @@ from hoodie.table.action.rollback.rollback_action_executor import rollback_metad
 from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.table_state import files_at, missing_at
 
-__all__ = ["RestoreActionExecutor", "pending_restore", "read_restore_plan"]
-
 logger = logging.getLogger(__name__)
 
 _UNDONE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.COMPACTION})

@@ -34,8 +34,6 @@ from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.table_state import last_versions
 
-__all__ = ["RollbackActionExecutor", "rollback_metadata"]
-
 logger = logging.getLogger(__name__)
 
 

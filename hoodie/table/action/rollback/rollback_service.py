@@ -28,8 +28,6 @@ from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_e
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.transaction.transaction_manager import TransactionManager
 
-__all__ = ["RollbackService", "rolled_back_by"]
-
 logger = logging.getLogger(__name__)
 
 LEFTOVER_AGE_MS = 60 * 60 * 1000

@@ -21,8 +21,6 @@ from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.table_action import AnnouncedAction
 from hoodie.table.table_state import files_at, missing_at
 
-__all__ = ["HoodieSavepoint", "SavepointActionExecutor", "delete_savepoint", "savepoints"]
-
 logger = logging.getLogger(__name__)
 
 

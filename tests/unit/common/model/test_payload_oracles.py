@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from hoodie.common.model.record_columns import OPERATION, ORDERING_VALUE, PARTITION_PATH, RECORD_KEY, ROW_NUMBER
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.merge.merge_spec import DELETE_STORED, KEEP_STORED, MergeSpec
+from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.payload_rules import PAYLOADS, TOASTED_VALUE, canonical_payload_class
+from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED
 
 Fields = dict[str, Any]
 SCHEMA = pa.schema(
