@@ -75,7 +75,7 @@ def test_commit_metadata_that_names_other_places_is_refused(path: str, place: st
         value = {"partitionToWriteStats": {path: [stat]}}
     if place == "replaced":
         value = {"partitionToReplaceFileIds": {path: ["f-0"]}}
-    with pytest.raises(HoodieCorruptedDataException, match=r"1\.replacecommit .*only data files of the table"):
+    with pytest.raises(HoodieCorruptedDataException, match=r"1\.replacecommit .*only data files are allowed"):
         HoodieReplaceCommitMetadata.from_json(json.dumps(value).encode(), "1.replacecommit")
 
 
