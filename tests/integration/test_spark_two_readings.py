@@ -270,7 +270,10 @@ class Shout:
 class TestChangesInBetween:
     OLD = (("a", "x", 2, 2.0), ("n", "x", 2, 2.0))
 
-    @pytest.fixture(params=INDEXES, ids=lambda index: index["index_type"])
+    @pytest.fixture(
+        params=[INDEXES[0], *(pytest.param(index, marks=pytest.mark.slow) for index in INDEXES[1:])],
+        ids=lambda index: index["index_type"],
+    )
     def path(self, request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
         path = init_table(tmp_path / "t")
         with local_client(path, **request.param) as writer:
