@@ -21,10 +21,11 @@ if _typing.TYPE_CHECKING:
     from hoodie.index.index import HoodieIndex
     from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
     from hoodie.metrics.progress import ProgressEvent
+    from hoodie.query.arrow_reader import dataset, plan_read, read_table, scan_table
+    from hoodie.query.read_plan import ReadPlan
     from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
     from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
     from hoodie.table.action.commit.upsert_plan import UpsertPlan
-    from hoodie.table.table_scan import read_table, scan_table
 
 __version__ = "0.1.0"
 
@@ -47,10 +48,13 @@ __all__ = [
     "MergeOutcome",
     "PendingCommit",
     "ProgressEvent",
+    "ReadPlan",
     "SparkRDDWriteClient",
     "UpsertPlan",
     "WriteOperationType",
     "WriteStatus",
+    "dataset",
+    "plan_read",
     "read_table",
     "scan_table",
     "write_table",
@@ -80,14 +84,17 @@ _MODULES = {
     "UpsertPlan": "hoodie.table.action.commit.upsert_plan",
     "WriteOperationType": "hoodie.common.model.write_operation_type",
     "WriteStatus": "hoodie.common.model.write_status",
-    "read_table": "hoodie.table.table_scan",
-    "scan_table": "hoodie.table.table_scan",
+    "ReadPlan": "hoodie.query.read_plan",
+    "dataset": "hoodie.query.arrow_reader",
+    "plan_read": "hoodie.query.arrow_reader",
+    "read_table": "hoodie.query.arrow_reader",
+    "scan_table": "hoodie.query.arrow_reader",
     "write_table": "hoodie.client.table_writer",
 }
 _PACKAGES = frozenset(
     {
         "avro", "callback", "client", "common", "config", "engine", "execution", "index", "io", "keygen", "merge",
-        "metrics", "storage", "table", "transaction",
+        "metrics", "query", "storage", "table", "transaction",
     }
 )  # fmt: skip
 

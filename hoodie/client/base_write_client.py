@@ -50,12 +50,12 @@ from hoodie.exception import (
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.metrics.progress import ProgressCallback
+from hoodie.query.table_query import Filters
 from hoodie.table.action.commit.delete_partition_commit_action_executor import DeletePartitionCommitActionExecutor
 from hoodie.table.action.commit.delete_prepped_commit_action_executor import StoredRows
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.table import HoodieTable
-from hoodie.table.table_scan import Filters
 
 logger = logging.getLogger(__name__)
 

@@ -31,14 +31,12 @@ from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
 from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.field_path import top_level_name, type_at
-from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     FILE_NAME_META,
     IS_DELETED_FIELD,
     META_COLUMN_SET,
-    META_COLUMNS,
     OPERATION,
     PARTITION_PATH,
     PARTITION_PATH_META,
@@ -66,11 +64,13 @@ from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.built_in_key_generators import has_field_prefix
 from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
+from hoodie.query.planner import plan_of
+from hoodie.query.read_plan import PlannedSlice
+from hoodie.query.table_query import Filters, TableQuery
 from hoodie.storage.storage import HoodieStorage
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
 from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.table import HoodieTable
-from hoodie.table.table_scan import Filters, file_slices, to_row_filter
 
 logger = logging.getLogger(__name__)
 
@@ -425,10 +425,9 @@ class WriteInput:
         names = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
         if snapshot.load_avro_schema() is None:
             return self._context.generate([], _as_it_is, names)
-        schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *snapshot.load_schema()])
-        row_filter = to_row_filter(where.filters, schema, snapshot.base_path)
-        slices = file_slices(snapshot, schema, row_filter)
-        return self._context.generate(slices, _KeysWhere(snapshot.storage, schema, row_filter), names)
+        plan = plan_of(snapshot, TableQuery.of(filters=where.filters))
+        keys_where = _KeysWhere(snapshot.storage, plan.schema, plan.row_filter)
+        return self._context.generate(plan.slices, keys_where, names)
 
     def table_schemas(self) -> WriteSchemas:
         """The schemas of a write whose input has no data columns: the table's."""
@@ -530,11 +529,11 @@ class _KeysWhere:
     schema: pa.Schema
     row_filter: RowFilter | None
 
-    def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        columns = [RECORD_KEY_META, PARTITION_PATH_META]
+    def __call__(self, task: TaskIdentity, planned: PlannedSlice) -> Iterator[pa.RecordBatch]:
         reader = HoodieFileGroupReader(
-            self.storage, file_slice, self.schema, columns=columns, row_filter=self.row_filter
-        )
+            self.storage, planned.file_slice, self.schema, columns=[RECORD_KEY_META, PARTITION_PATH_META],
+            row_filter=self.row_filter, row_groups=planned.row_groups,
+        )  # fmt: skip
         for batch in reader.scan():
             yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])
 
