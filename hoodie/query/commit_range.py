@@ -233,9 +233,8 @@ def _end_before_holes(
     Raises:
         HoodieException: There is one, and the query does not say what to do.
     """
-    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
-    pending = pending.before(end) if begin is None else pending.before(end).after(begin)
-    hole = next((instant for instant in pending if not _is_clustering(timeline, instant)), None)
+    pending = pending_writes(timeline).before(end)
+    hole = (pending if begin is None else pending.after(begin)).first_instant
     if hole is None or not len(completed.after(hole.requested_time).before_or_on(end)):
         return end
     if handling is HollowCommitHandling.BLOCK:
@@ -246,6 +245,16 @@ def _end_before_holes(
         f"would be missing, and a next query that begins at {end} would leave it out. Wait for it or roll it back; or "
         f"set {_HOLES}=BLOCK to end before it, or =USE_TRANSITION_TIME for a range of completion times"
     )
+
+
+def pending_writes(timeline: HoodieActiveTimeline) -> HoodieTimeline:
+    """The commits that are not completed and will change rows, so no clusterings.
+
+    Args:
+        timeline: The table's.
+    """
+    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
+    return pending.filter(lambda instant: not _is_clustering(timeline, instant))
 
 
 def _is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:

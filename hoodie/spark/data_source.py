@@ -1,10 +1,11 @@
-"""``spark.read.format("hoodie")`` of PySpark 4, with nothing registered.
+"""``spark.read.format("hoodie")`` and ``spark.readStream.format("hoodie")`` of PySpark 4, with nothing registered.
 
 PySpark runs the methods in several processes. Each gets what the one before pickled::
 
     process                       runs                                             when
     creation                      schema(), which makes the plan of a batch read   load()
     planning                      reader(), pushFilters(), partitions()            each action
+    source of a stream            streamReader(), its offsets and partitions()     as long as the query runs
     tasks                         read()                                           each task
 
 So the plan of a batch read is made once, by ``load()``: each action of the frame reads the same files.
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from hoodie.query.read_plan import ReadPlan
     from hoodie.spark.data_source_reader import HoodieDataSourceReader
+    from hoodie.spark.data_source_stream import HoodieDataSourceStreamReader
 
 # Each session of PySpark imports this module when it first looks for any data source, also for those of others. What
 # reads and plans takes half a second to import, so methods import it.
@@ -59,6 +61,12 @@ class HoodieDataSource(DataSource):  # type: ignore[misc]
         # PySpark pickles this object once more, for the tasks.
         self._plan = None
         return data_source_reader.reader_of(self.options, plan, schema)
+
+    def streamReader(self, schema: st.StructType) -> HoodieDataSourceStreamReader:
+        from hoodie.spark import data_source_stream
+
+        self._plan = None
+        return data_source_stream.stream_reader_of(self.options, schema)
 
     def writer(self, schema: st.StructType, overwrite: bool) -> NoReturn:
         path = self.options.get("path", "...")
