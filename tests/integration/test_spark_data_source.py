@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -264,3 +265,34 @@ def test_writing_names_the_call_that_writes(spark: SparkSession, values_path: st
         spark.range(1).write.format("hoodie").mode("append").save(values_path)
     assert f"hoodie.spark.write(df, '{values_path}', options, mode='append')" in str(error.value)
     assert TableSnapshot.load(values_path).active_timeline.times == before
+
+
+def test_the_programs_of_the_page_run(
+    spark: SparkSession, tmp_path: Path, pushdown: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "trips")
+    names = ("uuid", "rider", "fare", "city", "day")
+    trips = [
+        ("t1", "ann", 19.5, "Rome", date(2026, 1, 1)),
+        ("t2", "bob", 31.0, "Rome", date(2026, 1, 2)),
+        ("t3", "cid", 27.5, "Oslo", date(2026, 1, 3)),
+    ]
+    init_table(path, record_key_fields="uuid", partition_fields="city", ordering_fields=[])
+    with local_client(path) as client:
+        client.insert(pa.Table.from_pylist([dict(zip(names, trip, strict=True)) for trip in trips]))
+    page = (Path(__file__).parents[2] / "docs/data-source.md").read_text(encoding="utf-8")
+    shown = []
+    for program in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+        exec(compile(program.replace("/tmp/trips", path), "data-source.md", "exec"), {"spark": spark})
+        shown.append(" ".join(capfd.readouterr().out.split()))
+    by_city, chosen, in_rome, in_batch = filter(None, shown)
+    assert "|Oslo| 1|" in by_city and "|Rome| 1|" in by_city
+    assert "| bob|31.0|" in chosen and "| cid|27.5|" in chosen and "ann" not in chosen
+    assert "| t1| ann|19.5|Rome|" in in_rome and "Oslo" not in in_rome
+    assert in_batch.count("| t") == 3
+
+
+def test_a_view_of_sql_reads_a_table(spark: SparkSession, values_path: str) -> None:
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW kept USING hoodie OPTIONS (path '{values_path}', columns 'id, i32')")
+    assert [row.id for row in spark.sql("SELECT id FROM kept WHERE i32 = 4").collect()] == ["k4"]
+    spark.catalog.dropTempView("kept")
