@@ -18,7 +18,7 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant_time import is_after, oldest
+from hoodie.common.table.timeline.instant_time import oldest
 from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieSchemaException
 from hoodie.query.commit_stream import check_commit_is_there, check_no_late_commits, newest_before_pending
@@ -66,20 +66,22 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
 
     def latestOffset(self, start: Mapping[str, Any] | None = None, limit: object = None) -> dict[str, str]:
         """The end of the next batch; the start itself if there is nothing new."""
-        reached = self._last if start is None else StreamOffset.of(start)
         snapshot = self._load()
         timeline = snapshot.active_timeline
-        if reached is not None and reached.commit is not None:
+        if start is not None:
+            reached = StreamOffset.of(start)
+        else:
+            reached = self._last or StreamOffset.start(self._start, timeline.timezone)
+        if reached.commit is not None:
             check_commit_is_there(snapshot, reached.commit)
         if self._last is not None and self._last.commit is not None:
             check_no_late_commits(timeline, self._last.commit, self._known)
         found = newest_before_pending(timeline)
         if found is not None and self._available is not None:
             found = oldest([found, self._available.at])
-        is_behind = (
-            reached is not None and reached.time is not None and (found is None or not is_after(found, reached.time))
-        )
-        latest = reached if reached is not None and is_behind else StreamOffset.after(found)
+        latest = StreamOffset.after(found)
+        if reached.is_after(latest):
+            latest = reached
         self._last, self._known = latest, timeline.completed_writes().times
         return latest.to_json()
 
@@ -88,17 +90,19 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[HoodiePartition]:
         first, last = StreamOffset.of(start), StreamOffset.of(end)
-        if first.begins_at_latest or last.commit is None or first == last:
+        if first.begins_at_latest or first == last:
             return []
-        if first.time is not None and is_after(first.time, last.commit):
+        if first.is_after(last):
             if first.commit is not None:
                 check_commit_is_there(self._load(), first.commit)
             raise HoodieException(
-                f"the stream of {self._options.path} stands after {first.time}, and the newest commit that it may read "
-                f"is {last.commit}: a start offset must not lie in the future, and no commit before that of an offset "
-                "may be pending. Start it with another start offset, or when that commit is completed or rolled back"
+                f"the stream of {self._options.path} stands after {first.at}, and the newest commit that it may read "
+                f"is {last.at}: a start offset must not lie in the future, and no commit before that of an offset may "
+                "be pending. Start it with another start offset, or when that commit is completed or rolled back"
             )
-        plan = plan_until_complete(self._load, lambda snapshot: self._plan(snapshot, first, last.commit or ""))
+        if last.commit is None:
+            return []
+        plan = plan_until_complete(self._load, lambda snapshot: self._plan(snapshot, first, last.at))
         return [HoodiePartition(task) for task in tasks_of(plan)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import attrs
 
-from hoodie.common.table.timeline.instant_time import is_instant_time, query_time
+from hoodie.common.table.timeline.instant_time import is_after, is_instant_time, query_time
 from hoodie.exception import HoodieConfigException, HoodieException
 
 _OPTION = "hoodie.datasource.streaming.startOffset"
@@ -123,3 +123,11 @@ class StreamOffset:
     def commit(self) -> str | None:
         """The commit that was read last; None if the offset is no commit's."""
         return self.time if self.kind is OffsetKind.REQUESTED else None
+
+    def is_after(self, other: StreamOffset) -> bool:
+        """Whether this offset comes after another one in the order of commits.
+
+        Args:
+            other: The other one.
+        """
+        return self.time is not None and (other.time is None or is_after(self.time, other.time))

@@ -123,6 +123,15 @@ def test_a_commit_that_comes_too_late_is_named(path: str) -> None:
         stream.latestOffset(after(later), None)
 
 
+def test_a_table_that_was_made_anew_is_named_where_the_start_is_not_said(path: str) -> None:
+    last = commit(path, ("a", "x", 1))
+    shutil.rmtree(path)
+    init_table(path, schema=SCHEMA)
+    stream = reader(path)
+    with pytest.raises(HoodieException, match=f"{path} has no commit {last}, which the stream has read last"):
+        stream.partitions(after(last), stream.latestOffset())
+
+
 @pytest.mark.parametrize("is_written_again", [False, True])
 def test_a_table_that_was_made_anew_is_named(path: str, is_written_again: bool) -> None:
     last = commit(path, ("a", "x", 1))
@@ -167,12 +176,14 @@ def test_an_archived_commit_is_still_there(path: str) -> None:
         stream.partitions(after(archived[0]), after(times[-1]))
 
 
-def test_a_beginning_in_the_future_waits_where_the_start_is_said(path: str) -> None:
+@pytest.mark.parametrize("says_start", [True, False])
+def test_a_beginning_in_the_future_waits(path: str, says_start: bool) -> None:
     newest = commit(path, ("a", "x", 1))
     stream = reader(path, **{"hoodie.datasource.streaming.startOffset": "2999-01-01"})
     start = stream.initialOffset()
     assert start == {"kind": "start", "at": "29990101000000000"}
-    assert stream.latestOffset(start, None) == start
+    assert stream.latestOffset(*((start, None) if says_start else ())) == start
+    assert read(stream, start, start) == []
     with pytest.raises(HoodieException, match="must not lie in the future"):
         stream.partitions(start, after(newest))
 
