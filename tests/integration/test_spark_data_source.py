@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import hoodie.spark
 from hoodie.common.table.table_snapshot import TableSnapshot
+from tests.support.object_store_servers import Bucket
 from tests.support.table_builder import init_table, local_client, rows
 
 pytestmark = [
@@ -257,6 +258,22 @@ def test_a_file_that_was_cleaned_is_named(spark: SparkSession, tmp_path: Path) -
     with pytest.raises(Exception) as error:
         frame.collect()
     assert Path(file.path).name in str(error.value)
+
+
+def test_a_table_on_s3_is_read_with_the_options_of_the_storage(spark: SparkSession, s3_bucket: Bucket) -> None:
+    path, options = f"s3://{s3_bucket.name}/lake/t", s3_bucket.options()
+    init_table(path, storage_options=options)
+    with local_client(path, storage_options=options) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "y", 2)))
+    given = {f"storage.{name}": value for name, value in options.items()}
+    assert sorted((row.id, row.ts) for row in source(spark, path, **given).collect()) == [("a", 1), ("b", 2)]
+    with pytest.raises(Exception) as error:
+        source(
+            spark,
+            path,
+            **given | {"storage.secret_access_key": "wrong-secret", "storage.endpoint": "http://127.0.0.1:1"},
+        )
+    assert "wrong-secret" not in str(error.value)
 
 
 def test_writing_names_the_call_that_writes(spark: SparkSession, values_path: str) -> None:
