@@ -15,7 +15,7 @@ Hudi: org.apache.hudi.DefaultSource.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hoodie.exception import HoodieNotSupportedException
 
@@ -43,6 +43,8 @@ class HoodieDataSource(DataSource):  # type: ignore[misc]
 
     _plan: ReadPlan | None = None
     """What a batch read reads; made by `schema`."""
+    _is_planned = False
+    """Whether the reader was made, so that only tasks get this object now; they need no plan."""
 
     @classmethod
     def name(cls) -> str:
@@ -57,15 +59,13 @@ class HoodieDataSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: st.StructType) -> HoodieDataSourceReader:
         from hoodie.spark import data_source_reader
 
-        plan = self._plan
-        # PySpark pickles this object once more, for the tasks.
-        self._plan = None
-        return data_source_reader.reader_of(self.options, plan, schema)
+        self._is_planned = True
+        return data_source_reader.reader_of(self.options, self._plan, schema)
 
     def streamReader(self, schema: st.StructType) -> HoodieDataSourceStreamReader:
         from hoodie.spark import data_source_stream
 
-        self._plan = None
+        self._is_planned = True
         return data_source_stream.stream_reader_of(self.options, schema)
 
     def writer(self, schema: st.StructType, overwrite: bool) -> NoReturn:
@@ -83,3 +83,6 @@ class HoodieDataSource(DataSource):  # type: ignore[misc]
             f"df.writeStream.foreachBatch with a function that calls hoodie.spark.write(batch, {path!r}, options); "
             "nothing was written"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plan": None if self._is_planned else self._plan}
