@@ -7,11 +7,12 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from hoodie.spark.reader import read as read
+    from hoodie.spark.reader import register as register
     from hoodie.spark.writer import write as write
 
-__all__ = ["read", "write"]
+__all__ = ["read", "register", "write"]
 
-_MODULES = {"read": "hoodie.spark.reader", "write": "hoodie.spark.writer"}
+_MODULES = {"read": "hoodie.spark.reader", "register": "hoodie.spark.reader", "write": "hoodie.spark.writer"}
 
 
 def __getattr__(name: str) -> _typing.Any:
