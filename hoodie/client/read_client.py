@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar, overload
 
+import attrs
 import pyarrow as pa
 
 from hoodie.client.held_input import hold_input
@@ -316,6 +317,10 @@ class HoodieReadClient:
         """The engine: the given one, or all cores of this process."""
         return given if given is not None else LocalEngineContext()
 
+    def _read_again(self, data: HoodieData) -> HoodieData:
+        """The rows, so that they can be read twice: for their keys, and for the result."""
+        return data.persist()
+
     def _result(self, data: HoodieData) -> Any:
         """The rows in the form that callers get."""
         return data.collect()
@@ -358,7 +363,9 @@ class HoodieReadClient:
                 error.add_note(f"Nothing was read. Without {_INDEX_TYPE}, a read client finds the keys of any table.")
                 raise
         key_generator = None if stores_keys else KeyInput(table).key_generator
-        look = KeyLookup(table, given(table), self._exact, key_generator)
+        keyed = given(table)
+        keyed = attrs.evolve(keyed, rows=self._read_again(keyed.rows))
+        look = KeyLookup(table, keyed, self._exact, key_generator)
         self._work = look.work
         return look
 
