@@ -34,7 +34,7 @@ from hoodie.common.model.unprepared_rows import failure_of
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieException, HoodieIndexException, HoodieKeyException
+from hoodie.exception import HoodieException, HoodieKeyException
 from hoodie.index.index import (
     HashedKeys,
     HoodieIndex,
@@ -126,7 +126,7 @@ class KeyLookup:
     Args:
         table: The table, loaded for this look-up.
         given: The rows.
-        exact: Finds the positions of keys in the file groups that an index names which knows no positions.
+        exact: Finds the positions of keys, if the index only names file groups, or is a user's.
         key_generator: Makes the keys of stored rows, if the table stores none.
 
     Raises:
@@ -221,9 +221,6 @@ class KeyLookup:
         Args:
             schema: The table's columns, meta columns included.
             columns: The columns to read.
-
-        Raises:
-            HoodieIndexException: The index does not tell at which rows keys are stored.
         """
         context = self._table.context
         result = pa.schema([schema.field(name) for name in columns])
@@ -265,13 +262,18 @@ class KeyLookup:
     def _find_locations(self, keys: pa.Table) -> Locations:
         """The locations of keys, with row positions."""
         context, index, indexed = self._table.context, self._index, self._indexed
-        placement = index.record_placement(indexed.record_key_fields)
-        if placement.knows_positions and not placement.verifies_positions:
+        if self._gives_positions:
             return index.find_locations(keys, context, indexed)
         named = _tagged(index.find_locations(keys, context, attrs.evolve(indexed, exact=False)), keys)
         groups = {*zip(*(_with_location(named)[name].to_pylist() for name in _PLACE[:2]), strict=True)}
         slices = [part for part in indexed.slices if (part.partition_path, part.file_id) in groups]
         return self._exact.find_locations(keys, context, indexed.narrowed_to(slices))
+
+    @property
+    def _gives_positions(self) -> bool:
+        """Whether the index gives positions that need no check."""
+        placement = self._index.record_placement(self._indexed.record_key_fields)
+        return placement.knows_positions and not placement.verifies_positions
 
     def _locate(self, locations: Locations) -> _Locate:
         """What attaches locations to rows."""
@@ -288,7 +290,8 @@ class KeyLookup:
         numbered = rows.map_batches(keyed, keyed.schema_of(rows.schema)).number_rows(ROW_NUMBER)
         with self._table.metrics.step("tag location", self._table.config.index.index_name) as step:
             step.count(files=len(self._indexed.slices))
-            return self._index.tag_location(numbered, self._table.context, self._indexed)
+            index = self._index if self._gives_positions else self._exact
+            return index.tag_location(numbered, self._table.context, self._indexed)
 
 
 def _index_of(table: HoodieTable, key_generator: KeyGenerator | None) -> HoodieIndex:
@@ -334,11 +337,6 @@ def _places(found: pa.Table, slices: Sequence[FileSlice]) -> Iterator[tuple[File
         found: The columns `_PLACE`.
         slices: The table's.
     """
-    if found[CURRENT_ROW_POSITION].null_count:
-        raise HoodieIndexException(
-            "the index names file groups of keys, but not their rows, for more keys than the driver holds: look the "
-            "keys up in parts, or leave hoodie.index.class out"
-        )
     by_group = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
     grouped = found.group_by(list(_PLACE[:2])).aggregate([(CURRENT_ROW_POSITION, "list")])
     paths, file_ids = (grouped[name].to_pylist() for name in _PLACE[:2])
