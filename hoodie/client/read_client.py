@@ -31,7 +31,6 @@ from hoodie.exception import HoodieConfigException, HoodieException, HoodieIndex
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
 from hoodie.index.bucket.layout_check import check_layout
-from hoodie.index.index import HoodieIndex
 from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import IndexReport, IndexWork
 from hoodie.metrics.metrics import HoodieMetrics
@@ -161,7 +160,9 @@ class HoodieReadClient:
             )
         self._context = self._engine(spark_or_context)
         self._metrics = HoodieMetrics(self._context.job, (), self._context.check_running)
-        self._index, self._exact = self._new_indexes()
+        self._index = create_index(self._config)
+        # Finds rows in the file groups that the index names without them.
+        self._exact = (HoodieGlobalBloomIndex if self._index.is_global else HoodieBloomIndex)(self._config)
         self._work = IndexWork()
         self._is_closed = False
 
@@ -184,8 +185,9 @@ class HoodieReadClient:
 
         Results of earlier calls stay usable. A second call does nothing.
         """
-        self._is_closed = True
-        self._index, self._exact = self._new_indexes()
+        if not self._is_closed:
+            self._is_closed = True
+            del self._index, self._exact
 
     @property
     def config(self) -> HoodieWriteConfig:
@@ -223,21 +225,16 @@ class HoodieReadClient:
             HoodieNotSupportedException: The table needs a feature that hoodie does not have.
         """
         wanted = checked_columns(columns)
+        held = hold_input(keys)
 
         def rows(snapshot: TableSnapshot) -> Any:
-            look = self._look_up(snapshot, lambda table: KeyInput(table).keys(held))
-            avro = snapshot.load_avro_schema()
-            schema = pa.schema([(name, pa.string()) for name in META_COLUMNS])
-            if avro is None:
-                # Nothing was ever written, so other columns have no types.
-                names = META_COLUMNS if wanted is None else wanted
-                return self._empty(pa.schema([(n, pa.string() if n in META_COLUMNS else pa.null()) for n in names]))
-            schema = pa.schema([*schema, *snapshot.load_schema()])
+            schema = _columns_of(snapshot, wanted)
             names = schema.names if wanted is None else wanted
-            check_columns(snapshot.base_path, schema, names)
+            look = self._look_up(snapshot, lambda table: KeyInput(table).keys(held))
+            if snapshot.load_avro_schema() is None:
+                return self._empty(pa.schema([schema.field(name) for name in names]))
             return self._result(look.stored_rows(schema, names))
 
-        held = hold_input(keys)
         return self._planned("read", rows)
 
     def check_exists(self, keys: Any) -> Any:
@@ -369,11 +366,6 @@ class HoodieReadClient:
         self._work = look.work
         return look
 
-    def _new_indexes(self) -> tuple[HoodieIndex, HoodieIndex]:
-        """The configured index; and one that finds rows in the file groups which it names without them."""
-        index = create_index(self._config)
-        return index, (HoodieGlobalBloomIndex if index.is_global else HoodieBloomIndex)(self._config)
-
     @contextmanager
     def _call(self, name: str) -> Iterator[None]:
         self._check_open(name)
@@ -387,3 +379,19 @@ class HoodieReadClient:
                 f"{name}: this client of {self._config.base_path} is closed, by close() or by the end of its with "
                 f"block. Make a new {type(self).__name__} for further calls"
             )
+
+
+def _columns_of(snapshot: TableSnapshot, wanted: Sequence[str] | None) -> pa.Schema:
+    """All columns of a table, meta columns first, the wanted ones among them.
+
+    Nothing may have been written yet. Then the wanted columns have no types.
+
+    Raises:
+        HoodieSchemaException: A wanted column is not in the table.
+    """
+    meta = pa.schema([(name, pa.string()) for name in META_COLUMNS])
+    if snapshot.load_avro_schema() is None:
+        return pa.schema([*meta, *((name, pa.null()) for name in wanted or () if name not in META_COLUMNS)])
+    schema = pa.schema([*meta, *snapshot.load_schema()])
+    check_columns(snapshot.base_path, schema, wanted or ())
+    return schema
