@@ -26,6 +26,8 @@ from hoodie.spark.spark_hash import numbers_to_hash_inputs
 
 logger = logging.getLogger(__name__)
 
+_QUERY_ID = "sql.streaming.queryId"
+_INTERRUPTED = re.compile(r"InterruptedException|JOB_CANCELLED|Job \d+ cancelled|SparkContext was shut down")
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
 
@@ -35,6 +37,26 @@ def spark_context(spark: SparkSession) -> SparkContext | None:
         return spark.sparkContext
     except (PySparkException, NotImplementedError, AttributeError):
         return None
+
+
+def streaming_query_id(spark: SparkSession) -> str | None:
+    """The id of the streaming query that calls a function with a batch; Spark keeps it in the checkpoint folder.
+
+    Returns:
+        The id; None outside of a query, and on Spark Connect, which does not tell it.
+    """
+    context = spark_context(spark)
+    return None if context is None else context.getLocalProperty(_QUERY_ID)
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether an error comes from a query, job or session that somebody stops, not from the work itself."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if _INTERRUPTED.search(str(seen)):
+            return True
+        seen = seen.__cause__
+    return False
 
 
 STOPPED = (
