@@ -532,14 +532,16 @@ QUERY = """
 """
 
 
-def run_query(folder: Path, operation: str, dies_after_batch: bool = False, lives_s: float | None = None) -> list[str]:
+def run_query(
+    folder: Path, operation: str, dies_after_batch: bool = False, death: tuple[int, float] | None = None
+) -> list[str]:
     """Run the query in a process of its own, which may be killed with its JVM; what it said.
 
     Args:
         folder: Of the stream.
         operation: Of the write.
         dies_after_batch: It kills itself right after its first batch was written, before Spark knows.
-        lives_s: How long it lives after its first batch has begun; None is until its end.
+        death: It is killed so many batches, and then so many seconds, after it has begun to write.
     """
     program = folder / "query.py"
     program.write_text(textwrap.dedent(QUERY))
@@ -552,8 +554,9 @@ def run_query(folder: Path, operation: str, dies_after_batch: bool = False, live
     assert process.stdout is not None
     with process.stdout as told:
         said = [told.readline()]
-        if lives_s is not None:
-            time.sleep(lives_s)
+        if death is not None:
+            said += [told.readline() for _ in range(death[0])]
+            time.sleep(death[1])
             os.killpg(process.pid, signal.SIGKILL)
         said += told
     assert process.wait(120) in (0, -signal.SIGKILL), (folder / "log").read_text()[-3000:]
@@ -572,7 +575,7 @@ def kill_often(spark: SparkSession, folder: Path, operation: str, times: int, se
         if number % 4 == 0:
             said = run_query(folder, operation, dies_after_batch=True)
         else:
-            said = run_query(folder, operation, lives_s=rng.uniform(0, 4))
+            said = run_query(folder, operation, death=(rng.randrange(3), rng.uniform(0, 2)))
         print(f"run {number}: {said}")
     said = run_query(folder, operation)
     print(f"last run: {said}")
