@@ -24,7 +24,6 @@ OPTIONS = {
     "hoodie.datasource.write.partitionpath.field": "region",
     "hoodie.datasource.write.precombine.field": "ts",
     "hoodie.datasource.write.operation": "insert",
-    "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     "hoodie.datasource.write.streaming.checkpoint.identifier": "files",
     "hoodie.datasource.write.streaming.retry.count": "1",
 }
@@ -36,6 +35,11 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 
 def by_hudi(stream: Stream, hudi: HudiProcess, **options: str) -> None:
+    key = "hoodie.compaction.payload.class"
+    if Path(stream.path).exists():
+        # Hudi's default need not be that of the table.
+        properties = HoodieTableMetaClient.load(stream.path).table_config.properties
+        options |= {"hoodie.datasource.write.payload.class": properties[key]} if key in properties else {}
     hudi.stream(stream.path, stream.source, stream.checkpoint, {**OPTIONS, **options})
 
 
