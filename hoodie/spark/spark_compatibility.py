@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import re
 import sys
 import zipimport
@@ -43,10 +44,16 @@ def streaming_query_id(spark: SparkSession) -> str | None:
     """The id of the streaming query that calls a function with a batch; Spark keeps it in the checkpoint folder.
 
     Returns:
-        The id; None outside of a query, and on Spark Connect, which does not tell it.
+        The id; None outside of a query, and where `tells_streaming_query` is False.
     """
     context = spark_context(spark)
     return None if context is None else context.getLocalProperty(_QUERY_ID)
+
+
+def tells_streaming_query(spark: SparkSession) -> bool:
+    """Whether a session tells which query calls: Spark Connect does not, nor does Python without pinned threads."""
+    is_pinned = os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "true"
+    return is_pinned and spark_context(spark) is not None
 
 
 def was_interrupted(error: BaseException) -> bool:

@@ -36,7 +36,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.metrics.progress import ProgressCallback, check_callback
-from hoodie.spark.spark_compatibility import is_frame, spark_context, streaming_query_id, was_interrupted
+from hoodie.spark.spark_compatibility import is_frame, streaming_query_id, tells_streaming_query, was_interrupted
 from hoodie.spark.writer import write
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import normalise_path
@@ -162,8 +162,8 @@ class _ForeachBatchWriter:
             )
         spark = batch_df.sparkSession
         batch = StreamBatch(self._config.streaming.identifier, batch_id, streaming_query_id(spark))
-        # Outside of a query the caller numbers the batches. On Spark Connect nothing tells whether there is one.
-        repeats_older = batch.query_id is None and spark_context(spark) is not None
+        # Outside of a query the caller numbers the batches.
+        repeats_older = batch.query_id is None and tells_streaming_query(spark)
         with self._alone():
             self._write_until_done(batch_df, batch, repeats_older)
 

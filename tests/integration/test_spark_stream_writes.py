@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import hoodie.spark
 from hoodie import HoodieTableMetaClient
-from hoodie.client.streaming_checkpoint import QUERY_ID_KEY, SINK_CHECKPOINT_KEY, StreamBatch, StreamingCheckpoint
-from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.client.streaming_checkpoint import QUERY_ID_KEY, SINK_CHECKPOINT_KEY
 from hoodie.config.streaming_config import IDENTIFIER_KEY
 from hoodie.exception import (
     HoodieCommitException,
@@ -35,11 +27,11 @@ from hoodie.exception import (
     HoodieWriteConflictException,
 )
 from hoodie.spark import streaming
-from tests.support.table_builder import SCHEMA, local_client, read_rows, rows, spark_rows
+from tests.support.streams import Stream, Write, batches, keys, state
+from tests.support.table_builder import SCHEMA, local_client, rows, spark_rows
 
 pytestmark = pytest.mark.spark
 
-COLUMNS = "id string, region string, ts bigint"
 OPERATION = "hoodie.datasource.write.operation"
 OPTIONS: dict[str, Any] = {
     "hoodie.table.name": "t",
@@ -54,48 +46,6 @@ SEVERAL: dict[str, Any] = {
     "hoodie.write.lock.provider": "InProcessLockProvider",
     "hoodie.parquet.small.file.limit": 0,
 }
-Write = Callable[[DataFrame, int], None]
-
-
-class Stream:
-    """Files that come in, a query that reads them, and the table that it writes.
-
-    Args:
-        spark: The session.
-        folder: For the source, the checkpoint and the table.
-        name: Of the source and of the checkpoint.
-    """
-
-    def __init__(self, spark: SparkSession, folder: Path, name: str = "one") -> None:
-        self.spark = spark
-        self.source, self.checkpoint = folder / f"{name}_source", folder / f"{name}_checkpoint"
-        self.path = str(folder / "t")
-        self.source.mkdir()
-        self._files = 0
-
-    def add(self, *keys: str, ts: int = 1) -> None:
-        """One file, which is one batch."""
-        self._files += 1
-        name = f"{self._files:04d}.parquet"
-        pq.write_table(rows(*((key, key[0], ts) for key in keys)), self.source / f".{name}")
-        (self.source / f".{name}").rename(self.source / name)
-        # Spark takes the oldest files first.
-        os.utime(self.source / name, (1_000_000_000 + self._files,) * 2)
-
-    def start(self, write: Write) -> Any:
-        frame = self.spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(self.source))
-        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(self.checkpoint))
-        return writer.trigger(availableNow=True).start()
-
-    def run(self, write: Write) -> None:
-        """Write what came in, with a new query."""
-        assert self.start(write).awaitTermination(120)
-
-    def forget_newest_batch(self) -> None:
-        """Leave the checkpoint as a query leaves it that dies after its last batch was written."""
-        newest = max((self.checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
-        newest.unlink()
-        newest.with_name(f".{newest.name}.crc").unlink()
 
 
 @pytest.fixture
@@ -105,21 +55,6 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 def writer_of(path: str, **options: Any) -> Write:
     return hoodie.spark.foreach_batch_writer(path, {**OPTIONS, **options})
-
-
-def keys(path: str) -> list[str]:
-    return [row[0] for row in read_rows(path)]
-
-
-def batches(path: str) -> list[str | None]:
-    """What the commits say, the oldest first."""
-    timeline = HoodieTableMetaClient.load(path).active_timeline
-    found = [timeline.read_commit_metadata(instant) for instant in timeline.completed_writes()]
-    return [metadata.extra_metadata.get(SINK_CHECKPOINT_KEY) for metadata in found]
-
-
-def state(path: str, identifier: str = "default_single_writer") -> StreamBatch | None:
-    return StreamingCheckpoint.load(TableSnapshot.load(path), identifier).batch
 
 
 # --- queries ----------------------------------------------------------------------------------------------------------
@@ -200,6 +135,30 @@ def test_a_failing_batch_ends_the_query_and_the_next_run_writes_it(stream: Strea
     assert keys(stream.path) == ["a", "b"]
 
 
+@pytest.mark.parametrize("options", [{}, IGNORE], ids=["", "ignoring"])
+def test_a_batch_during_which_the_query_is_stopped_is_written_once(stream: Stream, options: dict[str, Any]) -> None:
+    stream.add("a")
+    stream.add("b")
+    entered, released = threading.Event(), threading.Event()
+
+    def hold(commit: Any) -> None:
+        if commit.metadata.extra_metadata[SINK_CHECKPOINT_KEY] == '{"default_single_writer":"1"}':
+            entered.set()
+            assert released.wait(60)
+
+    given = {**OPTIONS, OPERATION: "insert", **options}
+    query = stream.start(hoodie.spark.foreach_batch_writer(stream.path, given, validators=[hold]))
+    assert entered.wait(60)
+    stopping = threading.Thread(target=query.stop)
+    stopping.start()
+    time.sleep(0.5)
+    released.set()
+    stopping.join()
+    stream.add("c")
+    stream.run(writer_of(stream.path, **{OPERATION: "insert", **options}))
+    assert keys(stream.path) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("several", [{}, SEVERAL], ids=["one writer", "several writers"])
 def test_two_queries_write_one_table_at_the_same_time(
     spark: SparkSession, tmp_path: Path, several: dict[str, Any]
@@ -263,6 +222,26 @@ def test_without_empty_commits_an_empty_batch_leaves_no_trace(spark: SparkSessio
     write(spark_rows(spark, ("c", "x", 1)), 2)
     assert keys(path) == ["a", "c"]
     assert len(batches(path)) == 2
+
+
+def test_without_pinned_threads_an_older_batch_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    writer_of(path)(spark_rows(spark, ("a", "x", 1)), 3)
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+    with pytest.raises(HoodieConfigException, match="repeats its newest batch only"):
+        writer_of(path)(spark_rows(spark, ("b", "x", 1)), 2)
+
+
+def test_a_write_stores_the_given_metadata(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    with pytest.raises(HoodieConfigException, match="'schema'"):
+        hoodie.spark.write(spark_rows(spark, ("a", "x", 1)), path, OPTIONS, extra_metadata={"schema": "{}"})
+    assert not Path(path).exists()
+    result = hoodie.spark.write(spark_rows(spark, ("a", "x", 1)), path, OPTIONS, extra_metadata={"source": "files"})
+    assert result is not None
+    assert result.commit_metadata.extra_metadata["source"] == "files"
 
 
 def test_deletes_stream(spark: SparkSession, tmp_path: Path) -> None:
@@ -488,114 +467,6 @@ def test_queries_of_one_process_wait_for_each_other(
         thread.join()
     assert met == [True] * 3
     assert keys(path) == ["a", "b", "c"]
-
-
-# --- death ------------------------------------------------------------------------------------------------------------
-
-QUERY = """
-    import os, signal, sys, warnings
-    warnings.simplefilter("ignore")
-    from pyspark.sql import SparkSession
-    import hoodie.spark
-
-    folder, operation, dies_after_batch = sys.argv[1], sys.argv[2], sys.argv[3] == "after"
-    spark = (
-        SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1").config("spark.driver.host", "127.0.0.1").getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    write = hoodie.spark.foreach_batch_writer(folder + "/t", {
-        "hoodie.table.name": "t",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.partitionpath.field": "region",
-        "hoodie.datasource.write.operation": operation,
-        "hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 5, "hoodie.cleaner.commits.retained": 3,
-        "hoodie.datasource.write.streaming.checkpoint.identifier": "killed",
-    })
-
-    def write_batch(batch, batch_id):
-        print("batch", batch_id, flush=True)
-        write(batch, batch_id)
-        if dies_after_batch:
-            os.killpg(0, signal.SIGKILL)
-
-    frame = (
-        spark.readStream.schema("id string, region string, ts bigint")
-        .option("maxFilesPerTrigger", 1).parquet(folder + "/one_source")
-    )
-    query = (
-        frame.writeStream.foreachBatch(write_batch).option("checkpointLocation", folder + "/one_checkpoint")
-        .trigger(availableNow=True).start()
-    )
-    query.awaitTermination()
-    print("end", flush=True)
-"""
-
-
-def run_query(
-    folder: Path, operation: str, dies_after_batch: bool = False, death: tuple[int, float] | None = None
-) -> list[str]:
-    """Run the query in a process of its own, which may be killed with its JVM; what it said.
-
-    Args:
-        folder: Of the stream.
-        operation: Of the write.
-        dies_after_batch: It kills itself right after its first batch was written, before Spark knows.
-        death: It is killed so many batches, and then so many seconds, after it has begun to write.
-    """
-    program = folder / "query.py"
-    program.write_text(textwrap.dedent(QUERY))
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with (folder / "log").open("a") as log:
-        process = subprocess.Popen(
-            [sys.executable, str(program), str(folder), operation, "after" if dies_after_batch else "any"],
-            stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True, env=environment,
-        )  # fmt: skip
-    assert process.stdout is not None
-    with process.stdout as told:
-        said = [told.readline()]
-        if death is not None:
-            said += [told.readline() for _ in range(death[0])]
-            time.sleep(death[1])
-            os.killpg(process.pid, signal.SIGKILL)
-        said += told
-    assert process.wait(120) in (0, -signal.SIGKILL), (folder / "log").read_text()[-3000:]
-    return [line.strip() for line in said]
-
-
-def kill_often(spark: SparkSession, folder: Path, operation: str, times: int, seed: int) -> None:
-    """Kill a query again and again while files come in, then let it end: each row is in the table once."""
-    rng = random.Random(seed)
-    stream = Stream(spark, folder)
-    expected: list[str] = []
-    for number in range(times):
-        for _ in range(3):
-            expected += [f"{len(expected) + n:04d}" for n in range(2)]
-            stream.add(*expected[-2:])
-        if number % 4 == 0:
-            said = run_query(folder, operation, dies_after_batch=True)
-        else:
-            said = run_query(folder, operation, death=(rng.randrange(3), rng.uniform(0, 2)))
-        print(f"run {number}: {said}")
-    said = run_query(folder, operation)
-    print(f"last run: {said}")
-    assert said[-1] == "end"
-    assert keys(stream.path) == expected
-    newest = state(stream.path, "killed")
-    assert newest is not None and newest.batch_id == len(expected) // 2 - 1
-
-
-@pytest.mark.slow
-def test_a_query_that_is_killed_twice_loses_and_doubles_no_row(spark: SparkSession, tmp_path: Path) -> None:
-    kill_often(spark, tmp_path, "insert", times=2, seed=7)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert"])
-def test_a_query_that_is_killed_twenty_times_loses_and_doubles_no_row(
-    spark: SparkSession, tmp_path: Path, operation: str
-) -> None:
-    kill_often(spark, tmp_path, operation, times=20, seed=1)
 
 
 def test_the_query_id_is_not_stored_outside_of_a_query(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 import hoodie.spark
 from hoodie import HoodieTableMetaClient
 from hoodie.client.streaming_checkpoint import SINK_CHECKPOINT_KEY
-from tests.integration.test_spark_stream_writes import Stream, batches, keys, state
 from tests.interop.hudi_process import HudiError, HudiProcess
+from tests.support.streams import Stream, batches, keys, state
 from tests.support.table_builder import local_client
 
 pytestmark = pytest.mark.interop
