@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -48,7 +47,7 @@ _MISTAKES = (HoodieConfigException, HoodieNotSupportedException, InvalidTableExc
 _OF_THE_ROWS = (HoodieKeyException, HoodieSchemaException, HoodieValidationException)
 """Errors that the same rows would meet again."""
 
-_writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+_writing: dict[str, threading.Lock] = {}
 """Table -> the lock of the queries of this process that write it, each as the only writer."""
 
 
@@ -255,7 +254,7 @@ class _ForeachBatchWriter:
         if self._config.write.has_several_writers:
             yield
             return
-        with _writing[normalise_path(self._config.base_path)]:
+        with _writing.setdefault(normalise_path(self._config.base_path), threading.Lock()):
             yield
 
 
