@@ -108,7 +108,8 @@ def kill_often(spark: SparkSession, folder: Path, operation: str, times: int, se
     assert said[-1] == "end"
     assert keys(stream.path) == expected
     newest = state(stream.path, "killed")
-    assert newest is not None and newest.batch_id == len(expected) // 2 - 1
+    # Spark may have put two files into one batch, if it died before it wrote down what the batch reads.
+    assert newest is not None and newest.batch_id == max(int(file.name) for file in stream.commits())
 
 
 @pytest.mark.slow

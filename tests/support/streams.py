@@ -59,9 +59,13 @@ class Stream:
         """Write what came in, with a new query."""
         assert self.start(write).awaitTermination(120)
 
+    def commits(self) -> list[Path]:
+        """The files that say which batches are done, named by their numbers."""
+        return list((self.checkpoint / "commits").glob("[0-9]*"))
+
     def forget_newest_batch(self) -> None:
         """Leave the checkpoint as a query leaves it that dies after its last batch was written."""
-        newest = max((self.checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+        newest = max(self.commits(), key=lambda file: int(file.name))
         newest.unlink()
         newest.with_name(f".{newest.name}.crc").unlink()
 
