@@ -124,6 +124,53 @@ LOOKUPS = """
             }
     print(json.dumps(facts))
 """
+STREAM = """
+    import shutil
+    source, checkpoint = sys.argv[1] + "/source", sys.argv[1] + "/checkpoint"
+    os.mkdir(source)
+    options = {
+        "hoodie.datasource.write.operation": "insert",
+        "hoodie.datasource.write.streaming.checkpoint.identifier": "connected",
+    }
+
+    def add(number):
+        with open(f"{source}/.{number}", "w") as file:
+            print(json.dumps({"id": f"k{number}", "region": "r", "ts": number, "fare": 1.0}), file=file)
+        os.rename(f"{source}/.{number}", f"{source}/{number}.json")
+
+    def stream():
+        frame = spark.readStream.schema("id string, region string, ts bigint, fare double")
+        query = (
+            frame.option("maxFilesPerTrigger", 1).json(source).writeStream
+            .foreachBatch(hoodie.spark.foreach_batch_writer(path, options))
+            .option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        )
+        try:
+            query.awaitTermination(120)
+        except Exception as error:
+            return str(error)
+
+    def found():
+        commits = HoodieTableMetaClient.load(path).active_timeline.completed_writes()
+        return [[row[0] for row in stored()], len(commits)]
+
+    add(0)
+    add(1)
+    stream()
+    facts["streamed"] = found()
+    # The query died after its last batch was written.
+    for name in ("1", ".1.crc"):
+        os.remove(f"{checkpoint}/commits/{name}")
+    stream()
+    facts["repeated"] = found()
+    add(2)
+    stream()
+    facts["continued"] = found()
+    shutil.rmtree(checkpoint)
+    facts["new folder"] = stream()
+    facts["refused"] = found()
+    print(json.dumps(facts))
+"""
 RDD_INPUT = """
     from pyspark import RDD
     with client() as c:
@@ -212,6 +259,13 @@ def test_manual_commit(facts: dict[str, Any]) -> None:
 def test_keys_above_the_limit_are_left_to_spark(facts: dict[str, Any]) -> None:
     assert facts["joined upsert"] == [10, 10]
     assert facts["after joined upsert"] == 20
+
+
+def test_a_stream_writes_each_batch_once(tmp_path: Path) -> None:
+    facts = run(STREAM, tmp_path)
+    assert facts["streamed"] == facts["repeated"] == [["k0", "k1"], 2]
+    assert facts["continued"] == facts["refused"] == [["k0", "k1", "k2"], 3]
+    assert "repeats its newest batch only" in facts["new folder"]
 
 
 def test_an_rdd_is_refused_with_the_way_out(tmp_path: Path) -> None:

@@ -57,6 +57,15 @@ def read(spark: SparkSession, command: dict[str, Any]) -> None:
     table.coalesce(1).write.mode("overwrite").parquet(command["rows"])
 
 
+def stream(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Write the Parquet files of a folder as a stream, one file a batch, until all are written."""
+    schema = spark.read.parquet(command["source"]).schema
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(command["source"])
+    writer = frame.writeStream.format("hudi").options(**command["options"]).outputMode("append")
+    writer = writer.option("checkpointLocation", command["checkpoint"]).trigger(availableNow=True)
+    writer.start(command["base_path"]).awaitTermination()
+
+
 def set_table_properties(spark: SparkSession, command: dict[str, Any]) -> None:
     """Store properties of the table with Hudi's own code."""
     jvm = spark.sparkContext._jvm
@@ -178,6 +187,7 @@ COMMANDS = {
     "set_table_properties": set_table_properties,
     "set_hadoop_property": set_hadoop_property,
     "sql": sql,
+    "stream": stream,
 }
 
 
