@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkS
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -117,6 +117,17 @@ class Where:
 
 
 @attrs.frozen
+class MadeOfTable:
+    """Records that are computed from the table's rows, as these are when the write begins.
+
+    Attributes:
+        make: Computes them from the table that the write sees.
+    """
+
+    make: Callable[[HoodieTable], Any]
+
+
+@attrs.frozen
 class PreparedInput:
     """Batches in flight, with their schemas and key generator.
 
@@ -171,9 +182,9 @@ class WriteInput:
             SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
         """
         self._check_virtual_keys(operation)
-        key_generator = create_key_generator(
-            self._snapshot.table_config, self._single_field_prefix(), self._config.properties
-        )
+        if isinstance(records, MadeOfTable):
+            records = records.make(self._table)
+        key_generator = self._key_generator()
         check_stored_key_form(self._table, key_generator)
         try:
             if operation is WriteOperationType.DELETE:
@@ -212,24 +223,51 @@ class WriteInput:
                 "hoodie.datasource.insert.dup.policy and hoodie.merge.allow.duplicate.on.inserts"
             )
 
+    def partition_paths(self, rows: Any) -> list[str]:
+        """The partition paths of some rows, each once; tasks read the rows.
+
+        Args:
+            rows: Rows with the record key and partition columns, or `HoodieKey`s.
+
+        Raises:
+            HoodieKeyException: These columns are missing, or the path of some rows cannot be made.
+        """
+        key_generator = self._key_generator()
+        data = self._keys_to_data(rows, key_generator)
+        preparer = self._key_preparer(data.schema, key_generator)
+        counts = data.map_batches(preparer, preparer.output_schema()).count_by([PARTITION_PATH])
+        paths = counts[PARTITION_PATH].to_pylist()
+        if None in paths:
+            count = counts["count"][paths.index(None)].as_py()
+            raise HoodieKeyException(
+                f"{count} of the rows have no usable record key or partition path, so the partitions to delete are "
+                f"not known; nothing was written. Correct these rows, or name the partitions"
+            )
+        return sorted(paths)
+
+    def _key_generator(self) -> KeyGenerator:
+        return create_key_generator(self._snapshot.table_config, self._single_field_prefix(), self._config.properties)
+
+    def _key_preparer(self, columns: pa.Schema, key_generator: KeyGenerator) -> RecordPreparer:
+        """Makes keys and partition paths only, for deletes."""
+        has_keys = RECORD_KEY in columns.names
+        return RecordPreparer(
+            None,
+            None if has_keys else key_generator.bind(columns),
+            operation=RecordOperation.DELETE,
+            key_schema=None if has_keys else _stored_types(columns, self.table_schemas().columns),
+        )
+
     def _prepare_keys(self, keys: Any, key_generator: KeyGenerator) -> PreparedInput:
         if self._config.payload.partial_update:
             logger.debug("hoodie.write.partial.update = true concerns upserts only: the delete removes whole records")
-        schemas = self.table_schemas()
         data = self._keys_to_data(keys, key_generator)
-        has_keys = RECORD_KEY in data.schema.names
         given = {name.partition(".")[0] for name in self._snapshot.table_config.partition_fields}
         if self._table.index.is_global and not given <= set(data.schema.names):
             key_generator = RecordKeysAlone(
                 key_generator=key_generator, record_key_fields=key_generator.record_key_fields
             )
-        preparer = RecordPreparer(
-            None,
-            None if has_keys else key_generator.bind(data.schema),
-            operation=RecordOperation.DELETE,
-            key_schema=None if has_keys else _stored_types(data.schema, schemas.columns),
-        )
-        return self._prepared(data, preparer, schemas)
+        return self._prepared(data, self._key_preparer(data.schema, key_generator), self.table_schemas())
 
     def _prepare_records(
         self, operation: WriteOperationType, records: Any, key_generator: KeyGenerator
@@ -260,7 +298,7 @@ class WriteInput:
             None if has_keys else key_generator.bind(schemas.columns),
             None if ordering_field and top_level_name(schemas.columns, ordering_field) in absent else ordering_field,
             requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
-            fill_missing=self._config.write.set_null_for_missing_columns or not self._has_schema or bool(absent),
+            fill_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent),
             merge_spec=merge_spec,
             is_tagged=is_tagged,
             checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
@@ -457,7 +495,7 @@ class WriteInput:
         merged = merge_schemas(
             expected,
             input_schema,
-            self._config.write.set_null_for_missing_columns or table_avro is None,
+            self._config.write.nulls_missing_columns or table_avro is None,
             key_fields={*config.record_key_fields, *(name.partition(":")[0] for name in config.partition_fields)},
             widens_lossy=self._config.write.schema_widen_lossy,
         )
