@@ -92,8 +92,9 @@ def merge_into(
 
     Hudi: MERGE INTO. Differs: of the clauses that apply to a row, the first one counts (Hudi tries updates before the
     delete); several rows of the source for one key are an error (Hudi keeps the one with the largest ordering value);
-    there may be several deletes. As in Hudi, an update with a smaller ordering value than the stored one is ignored if
-    the table's payload class says so, a delete is not, and an insert has nulls in columns that it does not assign.
+    there may be several deletes. As in Hudi 1.2, an update with a smaller ordering value than the stored one is ignored
+    if the table's payload class says so (Hudi 0.15 does so with each class), a delete is not, and an insert has nulls
+    in columns that it does not assign.
     """
     if not is_frame(source):
         raise HoodieSchemaException(
