@@ -28,6 +28,8 @@ from hoodie.spark.spark_types import quoted
 _ACTION = "__hoodie_merge_clause"
 _KEY = "__hoodie_merge_key_"
 _PLACE = "__hoodie_merge_place"
+_VALUE = "__hoodie_merge_value_"
+_MISFIT = "__hoodie_merge_misfit"
 _SHOWN_KEYS = 3
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 _FLOATS = (st.FloatType, st.DoubleType)
@@ -92,11 +94,13 @@ class MergedRows:
         frame: The target's columns, then helpers; one row for each row of the source that a clause applies to.
         columns: The target's columns.
         rules: The rules that they were made by.
+        assigned: For each assignment that a number may not fit: what is wrong with such a number.
     """
 
     frame: DataFrame
     columns: tuple[str, ...]
     rules: MergeRules
+    assigned: tuple[str, ...]
 
     @property
     def to_upsert(self) -> DataFrame:
@@ -113,6 +117,7 @@ class MergedRows:
 
         Raises:
             HoodieKeyException: Several rows have one key, or a clause would change the key of a row.
+            HoodieSchemaException: A number does not fit its column.
         """
         inserts = [number for number, clause in enumerate(self.rules.clauses) if clause.kind is ClauseKind.INSERT]
         keys = [sf.col(f"{_KEY}{number}") for number in range(len(self.rules.pairs))]
@@ -127,12 +132,14 @@ class MergedRows:
             (sf.min(_PLACE) != sf.max(_PLACE)).alias("is_stored_twice"),
             sf.sum(is_insert.cast("bigint")).alias("inserts"),
             sf.sum(changed.cast("bigint")).alias("changed"),
+            sf.count(_MISFIT).alias("misfits"),
+            sf.min(_MISFIT).alias("misfit"),
         )
         totals = by_key.agg(
-            sf.sum("rows"), sf.sum("inserts"), sf.sum("changed"),
+            sf.sum("rows"), sf.sum("inserts"), sf.sum("changed"), sf.sum("misfits"), sf.min("misfit"),
             sf.sum(sf.col("is_repeated").cast("bigint")), sf.sum(sf.col("is_stored_twice").cast("bigint")),
         ).collect()[0]  # fmt: skip
-        rows, inserted, moved, repeated, stored_twice = (int(value or 0) for value in totals)
+        rows, inserted, moved, misfits, misfit, repeated, stored_twice = (int(value or 0) for value in totals)
         if stored_twice:
             shown = self._shown(by_key.where("is_stored_twice"), keys)
             raise HoodieKeyException(
@@ -151,6 +158,11 @@ class MergedRows:
                 f"{self._shown(by_key.where('changed > 0'), keys)}; nothing was written. The fields "
                 f"{', '.join(pair.target for pair in self.rules.pairs)} keep their values in an update, and have those "
                 "of the condition in an insert. To give a row another key, delete it and insert it anew"
+            )
+        if misfits:
+            raise HoodieSchemaException(
+                f"{self.assigned[misfit]}, in {misfits} rows, such as "
+                f"{self._shown(by_key.where('misfits > 0'), keys)}; nothing was written. Cast it in the expression"
             )
         return MergeCounts(inserts=inserted, others=rows - inserted)
 
@@ -194,6 +206,9 @@ class _Planner:
 
     def __init__(self, target: DataFrame, source: DataFrame, rules: MergeRules) -> None:
         self._rules = rules
+        self._numbers: list[Column] = []
+        self._misfits: list[Column] = []
+        self._assigned: list[str] = []
         self._fields = [field for field in target.schema.fields if field.name not in META_COLUMN_SET]
         keys = [self._key(source, target, pair).alias(f"{_KEY}{n}") for n, pair in enumerate(rules.pairs)]
         self._source_columns = [name for name in source.columns if name not in META_COLUMN_SET]
@@ -219,12 +234,13 @@ class _Planner:
             chosen = sf.when(applies, number) if chosen is None else chosen.when(applies, number)
         if chosen is None:
             raise HoodieConfigException("a merge without clauses does nothing: add whenMatched or whenNotMatched")
-        acting = self._joined.withColumn(_ACTION, chosen).where(sf.col(_ACTION).isNotNull())
+        acting = self._joined.withColumn(_ACTION, chosen).where(sf.col(_ACTION).isNotNull()).select("*", *self._numbers)
         columns = [self._final(field, values) for field in self._fields]
         keys = [sf.col(f"{_KEY}{n}") for n in range(len(rules.pairs))]
         place = self._target_column(COMMIT_SEQNO_META).alias(_PLACE)
-        frame = acting.select(*columns, *keys, place, sf.col(_ACTION))
-        return MergedRows(frame, tuple(field.name for field in self._fields), rules)
+        misfit = sf.coalesce(*self._misfits, sf.lit(None).cast("int")).alias(_MISFIT)
+        frame = acting.select(*columns, *keys, place, misfit, sf.col(_ACTION))
+        return MergedRows(frame, tuple(field.name for field in self._fields), rules, tuple(self._assigned))
 
     def _key(self, source: DataFrame, target: DataFrame, pair: KeyPair) -> Column:
         """A column of the source as a field of the target's key, in its type."""
@@ -258,11 +274,35 @@ class _Planner:
         values = {}
         for field in self._fields:
             if field.name in given:
-                values[field.name] = _stored(given[field.name], types[field.name], field, where)
+                values[field.name] = self._stored(number, given[field.name], types[field.name], field, where)
             elif clause.kind is ClauseKind.INSERT:
                 self._refuse_missing_key(field, keys, where)
                 values[field.name] = sf.lit(None).cast(field.dataType)
         return values
+
+    def _stored(self, number: int, value: Column, given: st.DataType, field: st.StructField, where: str) -> Column:
+        """A value in the type of the target's column; numbers that would become others are found by `MergedRows`."""
+        wanted = field.dataType
+        if _fits(given, wanted):
+            return value if given.simpleString() == wanted.simpleString() else value.cast(wanted)
+        if not isinstance(given, st.NumericType) or not isinstance(wanted, st.NumericType):
+            raise HoodieSchemaException(
+                f"{where} assigns a value of type {given.simpleString()} to {field.name}, which has the type "
+                f"{wanted.simpleString()}: cast it in the expression"
+            )
+        name = f"{_VALUE}{len(self._numbers)}"
+        # Only for the rows of the clause: for others the expression may fail.
+        self._numbers.append(sf.when(sf.col(_ACTION) == number, value).alias(name))
+        cast = f"try_cast({name} AS {wanted.simpleString()})"
+        differs = f"NOT try_cast({cast} AS {given.simpleString()}) <=> {name}"
+        if isinstance(wanted, _FLOATS) and isinstance(given, _FLOATS):
+            differs = f"abs({cast}) = double('Infinity') AND abs({name}) <> double('Infinity')"
+        self._misfits.append(sf.when(sf.expr(differs), sf.lit(len(self._misfits))))
+        self._assigned.append(
+            f"{where} assigns a value of type {given.simpleString()} to {field.name}, which as "
+            f"{wanted.simpleString()} is another number"
+        )
+        return sf.expr(cast)
 
     def _all_columns(self, where: str, kind: ClauseKind, keys: Mapping[str, int]) -> dict[str, Column]:
         """Each of the target's columns from the source's column of that name; those of the key from the condition."""
@@ -358,27 +398,12 @@ def _path(field: str) -> Column:
     return sf.col(".".join(map(quoted, field.split("."))))
 
 
-def _stored(value: Column, given: st.DataType, field: st.StructField, where: str) -> Column:
-    """A value in the type of the target's column; a value that does not fit fails the merge when it is computed."""
-    wanted = field.dataType
-    if given.simpleString() == wanted.simpleString():
-        return value
-    if isinstance(given, st.NullType):
-        return value.cast(wanted)
-    is_text = isinstance(wanted, st.StringType) and isinstance(given, (*_AS_TEXT, st.CharType, st.VarcharType))
-    if is_text or (isinstance(given, st.DateType) and isinstance(wanted, st.TimestampType | st.TimestampNTZType)):
-        return value.cast(wanted)
-    if not isinstance(given, st.NumericType) or not isinstance(wanted, st.NumericType):
-        raise HoodieSchemaException(
-            f"{where} assigns a value of type {given.simpleString()} to {field.name}, which has the type "
-            f"{wanted.simpleString()}: cast it in the expression"
-        )
-    cast = value.cast(wanted)
-    if isinstance(wanted, _FLOATS) and not isinstance(given, _INTEGERS):
-        return cast
-    message = (
-        f"{where} of the merge assigns a value of type {given.simpleString()} to {field.name}, which as "
-        f"{wanted.simpleString()} would be another one; nothing was written"
-    )
-    refused = sf.raise_error(sf.lit(message)).cast(wanted)
-    return sf.when(value.isNull() | (cast.cast(given) == value), cast).otherwise(refused)
+def _fits(given: st.DataType, wanted: st.DataType) -> bool:
+    """Whether each value of a type can be cast to another one."""
+    if isinstance(given, st.NullType) or given.simpleString() == wanted.simpleString():
+        return True
+    if isinstance(wanted, st.StringType):
+        return isinstance(given, (*_AS_TEXT, st.CharType, st.VarcharType))
+    if isinstance(given, st.DateType):
+        return isinstance(wanted, st.TimestampType | st.TimestampNTZType)
+    return isinstance(given, st.DecimalType) and isinstance(wanted, _FLOATS)
