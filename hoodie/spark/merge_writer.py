@@ -303,9 +303,10 @@ def _checked(assignments: object, method: str) -> Expressions:
 
 @attrs.define(repr=False)
 class _MergeCheck:
-    """Refuse to commit if the index found rows that the condition did not match, or missed rows that it matched.
+    """Refuse to commit if the upsert changed other stored rows than those that the condition matched.
 
-    This happens if two values that differ make one key, such as times of one day in a partition path of days.
+    This happens if two values that differ make one key, such as times of one day in a partition path of days, or if a
+    clause applies to one of several stored rows of a key.
 
     Attributes:
         counts: What the merge does, by its condition.
@@ -319,13 +320,16 @@ class _MergeCheck:
         return "the condition of the merge"
 
     def __call__(self, commit: PendingCommit) -> None:
-        result = commit.result
-        found = result.updated_count + result.deleted_count - self.counts.others
-        missed = 0 if self.is_global else result.inserted_count - self.counts.inserts
-        if found > 0 or missed > 0:
-            what = f"{found} rows to insert have keys" if found > 0 else f"{missed} rows to update have no keys"
+        result, counts = commit.result, self.counts
+        met = result.updated_count + result.deleted_count + result.ignored_count + result.kept_count
+        others = met - counts.others
+        if not self.is_global:
+            left_out = result.unmatched_delete_count + result.error_count
+            others = max(others, abs(counts.inserts - result.inserted_count) - left_out)
+        if others > 0:
             raise HoodieValidationException(
-                f"{what} that are in the table by its index: record key or partition path are not the plain values of "
-                "the columns that the condition compares. Upsert the rows with hoodie.spark.write, or merge with a "
-                "global index (hoodie.index.type=GLOBAL_SIMPLE)"
+                f"it did not match {others} stored rows that have the keys of the merge. Either keys are stored more "
+                "than once, and hoodie.table.repair.drop_duplicates removes the others; or record key or partition "
+                "path are not the plain values of the columns that the condition compares: then upsert the rows with "
+                "hoodie.spark.write, or merge with a global index (hoodie.index.type=GLOBAL_SIMPLE)"
             )

@@ -171,6 +171,14 @@ def test_a_key_that_is_stored_twice_is_refused(spark: SparkSession, base_path: s
         HoodieKeyException, match="1 keys that the merge changes are stored more than once, .* id = 'a'"
     ):
         merge(base_path, source).whenMatched().updateAll().merge()
+    # A clause that applies to one of them would change both, whatever becomes of other rows.
+    late = spark_rows(spark, ("a", "x", 6, 9.0), ("b", "x", 1, 9.0))
+    for writer in (
+        merge(base_path, late).whenMatched("t.fare = 7").delete().whenMatched("t.id = 'b'").updateAll(),
+        merge(base_path, late).whenMatched("t.fare = 1").updateAll().whenMatched("t.id = 'b'").updateAll(),
+    ):
+        with pytest.raises(HoodieValidationException, match="it did not match 1 stored rows"):
+            writer.merge()
     merge(base_path, source).whenMatched("s.id = 'b'").updateAll().merge()
     assert read_trips(base_path)[:3] == [("a", "x", 5, 1.0), ("a", "x", 5, 7.0), ("b", "x", 6, 9.0)]
 
@@ -213,6 +221,17 @@ def test_a_global_index_finds_and_moves_rows_by_the_record_key(spark: SparkSessi
         merge(base_path, source, "t.id = s.id").whenMatched().updateAll().merge()
 
 
+def test_rows_with_a_delete_flag_are_deleted_or_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+    columns = "id string, fare double, _hoodie_is_deleted boolean"
+    hoodie.spark.write(spark.createDataFrame([("a", 1.0, False), ("b", 2.0, None)], columns), path, options)
+    source = spark.createDataFrame([("a", 3.0, True), ("b", 4.0, False), ("n", 5.0, True), ("o", 6.0, False)], columns)
+    result = merge(path, source, "t.id = s.id").whenMatched().updateAll().whenNotMatched().insertAll().merge()
+    assert (result.updated_count, result.deleted_count, result.inserted_count) == (1, 1, 1)
+    assert read_rows(path, ["id", "fare"]) == [("b", 4.0), ("o", 6.0)]
+
+
 def test_rows_that_the_condition_misses_and_the_index_finds_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     hour = 3_600_000
@@ -227,7 +246,7 @@ def test_rows_that_the_condition_misses_and_the_index_finds_are_refused(spark: S
     hoodie.spark.write(spark_rows(spark, ("a", "x", hour, 1.0)), path, options)
     later = spark_rows(spark, ("a", "x", 2 * hour, 2.0))
     writer = merge(path, later, "t.id = s.id AND t.ts = s.ts").whenNotMatched().insertAll()
-    with pytest.raises(HoodieValidationException, match="the condition of the merge: 1 rows to insert have keys that"):
+    with pytest.raises(HoodieValidationException, match="the condition of the merge: it did not match 1 stored rows"):
         writer.merge()
     assert read_trips(path) == [("a", "x", hour, 1.0)]
 
