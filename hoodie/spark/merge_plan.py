@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from hoodie.common.data.stored_types import spelled_otherwise
-from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMN_SET, OPERATION, RECORD_KEY_META
+from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMN_SET, OPERATION
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException
 from hoodie.spark.merge_condition import KeyPair
@@ -30,6 +30,7 @@ _KEY = "__hoodie_merge_key_"
 _PLACE = "__hoodie_merge_place"
 _VALUE = "__hoodie_merge_value_"
 _MISFIT = "__hoodie_merge_misfit"
+_STORED = "__hoodie_merge_stored"
 _SHOWN_KEYS = 3
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 _FLOATS = (st.FloatType, st.DoubleType)
@@ -206,41 +207,93 @@ class _Planner:
 
     def __init__(self, target: DataFrame, source: DataFrame, rules: MergeRules) -> None:
         self._rules = rules
-        self._numbers: list[Column] = []
-        self._misfits: list[Column] = []
         self._assigned: list[str] = []
+        self._checked: dict[int, list[tuple[Column, Column]]] = {}
+        """Clause -> its numbers to check: the value as a column, and the number of its entry in `_assigned` if it does
+        not fit."""
         self._fields = [field for field in target.schema.fields if field.name not in META_COLUMN_SET]
         keys = [self._key(source, target, pair).alias(f"{_KEY}{n}") for n, pair in enumerate(rules.pairs)]
         self._source_columns = [name for name in source.columns if name not in META_COLUMN_SET]
         self._source = source.select("*", *keys).alias(rules.source_alias)
-        is_equal = reduce(
-            and_,
-            (self._target_column(pair.target) == sf.col(f"{_KEY}{n}") for n, pair in enumerate(rules.pairs)),
-        )
-        inserts = any(clause.kind is ClauseKind.INSERT for clause in rules.clauses)
-        target = target.alias(rules.target_alias)
-        self._joined = self._source.join(target, is_equal, "left" if inserts else "inner")
+        self._target = target.alias(rules.target_alias)
+        self._matched = self._source.join(self._target, self._is_same_key(), "inner")
 
     def rows(self) -> MergedRows:
         rules = self._rules
-        is_matched = self._target_column(RECORD_KEY_META).isNotNull()
-        chosen: Column | None = None
-        values = []
-        for number, clause in enumerate(rules.clauses):
-            values.append(self._values(number, clause))
-            applies = ~is_matched if clause.kind is ClauseKind.INSERT else is_matched
-            if clause.condition is not None:
-                applies = applies & self._condition(number, clause)
-            chosen = sf.when(applies, number) if chosen is None else chosen.when(applies, number)
-        if chosen is None:
+        if not rules.clauses:
             raise HoodieConfigException("a merge without clauses does nothing: add whenMatched or whenNotMatched")
-        acting = self._joined.withColumn(_ACTION, chosen).where(sf.col(_ACTION).isNotNull()).select("*", *self._numbers)
-        columns = [self._final(field, values) for field in self._fields]
-        keys = [sf.col(f"{_KEY}{n}") for n in range(len(rules.pairs))]
-        place = self._target_column(COMMIT_SEQNO_META).alias(_PLACE)
-        misfit = sf.coalesce(*self._misfits, sf.lit(None).cast("int")).alias(_MISFIT)
-        frame = acting.select(*columns, *keys, place, misfit, sf.col(_ACTION))
-        return MergedRows(frame, tuple(field.name for field in self._fields), rules, tuple(self._assigned))
+        values = [self._values(number, clause) for number, clause in enumerate(rules.clauses)]
+        inserts = [number for number, clause in enumerate(rules.clauses) if clause.kind is ClauseKind.INSERT]
+        others = [number for number in range(len(rules.clauses)) if number not in inserts]
+        parts = []
+        if others:
+            stored = {field.name: self._target_column(field.name) for field in self._fields}
+            place = self._target_column(COMMIT_SEQNO_META)
+            parts.append(self._part(self._matched, others, values, stored, place))
+        if inserts:
+            nothing = {field.name: sf.lit(None).cast(field.dataType) for field in self._fields}
+            parts.append(self._part(self._unmatched(), inserts, values, nothing, sf.lit(None).cast("string")))
+        columns = tuple(field.name for field in self._fields)
+        return MergedRows(reduce(DataFrame.union, parts), columns, rules, tuple(self._assigned))
+
+    def _is_same_key(self) -> Column:
+        pairs = enumerate(self._rules.pairs)
+        return reduce(and_, (self._target_column(pair.target) == sf.col(f"{_KEY}{n}") for n, pair in pairs))
+
+    def _unmatched(self) -> DataFrame:
+        """The rows of the source that match nothing.
+
+        Not by an outer join: Spark would move all columns of the target for it, even if the source is small.
+        """
+        names = [f"{_KEY}{n}" for n in range(len(self._rules.pairs))]
+        keys = self._source.select(*names)
+        found = self._target.join(keys, self._is_same_key(), "left_semi")
+        stored = found.select(
+            *(self._target_column(p.target).alias(n) for p, n in zip(self._rules.pairs, names, strict=True))
+        )
+        is_same = reduce(
+            and_, (sf.col(f"{quoted(self._rules.source_alias)}.{n}") == sf.col(f"{_STORED}.{n}") for n in names)
+        )
+        return self._source.join(stored.alias(_STORED), is_same, "left_anti")
+
+    def _part(
+        self,
+        frame: DataFrame,
+        numbers: Sequence[int],
+        values: Sequence[Mapping[str, Column]],
+        otherwise: Mapping[str, Column],
+        place: Column,
+    ) -> DataFrame:
+        """The rows that some clauses apply to, with their final columns and helpers.
+
+        Args:
+            frame: The rows that these clauses concern.
+            numbers: The numbers of the clauses, in their order.
+            values: What each clause of the merge assigns.
+            otherwise: The columns where the clause assigns nothing.
+            place: Tells stored rows apart.
+        """
+        chosen: Column | None = None
+        for number in numbers:
+            clause = self._rules.clauses[number]
+            applies = sf.lit(True) if clause.condition is None else self._condition(number, clause)
+            chosen = sf.when(applies, number) if chosen is None else chosen.when(applies, number)
+        assert chosen is not None
+        checked = [pair for number in numbers for pair in self._checked.get(number, ())]
+        acting = frame.withColumn(_ACTION, chosen).where(sf.col(_ACTION).isNotNull())
+        acting = acting.select("*", *(value for value, _ in checked))
+        columns = []
+        for field in self._fields:
+            final: Column | None = None
+            for number in numbers:
+                if field.name in values[number]:
+                    is_this, value = sf.col(_ACTION) == number, values[number][field.name]
+                    final = sf.when(is_this, value) if final is None else final.when(is_this, value)
+            rest = otherwise[field.name]
+            columns.append((rest if final is None else final.otherwise(rest)).alias(field.name))
+        keys = [sf.col(f"{_KEY}{n}") for n in range(len(self._rules.pairs))]
+        misfit = sf.coalesce(*(found for _, found in checked), sf.lit(None).cast("int"))
+        return acting.select(*columns, *keys, place.alias(_PLACE), misfit.alias(_MISFIT), sf.col(_ACTION))
 
     def _key(self, source: DataFrame, target: DataFrame, pair: KeyPair) -> Column:
         """A column of the source as a field of the target's key, in its type."""
@@ -269,7 +322,7 @@ class _Planner:
             given = self._all_columns(where, clause.kind, keys)
         else:
             given = {self._field_named(name, where).name: _expression(v) for name, v in clause.assignments.items()}
-        frame = self._source if clause.kind is ClauseKind.INSERT else self._joined
+        frame = self._source if clause.kind is ClauseKind.INSERT else self._matched
         types = self._resolved(frame, given, where)
         values = {}
         for field in self._fields:
@@ -290,14 +343,15 @@ class _Planner:
                 f"{where} assigns a value of type {given.simpleString()} to {field.name}, which has the type "
                 f"{wanted.simpleString()}: cast it in the expression"
             )
-        name = f"{_VALUE}{len(self._numbers)}"
-        # Only for the rows of the clause: for others the expression may fail.
-        self._numbers.append(sf.when(sf.col(_ACTION) == number, value).alias(name))
+        index = len(self._assigned)
+        name = f"{_VALUE}{index}"
         cast = f"try_cast({name} AS {wanted.simpleString()})"
         differs = f"NOT try_cast({cast} AS {given.simpleString()}) <=> {name}"
         if isinstance(wanted, _FLOATS) and isinstance(given, _FLOATS):
             differs = f"abs({cast}) = double('Infinity') AND abs({name}) <> double('Infinity')"
-        self._misfits.append(sf.when(sf.expr(differs), sf.lit(len(self._misfits))))
+        # Only for the rows of the clause: for others the expression may fail.
+        of_clause = sf.when(sf.col(_ACTION) == number, value).alias(name)
+        self._checked.setdefault(number, []).append((of_clause, sf.when(sf.expr(differs), sf.lit(index))))
         self._assigned.append(
             f"{where} assigns a value of type {given.simpleString()} to {field.name}, which as "
             f"{wanted.simpleString()} is another number"
@@ -350,7 +404,7 @@ class _Planner:
 
     def _condition(self, number: int, clause: Clause) -> Column:
         condition = _expression(clause.condition)
-        frame = self._source if clause.kind is ClauseKind.INSERT else self._joined
+        frame = self._source if clause.kind is ClauseKind.INSERT else self._matched
         found = self._resolved(frame, {"condition": condition}, clause.name(number))["condition"]
         if not isinstance(found, st.BooleanType):
             raise HoodieSchemaException(
@@ -358,16 +412,6 @@ class _Planner:
                 "or false"
             )
         return condition
-
-    def _final(self, field: st.StructField, values: Sequence[Mapping[str, Column]]) -> Column:
-        """A column of the rows to write: the value of the clause that applies, else the stored one."""
-        stored = self._target_column(field.name)
-        chosen: Column | None = None
-        for number, assigned in enumerate(values):
-            if field.name in assigned:
-                is_this, value = sf.col(_ACTION) == number, assigned[field.name]
-                chosen = sf.when(is_this, value) if chosen is None else chosen.when(is_this, value)
-        return (stored if chosen is None else chosen.otherwise(stored)).alias(field.name)
 
     def _target_column(self, path: str) -> Column:
         return sf.col(f"{quoted(self._rules.target_alias)}.{'.'.join(map(quoted, path.split('.')))}")

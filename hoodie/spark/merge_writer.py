@@ -24,6 +24,7 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.data import Rereading
 from hoodie.exception import (
     HoodieConfigException,
     HoodieNotSupportedException,
@@ -35,6 +36,7 @@ from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.spark.merge_condition import KeyPair, check_pairs, parse_condition
 from hoodie.spark.merge_plan import Clause, ClauseKind, Expressions, MergeCounts, MergeRules, merged_rows
 from hoodie.spark.spark_compatibility import check_running, is_frame
+from hoodie.spark.spark_plans import rereading_of
 from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_scan import scan_files
 from hoodie.storage.storage_options import StorageOptions
@@ -183,11 +185,19 @@ class MergeIntoWriter:
         """
         self._check()
         check = _MergeCheck()
+        source = self._source
         with ExitStack() as kept:
+            if (
+                any(clause.kind is ClauseKind.INSERT for clause in self._clauses)
+                and rereading_of(source) < Rereading.CHEAP
+            ):
+                # It is read for the rows that match and for those that do not: these must be the same rows.
+                source = source.persist()
+                kept.callback(source.unpersist)
 
             def make(table: HoodieTable) -> DataFrame:
                 rules = self._rules(table.snapshot, table.index.is_global)
-                merged = merged_rows(self._rows_of(table.snapshot, is_empty=False), self._source, rules)
+                merged = merged_rows(self._rows_of(table.snapshot, is_empty=False), source, rules)
                 frame = merged.frame.persist()
                 kept.callback(frame.unpersist)
                 merged = attrs.evolve(merged, frame=frame)
