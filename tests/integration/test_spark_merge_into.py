@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -126,6 +128,63 @@ def test_a_source_read_from_the_table_itself(spark: SparkSession, base_path: str
     writer = merge(base_path, own).whenMatched("s.id = 'a'").delete()
     writer.whenMatched().update({"fare": "s.fare + t.fare", "ts": "t.ts + 1"}).merge()
     assert read_trips(base_path) == [("b", "x", 6, 4.0), ("c", "y", 5, 3.0), ("d", "y", 5, 4.0)]
+
+
+def test_a_source_that_changes_is_computed_once(spark: SparkSession, base_path: str, tmp_path: Path) -> None:
+    computed = tmp_path / "computed"
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            with open(computed, "a") as file:
+                file.write("x" * batch.num_rows)
+            yield batch
+
+    entries = [("a", "x", 6, 9.0), ("n", "x", 6, 9.0), ("o", "x", 6, 9.0)]
+    source = spark_rows(spark, *entries)
+    source = source.mapInArrow(count, source.schema)
+    merge(base_path, source).whenMatched().updateAll().whenNotMatched().insertAll().merge()
+    assert read_trips(base_path) == sorted([*entries, *STORED[1:]])
+    assert computed.read_text() == "xxx"
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() == 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_merges_are_as_a_model_says(spark: SparkSession, base_path: str, seed: int) -> None:
+    random = Random(seed)
+    model = {(row[0], row[1]): row for row in STORED}
+    options = {"hoodie.index.type": random.choice(["SIMPLE", "BLOOM"])}
+    for ts in (6, 7):
+        places = {(random.choice("abcdefgh"), random.choice("xyz")) for _ in range(9)}
+        source = [(*place, ts, float(random.randrange(-2, 4))) for place in sorted(places)]
+        least, most = random.randrange(-2, 2), random.randrange(2, 5)
+        clauses = [
+            ("delete", f"s.fare <= {least}", lambda old, new, least=least: new[3] <= least),
+            ("update", f"t.fare < {most}", lambda old, new, most=most: old[3] < most),
+            ("insert", "s.fare >= 0", lambda old, new: new[3] >= 0),
+            ("delete", "t.id > 'c'", lambda old, new: old[0] > "c"),
+            ("insert", "s.id < 'e'", lambda old, new: new[0] < "e"),
+        ]
+        random.shuffle(clauses)
+        writer = merge(base_path, spark_rows(spark, *source), ON, options)
+        for kind, condition, _ in clauses:
+            if kind == "insert":
+                writer = writer.whenNotMatched(condition).insertAll()
+            elif kind == "update":
+                writer = writer.whenMatched(condition).update({"fare": "s.fare - t.fare", "ts": "s.ts"})
+            else:
+                writer = writer.whenMatched(condition).delete()
+        writer.merge()
+        for new in source:
+            old = model.get(new[:2])
+            kinds = ("insert",) if old is None else ("update", "delete")
+            kind = next((kind for kind, _, applies in clauses if kind in kinds and applies(old, new)), None)
+            if kind == "insert":
+                model[new[:2]] = new
+            elif kind == "update" and old is not None:
+                model[new[:2]] = (*new[:3], new[3] - old[3])
+            elif kind == "delete":
+                del model[new[:2]]
+        assert read_trips(base_path) == sorted(model.values())
 
 
 def test_an_older_update_is_ignored_as_in_an_upsert_and_a_delete_is_not(spark: SparkSession, tmp_path: Path) -> None:
