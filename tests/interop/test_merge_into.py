@@ -64,6 +64,7 @@ def merge_with_hudi(hudi: HudiProcess, base_path: Path, entries: list[Entry], cl
             lambda w: w.whenMatched("s.fare > 1").update({c: f"s.{c}" for c in TRIPS.names})
             .whenMatched("s.fare < 0").delete().whenNotMatched("s.fare > 0").insertAll(),
             id="all clauses",
+            marks=pytest.mark.interop_smoke,
         ),
         pytest.param(
             DEFAULT_PAYLOAD,
