@@ -22,7 +22,7 @@ help:
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"
 	@echo "make interop        tests beside real Hudi 0.15.0 and 1.2.0; interop-smoke: a part of them"
 	@echo "make bench          the quick benchmarks; bench-charts saves and draws figures in docs/benchmarks"
-	@echo "make bench-hudi     4M rows beside real Hudi 1.2.0 on Spark 3.5: an hour; bench-charts draws its figures too"
+	@echo "make bench-hudi     4M rows beside real Hudi 1.2.0 on Spark 3.5: a quarter of an hour; bench-charts draws its figures too"
 	@echo "make setup          only make .venv; make clean removes all environments"
 
 .venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt

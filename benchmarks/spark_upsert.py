@@ -1,12 +1,15 @@
 """Compare hoodie and real Hudi on the same Spark: bulk insert of 4M rows, upsert of 400k (half new), upsert of one row.
 
     python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi]
-        [--index SIMPLE,BLOOM,BUCKET] [--buckets 8] [--profile] [--json FILE]
+        [--index SIMPLE,BLOOM,BUCKET] [--buckets 8] [--first] [--profile] [--json FILE]
 
 Each engine runs in its own process, one after the other, in the environment of this program (PySpark 3.5 for real Hudi,
 whose bundle HOODIE_HUDI_BUNDLE names). ``parquet`` is plain ``df.write.parquet`` of the same data. Both engines use the
 same index. SIMPLE and BLOOM read the same bulk insert; BUCKET has its own, with ``--buckets`` file groups in each of
 the three partitions.
+
+With ``--first``, the timed upsert is the first thing that a Spark session does: each has a session, and a process, of
+its own.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -149,18 +153,43 @@ class HudiEngine:
 ENGINES = {"parquet": ParquetEngine, "hoodie": HoodieEngine, "hudi": HudiEngine}
 
 
+def open_engine(name: str):
+    """The engine on a new session."""
+    return ENGINES[name](session(os.environ.get("HOODIE_HUDI_BUNDLE") if name == "hudi" else None))
+
+
+def timed_write(engine, operation: str, df, path: str, index: str, buckets: int) -> tuple[float, float, object]:
+    """Write, and return the seconds, the CPU seconds and the outcome."""
+    options = {"hoodie.index.type": index}
+    if index == "BUCKET":
+        options["hoodie.bucket.index.num.buckets"] = str(buckets)
+    started, used = time.perf_counter(), cpu_seconds()
+    result = engine.write(operation, df, path, options)
+    return time.perf_counter() - started, cpu_seconds() - used, result
+
+
+def run_first(step: str, name: str, data: str, work: str, index: str, buckets: int) -> None:
+    """Run one step in the child process: make the table for the index, or time the session's first upsert into it."""
+    base, path = f"{work}/{name}_{index}_base", f"{work}/{name}_{index}"
+    if step == "time":
+        copy(base, path)
+    engine = open_engine(name)
+    if step == "make":
+        engine.prepare(fresh(base))
+        timed_write(engine, "bulk_insert", engine.spark.read.parquet(f"{data}/base"), base, index, buckets)
+    else:
+        frame = engine.spark.read.parquet(f"{data}/upsert")
+        *spent, result = timed_write(engine, "upsert", frame, path, index, buckets)
+        print(json.dumps([name, f"first upsert ({index})", 0, *spent, steps_of(result)]), flush=True)
+
+
 def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], buckets: int) -> None:
     """Run in the child process: print one JSON line for each timing."""
-    engine = ENGINES[name](session(os.environ.get("HOODIE_HUDI_BUNDLE") if name == "hudi" else None))
+    engine = open_engine(name)
     frames = {kind: engine.spark.read.parquet(f"{data}/{kind}") for kind in ("base", "upsert", "one")}
 
-    def write(operation: str, kind: str, path: str, index: str) -> tuple[float, object]:
-        options = {"hoodie.index.type": index}
-        if index == "BUCKET":
-            options["hoodie.bucket.index.num.buckets"] = str(buckets)
-        started, used = time.perf_counter(), cpu_seconds()
-        result = engine.write(operation, frames[kind], path, options)
-        return time.perf_counter() - started, cpu_seconds() - used, result
+    def write(operation: str, kind: str, path: str, index: str) -> tuple[float, float, object]:
+        return timed_write(engine, operation, frames[kind], path, index, buckets)
 
     def show(*values: object) -> None:
         print(json.dumps([name, *values]), flush=True)
@@ -192,6 +221,18 @@ def layouts_of(indexes: list[str]) -> list[list[str]]:
     return [layout for layout in layouts if layout]
 
 
+def children(arguments: argparse.Namespace, indexes: list[str]) -> Iterator[tuple[str, str, list[str]]]:
+    """The processes to run, one after the other: engine, indexes, and further arguments."""
+    engines = arguments.engines.split(",")
+    if not arguments.first:
+        yield from ((name, arguments.index, []) for name in engines)
+        return
+    writers = [(name, index) for index in indexes for name in engines if ENGINES[name].upserts]
+    yield from ((name, index, ["--step", "make"]) for name, index in writers)
+    for _ in range(arguments.runs):
+        yield from ((name, index, ["--step", "time"]) for name, index in writers)
+
+
 def main() -> None:
     """Run every engine and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -200,13 +241,18 @@ def main() -> None:
     parser.add_argument("--engines", default="parquet,hoodie,hudi")
     parser.add_argument("--index", default="SIMPLE", help=f"one or more of {','.join(INDEXES)}")
     parser.add_argument("--buckets", type=int, default=8, help="file groups of each partition with BUCKET")
+    parser.add_argument("--first", action="store_true", help="time upserts that are the first of a Spark session")
     parser.add_argument("--profile", action="store_true", help="print each step's median and share")
     parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--step", choices=("make", "time"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     indexes = arguments.index.split(",")
     if strange := [index for index in indexes if index not in INDEXES]:
         parser.error(f"--index: {', '.join(strange)}: give some of {', '.join(INDEXES)}")
+    if arguments.child and arguments.step:
+        run_first(arguments.step, *arguments.child, *indexes, arguments.buckets)
+        return
     if arguments.child:
         run_engine(*arguments.child, arguments.runs, indexes, arguments.buckets)
         return
@@ -215,9 +261,9 @@ def main() -> None:
     found: dict[tuple[str, str], Timing] = {}
     with tempfile.TemporaryDirectory() as folder:
         make_data(Path(folder) / "data", arguments.rows)
-        for name in arguments.engines.split(","):
-            command = [sys.executable, "-m", "benchmarks.spark_upsert", "--runs", str(arguments.runs)]
-            command += ["--index", arguments.index, "--buckets", str(arguments.buckets)]
+        for name, index, step in children(arguments, indexes):
+            command = [sys.executable, "-m", "benchmarks.spark_upsert", "--runs", str(arguments.runs), *step]
+            command += ["--index", index, "--buckets", str(arguments.buckets)]
             command += ["--child", name, f"{folder}/data", folder]
             child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, start_new_session=True)
             for line in child.stdout.splitlines():

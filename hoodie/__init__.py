@@ -9,6 +9,7 @@ from hoodie.exception import *  # noqa: F403  (its __all__ is the list of errors
 if _typing.TYPE_CHECKING:
     from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
     from hoodie.client.local_write_client import HoodieLocalWriteClient
+    from hoodie.client.read_client import HoodieReadClient
     from hoodie.client.table_writer import write_table
     from hoodie.client.validator.pending_commit import PendingCommit
     from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator
@@ -21,10 +22,11 @@ if _typing.TYPE_CHECKING:
     from hoodie.index.index import HoodieIndex
     from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
     from hoodie.metrics.progress import ProgressEvent
+    from hoodie.query.arrow_reader import dataset, plan_read, read_table, scan_table
+    from hoodie.query.read_plan import ReadPlan
     from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
     from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
     from hoodie.table.action.commit.upsert_plan import UpsertPlan
-    from hoodie.table.table_scan import read_table, scan_table
 
 __version__ = "0.1.0"
 
@@ -33,6 +35,7 @@ __all__ = [
     "HoodieKey",
     "HoodieLocalWriteClient",
     "HoodiePreCommitValidator",
+    "HoodieReadClient",
     "HoodieRecord",
     "HoodieRecordLocation",
     "HoodieRecordMerger",
@@ -47,10 +50,13 @@ __all__ = [
     "MergeOutcome",
     "PendingCommit",
     "ProgressEvent",
+    "ReadPlan",
     "SparkRDDWriteClient",
     "UpsertPlan",
     "WriteOperationType",
     "WriteStatus",
+    "dataset",
+    "plan_read",
     "read_table",
     "scan_table",
     "write_table",
@@ -62,6 +68,7 @@ _MODULES = {
     "HoodieKey": "hoodie.common.model.record",
     "HoodieLocalWriteClient": "hoodie.client.local_write_client",
     "HoodiePreCommitValidator": "hoodie.client.validator.pre_commit_validators",
+    "HoodieReadClient": "hoodie.client.read_client",
     "HoodieRecord": "hoodie.common.model.record",
     "HoodieRecordLocation": "hoodie.common.model.record",
     "HoodieRecordMerger": "hoodie.merge.record_merger",
@@ -80,14 +87,17 @@ _MODULES = {
     "UpsertPlan": "hoodie.table.action.commit.upsert_plan",
     "WriteOperationType": "hoodie.common.model.write_operation_type",
     "WriteStatus": "hoodie.common.model.write_status",
-    "read_table": "hoodie.table.table_scan",
-    "scan_table": "hoodie.table.table_scan",
+    "ReadPlan": "hoodie.query.read_plan",
+    "dataset": "hoodie.query.arrow_reader",
+    "plan_read": "hoodie.query.arrow_reader",
+    "read_table": "hoodie.query.arrow_reader",
+    "scan_table": "hoodie.query.arrow_reader",
     "write_table": "hoodie.client.table_writer",
 }
 _PACKAGES = frozenset(
     {
         "avro", "callback", "client", "common", "config", "engine", "execution", "index", "io", "keygen", "merge",
-        "metrics", "storage", "table", "transaction",
+        "metrics", "query", "storage", "table", "transaction",
     }
 )  # fmt: skip
 

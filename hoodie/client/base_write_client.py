@@ -51,12 +51,12 @@ from hoodie.exception import (
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.metrics.progress import ProgressCallback
+from hoodie.query.table_query import Filters
 from hoodie.table.action.commit.delete_partition_commit_action_executor import DeletePartitionCommitActionExecutor
 from hoodie.table.action.commit.delete_prepped_commit_action_executor import StoredRows
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.table import HoodieTable
-from hoodie.table.table_scan import Filters
 
 logger = logging.getLogger(__name__)
 
@@ -299,12 +299,13 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         matches only one.
 
         Args:
-            keys: `HoodieKey`s, or rows with the record key and partition columns; other columns are ignored.
+            keys: `HoodieKey`s; record keys as strings, if the table has no partitions or the index is global; or rows
+                with the record key and partition columns, where other columns are ignored.
             instant_time: See `upsert`.
             where: Instead of keys: a filter, as in `hoodie.read_table`, for the rows to delete.
 
         Raises:
-            HoodieKeyException: Keys are null or empty, or key columns are missing.
+            HoodieKeyException: Keys are null or empty, key columns are missing, or strings do not name a record.
             HoodieConfigException: Neither keys nor a filter is given, or both.
         """
         if (keys is None) == (where is None):

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
@@ -22,9 +26,12 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
     RECORD_KEY_META,
 )
+from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.io.parquet.parquet_footer import Footer
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader, scan_file
+from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
+from hoodie.io.parquet.parquet_fragments import count_rows as count_rows_of_fragments
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.splicing import StoredChunks, StoredColumns
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
@@ -32,6 +39,8 @@ from hoodie.storage.storage import HoodieStorage
 READ_BATCH_ROWS = 1 << 16
 MERGE_BATCH_ROWS = 1 << 16
 """Rows that are merged at a time."""
+_FILES_AT_ONCE = 64
+"""Files whose footers are in memory at a time during a scan."""
 SMALL_ROW_GROUP = 0.25
 """Row groups below this share of the wanted size are joined instead of copied, except for the last one."""
 LARGE_ROW_GROUP = 1.25
@@ -49,6 +58,7 @@ class HoodieFileGroupReader:
         instant_range: The commits whose rows are wanted; None for all. With a range, ``schema`` has the commit time.
         columns: Names, in the order of the result; None for all of the schema.
         row_filter: Which rows; None for all.
+        row_groups: The row groups of the base file that are read, as its statistics were found to tell; None for all.
 
     Raises:
         HoodieNotSupportedException: Log files of the slice hold records.
@@ -66,8 +76,11 @@ class HoodieFileGroupReader:
         instant_range: InstantRange | None = None,
         columns: Sequence[str] | None = None,
         row_filter: RowFilter | None = None,
+        row_groups: Sequence[int] | None = None,
     ) -> None:
         self._storage = storage
+        self._file_slice = file_slice
+        self._row_groups = row_groups
         self._path = file_slice.sole_base_file.path
         self._schema = schema
         self._merge_spec = merge_spec
@@ -76,23 +89,8 @@ class HoodieFileGroupReader:
         self._row_filter = row_filter
 
     def scan(self) -> Iterator[pa.RecordBatch]:
-        """The rows as a query reads them: on all cores, some batches ahead.
-
-        Row groups whose statistics exclude the filter are not read. Memory: some batches.
-
-        Raises:
-            HoodieIOException: There is no such file, or storage failed.
-            HoodieCorruptedDataException: The file is damaged.
-            HoodieSchemaException: The filter cannot be computed of the rows.
-        """
-        with HoodieParquetReader(self._storage, self._path) as reader:
-            file_schema = reader.file_schema
-        if not self._is_stored_as_wanted(file_schema):
-            yield from self.iter_batches()
-        elif self._instant_range is None and (self._row_filter is None or self._row_filter.is_exact):
-            yield from self._scan(self._columns)
-        else:
-            yield from self._wanted(self._scan(self._read_columns))
+        """The rows as a query reads them: on all cores, some batches ahead; see `scan_file_groups`."""
+        return scan_file_groups([self])
 
     def iter_batches(self, batch_rows: int = READ_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows as one of several tasks reads them: on this thread, batch after batch.
@@ -106,7 +104,24 @@ class HoodieFileGroupReader:
             HoodieException: See `scan`; or a column cannot be converted to the type of the schema.
         """
         with HoodieParquetReader(self._storage, self._path) as reader:
-            yield from self._wanted(reader.iter_batches(self._read_columns, self._schema, batch_rows=batch_rows))
+            batches = reader.iter_batches(
+                self._read_columns, self._schema, row_groups=self._row_groups, batch_rows=batch_rows
+            )
+            yield from self._wanted(batches)
+
+    def take(self, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows at some positions of the base file, in its order, on this thread; only their row groups are read.
+
+        Memory: one batch.
+
+        Args:
+            positions: Rows of the file from 0, ascending and distinct.
+
+        Raises:
+            HoodieException: See `iter_batches`.
+        """
+        with HoodieParquetReader(self._storage, self._path) as reader:
+            yield from self._wanted(self._at(reader, positions))
 
     def merge_source(self, config: HoodieStorageConfig) -> MergeSource:
         """All rows, to be merged with incoming rows into the next version of the file group; not opened yet.
@@ -116,6 +131,34 @@ class HoodieFileGroupReader:
         """
         assert self._merge_spec is not None
         return MergeSource(self._storage, self._path, self._schema, self._merge_spec, config)
+
+    def with_columns(self, columns: Sequence[str]) -> HoodieFileGroupReader:
+        """The same rows with other columns in the result.
+
+        Args:
+            columns: Their names.
+        """
+        return HoodieFileGroupReader(
+            self._storage, self._file_slice, self._schema, merge_spec=self._merge_spec,
+            instant_range=self._instant_range, columns=columns, row_filter=self._row_filter,
+            row_groups=self._row_groups,
+        )  # fmt: skip
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether a scan with what is pushed down gives the rows of the result and no others."""
+        return self._instant_range is None and (self._row_filter is None or self._row_filter.is_exact)
+
+    @property
+    def _pushed(self) -> pc.Expression | None:
+        return self._row_filter.pushed if self._row_filter is not None else None
+
+    def _scan(self, fragments: Sequence[ParquetFragment]) -> Iterator[pa.RecordBatch]:
+        if self._is_exact:
+            yield from scan_fragments(fragments, self._schema, self._columns, self._pushed, READ_BATCH_ROWS)
+        else:
+            columns = self._read_columns
+            yield from self._wanted(scan_fragments(fragments, self._schema, columns, self._pushed, READ_BATCH_ROWS))
 
     @property
     def _read_columns(self) -> list[str]:
@@ -137,16 +180,78 @@ class HoodieFileGroupReader:
             elif rows.num_rows:
                 yield rows.select(self._columns)
 
-    def _is_stored_as_wanted(self, file_schema: pa.Schema) -> bool:
-        """Whether the columns in the file have the table's types."""
-        return all(
-            name not in file_schema.names or file_schema.field(name).type == self._schema.field(name).type
-            for name in self._schema.names
-        )
+    def _open_fragment(self) -> ParquetFragment | None:
+        """The file for a scan together with others; None if its columns have to be converted."""
+        fragment = ParquetFragment.open(self._storage, self._path)
+        if not fragment.stores(self._schema, self._read_columns):
+            return None
+        return fragment if self._row_groups is None else fragment.subset(self._row_groups)
 
-    def _scan(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        pushed: pc.Expression | None = self._row_filter.pushed if self._row_filter is not None else None
-        return scan_file(self._storage, self._path, self._schema, columns, pushed, READ_BATCH_ROWS)
+    def _at(self, reader: HoodieParquetReader, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows at some positions; see `take`."""
+        ends = np.cumsum(reader.row_group_rows)
+        starts = ends - reader.row_group_rows
+        owners = np.searchsorted(ends, positions, side="right")
+        for number in np.unique(owners).tolist():
+            places = positions[owners == number] - starts[number]
+            first = 0
+            for batch in reader.iter_batches(
+                self._read_columns, self._schema, row_groups=[number], batch_rows=READ_BATCH_ROWS
+            ):
+                low, high = np.searchsorted(places, [first, first + batch.num_rows]).tolist()
+                if low < high:
+                    yield take_rows(batch, pa.array(places[low:high] - first))
+                if high == len(places):
+                    break
+                first += batch.num_rows
+
+
+def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
+    """The rows of file groups one after the other, on all cores, some files and batches ahead.
+
+    Row groups whose statistics exclude the filter are not read. Memory: some batches, and the footers of some files.
+
+    Args:
+        readers: One for each file group. They have schema, columns, filter and range in common.
+
+    Raises:
+        HoodieIOException: A file is missing, or storage failed.
+        HoodieCorruptedDataException: A file is damaged.
+        HoodieSchemaException: The filter cannot be computed of the rows.
+    """
+    for start in range(0, len(readers), _FILES_AT_ONCE):
+        some = readers[start : start + _FILES_AT_ONCE]
+        opened = list(zip(some, map_concurrently(HoodieFileGroupReader._open_fragment, some), strict=True))
+        # Files that store all columns as wanted are scanned together; the order of the files stays.
+        for as_wanted, group in groupby(opened, key=lambda pair: pair[1] is not None):
+            if as_wanted:
+                yield from some[0]._scan([fragment for _, fragment in group if fragment is not None])
+            else:
+                for reader, _ in group:
+                    yield from reader.iter_batches()
+
+
+def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:
+    """The number of rows of file groups; no column is read where footers and statistics tell it.
+
+    Args:
+        readers: See `scan_file_groups`.
+
+    Raises:
+        HoodieException: See `scan_file_groups`.
+    """
+    total = 0
+    for start in range(0, len(readers), _FILES_AT_ONCE):
+        some = readers[start : start + _FILES_AT_ONCE]
+        fragments: list[ParquetFragment] = []
+        for reader, fragment in zip(some, map_concurrently(HoodieFileGroupReader._open_fragment, some), strict=True):
+            if fragment is not None and reader._is_exact:
+                fragments.append(fragment)
+            else:
+                total += sum(batch.num_rows for batch in reader.with_columns(reader._schema.names[:1]).scan())
+        if fragments:
+            total += count_rows_of_fragments(fragments, some[0]._schema, some[0]._pushed)
+    return total
 
 
 @attrs.frozen(eq=False)

@@ -8,11 +8,17 @@ import typing as _typing
 if _typing.TYPE_CHECKING:
     from hoodie.spark.merge_writer import merge_into as merge_into
     from hoodie.spark.reader import read as read
+    from hoodie.spark.reader import register as register
     from hoodie.spark.writer import write as write
 
-__all__ = ["merge_into", "read", "write"]
+__all__ = ["merge_into", "read", "register", "write"]
 
-_MODULES = {"merge_into": "hoodie.spark.merge_writer", "read": "hoodie.spark.reader", "write": "hoodie.spark.writer"}
+_MODULES = {
+    "merge_into": "hoodie.spark.merge_writer",
+    "read": "hoodie.spark.reader",
+    "register": "hoodie.spark.reader",
+    "write": "hoodie.spark.writer",
+}
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -33,15 +33,17 @@ from hoodie.exception import (
 )
 from hoodie.index.index_factory import create_index
 from hoodie.metrics.progress import ProgressCallback, check_callback
+from hoodie.query.planner import plan_of
+from hoodie.query.table_query import TableQuery
 from hoodie.spark.merge_condition import KeyPair, check_pairs, parse_condition
 from hoodie.spark.merge_plan import Clause, ClauseKind, Expressions, MergeCounts, MergeRules, merged_rows
+from hoodie.spark.reader import frame_of
 from hoodie.spark.spark_compatibility import check_running, is_frame
 from hoodie.spark.spark_plans import rereading_of
 from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_scan import scan_files
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.table import HoodieTable
-from hoodie.table.table_scan import file_slices
 
 
 def merge_into(
@@ -238,12 +240,13 @@ class MergeIntoWriter:
 
     def _rows_of(self, snapshot: TableSnapshot, is_empty: bool) -> DataFrame:
         """The target's rows with their meta columns; or none of them, with these columns."""
+        if not is_empty:
+            plan = plan_of(snapshot, TableQuery.of(), reads_footers=False)
+            return frame_of(self._source.sparkSession, self._config.base_path, plan)
         avro_schema = snapshot.load_avro_schema()
         columns = [] if avro_schema is None else list(to_arrow(avro_schema))
         schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *columns])
-        slices = [] if is_empty else file_slices(snapshot, schema, None)
-        files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
-        return scan_files(self._source.sparkSession, snapshot, self._config.base_path, files, schema)
+        return scan_files(self._source.sparkSession, snapshot, self._config.base_path, [], schema)
 
     def _with(self, clause: Clause) -> MergeIntoWriter:
         return attrs.evolve(self, clauses=(*self._clauses, clause))

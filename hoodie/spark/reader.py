@@ -1,13 +1,13 @@
 """A table as a Spark DataFrame.
 
-Hudi: the snapshot query of org.apache.hudi.DefaultSource.
+Hudi: the queries of org.apache.hudi.DefaultSource.
 """
 
 from __future__ import annotations
 
-import difflib
 import pickle
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -15,74 +15,59 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
-from hoodie.avro.schema_converters import to_arrow
-from hoodie.common.config.property import check_properties
 from hoodie.common.data.row_filter import RowFilter
-from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.config.read_config import HoodieReadConfig, QueryType
+from hoodie.exception import HoodieNotSupportedException
+from hoodie.query.planner import plan_of
+from hoodie.query.read_plan import ReadPlan
+from hoodie.query.repeated_planning import plan_until_complete
+from hoodie.query.table_query import Filters, QueryTime, TableQuery
 from hoodie.spark.spark_compatibility import check_running
+from hoodie.spark.spark_conditions import spark_condition
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_scan import scan_files
 from hoodie.spark.spark_types import quoted
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.table_scan import (
-    Filters,
-    check_columns,
-    check_query,
-    checked_columns,
-    file_slices,
-    plan_read,
-    to_expression,
-    to_row_filter,
-)
-
-QUERY_TYPE = "hoodie.datasource.query.type"
-QUERY_TYPES = ("snapshot", "read_optimized")
-"""For a copy-on-write table both give the same rows."""
-NOT_YET = (
-    "as.of.instant",
-    "hoodie.datasource.read.begin.instanttime",
-    "hoodie.datasource.read.end.instanttime",
-    "hoodie.datasource.query.incremental.format",
-)
 
 
 def read(
     spark: SparkSession,
     base_path: str,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
     *,
     columns: str | Sequence[str] | None = None,
     filters: Filters = None,
     query_type: str = "snapshot",
-    as_of: str | None = None,
-    begin: str | None = None,
-    end: str | None = None,
+    as_of: QueryTime | None = None,
+    begin: QueryTime | None = None,
+    end: QueryTime | None = None,
     storage_options: StorageOptions | None = None,
 ) -> DataFrame:
-    """Read the newest committed rows of a table, at the speed of Spark's own Parquet scan.
+    """Read the committed rows of a table, at the speed of Spark's own Parquet scan.
 
-    Spark scans the files with its own connectors (Hadoop's) and credentials; hoodie reads the timeline and lists the
+    Spark scans the files with its own connectors (Hadoop's) and credentials; hoodie reads the timeline and plans the
     files, on the driver. The set of files is fixed when the call returns.
 
     The keyword arguments mean the same as in `hoodie.read_table`.
 
     Args:
         spark: The session.
-        base_path: The table's folder.
-        options: Hudi's read options. The only one is ``hoodie.datasource.query.type``: ``snapshot``, the default, or
-            ``read_optimized``.
+        base_path: The table's folder, also with globs behind it as old guides write it (``/data/trips/*/*``).
+        options: Hudi's read options (docs/configuration.md lists them): ``hoodie.datasource.query.type``,
+            ``as.of.instant``, ``hoodie.datasource.read.begin.instanttime``, ``.end.instanttime``, ``.incr.path.glob``,
+            ``.incr.filters`` and others.
         columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
         filters: Which rows: an expression, or lists of tuples; None or an empty list for all. They choose the same
-            rows as in `hoodie.read_table`: partitions that cannot hold such rows are not read, and Arrow filters the
-            rest in the Python of Spark's workers, which needs hoodie there. ``where`` of the DataFrame is faster,
-            because Spark's scan skips row groups by it; it has Spark's rules for nulls and NaN.
-        query_type: The same as the option.
-        as_of: Not supported yet.
-        begin: Not supported yet.
-        end: Not supported yet.
+            rows as in `hoodie.read_table`: partitions that cannot hold such rows are not read, and Spark's scan skips
+            row groups by what statistics can decide. Arrow decides about the rest in the Python of Spark's workers,
+            which needs hoodie there. ``where`` of the DataFrame never needs Python; it has Spark's rules for nulls and
+            NaN.
+        query_type: See `hoodie.read_table`.
+        as_of: See `hoodie.read_table`.
+        begin: See `hoodie.read_table`.
+        end: See `hoodie.read_table`.
         storage_options: Options and credentials for reading the timeline, or a function that returns them. Spark's scan
             uses those of its connector.
 
@@ -96,35 +81,102 @@ def read(
         HoodieConfigException: An option or its value is unknown; the message names all such options. Or the filters
             have another form, or option and argument contradict each other.
         HoodieSchemaException: A column is not in the table, or a filter does not fit it.
-        HoodieIOException: Spark has no connector for the storage, or a base file that commits name is missing.
-        HoodieException: The session was stopped.
+        HoodieIOException: Spark has no connector for the storage, or a base file that the query needs was cleaned or is
+            missing; see `hoodie.read_table`.
+        HoodieException: The session was stopped; or see `hoodie.read_table`.
 
         >>> import hoodie.spark
         >>> hoodie.spark.read(spark, "/data/trips").where("fare > 50")  # doctest: +SKIP
+        >>> options = {"hoodie.datasource.query.type": "incremental"}
+        >>> hoodie.spark.read(spark, "/data/trips", options, begin="20260102101530123")  # doctest: +SKIP
     """
     check_running(spark)
-    check_properties(options, "options")
-    _check_options(options or {})
-    check_query(query_type, {"as_of": as_of, "begin": begin, "end": end})
-    given = (options or {}).get(QUERY_TYPE, query_type)
-    if query_type not in (given, QUERY_TYPES[0]):
-        raise HoodieConfigException(f"{QUERY_TYPE} = {given!r}, and the argument says {query_type!r}: give one of them")
-    wanted = checked_columns(columns)
-    expression = to_expression(filters)
-    _check_can_be_sent(expression)
-    snapshot, schema, row_filter, files = plan_read(
-        lambda: TableSnapshot.load(base_path, storage_options),
-        lambda snapshot: _files_to_read(snapshot, expression),
+    query = TableQuery.of(
+        columns=columns, filters=filters, query_type=query_type, as_of=as_of, begin=begin, end=end, options=options
     )
-    if wanted is not None and snapshot.load_avro_schema() is None:
+    _check_can_be_sent(query.filters)
+    plan = plan_until_complete(
+        lambda: TableSnapshot.load(base_path, storage_options), lambda snapshot: _plan(snapshot, query)
+    )
+    frame = frame_of(spark, base_path, plan)
+    incremental_filters = HoodieReadConfig.from_options(options).incremental_filters
+    if incremental_filters and query.query_type is QueryType.INCREMENTAL:
+        for condition in filter(None, incremental_filters.split(",")):
+            frame = frame.where(condition)
+    return frame
+
+
+def register(
+    spark: SparkSession,
+    name: str,
+    base_path: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    query_type: str = "snapshot",
+    as_of: QueryTime | None = None,
+    begin: QueryTime | None = None,
+    end: QueryTime | None = None,
+    storage_options: StorageOptions | None = None,
+) -> DataFrame:
+    """Make a table known to ``spark.sql`` as a temporary view.
+
+    The view shows the commits that there are now. Register it again to show later ones.
+
+    Args:
+        spark: The session.
+        name: The view's name; a view of that name is replaced.
+        base_path: The table's folder.
+        options: See `read`.
+        query_type: See `read`.
+        as_of: See `read`.
+        begin: See `read`.
+        end: See `read`.
+        storage_options: See `read`.
+
+    Returns:
+        What the view shows.
+
+    Raises:
+        HoodieException: See `read`.
+
+        >>> hoodie.spark.register(spark, "trips", "/data/trips")  # doctest: +SKIP
+        >>> spark.sql("select rider, sum(fare) from trips group by rider").show()  # doctest: +SKIP
+    """
+    frame = read(
+        spark, base_path, options, query_type=query_type, as_of=as_of, begin=begin, end=end,
+        storage_options=storage_options,
+    )  # fmt: skip
+    frame.createOrReplaceTempView(name)
+    return frame
+
+
+def frame_of(spark: SparkSession, base_path: str, plan: ReadPlan) -> DataFrame:
+    """The rows of a plan as a DataFrame.
+
+    Args:
+        spark: The session.
+        base_path: The table's folder as the user wrote it.
+        plan: What to read.
+    """
+    wanted = plan.query.columns
+    if wanted is not None and plan.snapshot.load_avro_schema() is None:
         # The table was never written: it has no rows, and its columns have no types yet.
         fields = [st.StructField(name, st.StringType() if name in META_COLUMNS else st.NullType()) for name in wanted]
         return spark.createDataFrame([], st.StructType(fields))
-    check_columns(snapshot.base_path, schema, wanted or ())
-    frame = scan_files(spark, snapshot, base_path, files, schema)
-    if row_filter is not None and files:
-        frame = _filtered(frame, schema, wanted, row_filter)
+    frame = scan_files(spark, plan.snapshot, base_path, plan.base_files, plan.schema)
+    if plan.row_filter is not None and plan.slices:
+        condition, is_exact = spark_condition(plan.row_filter, plan.schema)
+        if condition is not None:
+            frame = frame.where(condition)
+        if not is_exact:
+            frame = _filtered(frame, plan.schema, wanted, plan.row_filter)
     return frame if wanted is None else frame.select([quoted(name) for name in wanted])
+
+
+def _plan(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
+    _check_storage(snapshot.base_path)
+    # Spark's scan reads the footers itself, on its executors.
+    return plan_of(snapshot, query, reads_footers=False)
 
 
 def _filtered(frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None, row_filter: RowFilter) -> DataFrame:
@@ -147,37 +199,6 @@ class _RowsOf:
         return taken[0] if taken else batch.slice(0, 0)
 
 
-def _files_to_read(
-    snapshot: TableSnapshot, expression: pc.Expression | None
-) -> tuple[TableSnapshot, pa.Schema, RowFilter | None, list[HoodieBaseFile]]:
-    snapshot.table_config.check_readable()
-    _check_storage(snapshot.base_path)
-    schema = _schema(snapshot)
-    row_filter = None
-    if expression is not None and snapshot.load_avro_schema() is not None:
-        row_filter = to_row_filter(expression, schema, snapshot.base_path)
-    slices = file_slices(snapshot, schema, row_filter)
-    files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
-    return snapshot, schema, row_filter, files
-
-
-def _check_options(options: Mapping[str, str]) -> None:
-    later = sorted(set(options) & set(NOT_YET))
-    if later:
-        raise HoodieNotSupportedException(
-            f"read option {', '.join(later)}: hoodie reads the newest rows only; leave it out"
-        )
-    problems = []
-    for key, value in options.items():
-        if key != QUERY_TYPE:
-            near = difflib.get_close_matches(str(key), [QUERY_TYPE, *NOT_YET], n=1)
-            problems.append(f"unknown read option {key}" + (f", did you mean {near[0]}?" if near else ""))
-        elif value not in QUERY_TYPES:
-            problems.append(f"{key}={value}: hoodie has {', '.join(QUERY_TYPES)}")
-    if problems:
-        raise HoodieConfigException("; ".join(problems))
-
-
 def _check_can_be_sent(expression: pc.Expression | None) -> None:
     try:
         pickle.dumps(expression)
@@ -193,10 +214,3 @@ def _check_storage(base_path: str) -> None:
         raise HoodieNotSupportedException(
             f"Spark's executors cannot see {base_path}, which is in this process's memory: use hoodie.read_table"
         )
-
-
-def _schema(snapshot: TableSnapshot) -> pa.Schema:
-    """The meta columns and the user's; a table that was never written has only meta columns."""
-    avro_schema = snapshot.load_avro_schema()
-    columns = [] if avro_schema is None else list(to_arrow(avro_schema))
-    return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *columns])

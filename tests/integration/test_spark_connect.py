@@ -104,6 +104,26 @@ OPERATIONS = """
     facts["stopped"] = stopped
     print(json.dumps(facts))
 """
+LOOKUPS = """
+    with client() as c:
+        c.upsert(rows(30, 1))
+    given = rows(3, 5).union(rows(40, 5).where("id = 'some-key-39'"))
+    for size in (None, -1):
+        if size is not None:
+            from hoodie.index.simple import simple_index
+            from hoodie.table.action.commit import incoming_keys
+            simple_index.SHARED_KEY_BYTES = incoming_keys.KEY_BYTES = size
+        with hoodie.HoodieReadClient(spark, path) as c:
+            found = c.read(given, ["id", "ts"]).collect()
+            exist = c.check_exists([HoodieKey("some-key-1", "r1"), HoodieKey("some-key-1", "r2")]).collect()
+            facts[str(size)] = {
+                "read": sorted(map(tuple, found)),
+                "check_exists": sorted(row.exists for row in exist),
+                "filter_exists": [row.id for row in c.filter_exists(given).collect()],
+                "tag_location": c.tag_location(given).where("__hoodie_current_file_id is null").count(),
+            }
+    print(json.dumps(facts))
+"""
 RDD_INPUT = """
     from pyspark import RDD
     with client() as c:
@@ -252,6 +272,17 @@ def test_an_rdd_is_refused_with_the_way_out(tmp_path: Path) -> None:
     name, text = run(RDD_INPUT, tmp_path)
     assert name == "HoodieSchemaException"
     assert "no RDDs" in text and "DataFrame" in text
+
+
+def test_keys_are_looked_up(tmp_path: Path) -> None:
+    found = run(LOOKUPS, tmp_path)
+    wanted = {
+        "read": [[f"some-key-{number}", 1] for number in range(3)],
+        "check_exists": [False, True],
+        "filter_exists": ["some-key-39"],
+        "tag_location": 1,
+    }
+    assert found == {"None": wanted, "-1": wanted}
 
 
 def test_ten_times_the_input_needs_no_more_memory_of_the_client(tmp_path: Path) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.query.arrow_reader import scan
+from hoodie.query.planner import plan_of_slices
+from hoodie.query.read_plan import all_columns
+from hoodie.query.table_query import Filters, TableQuery
 from hoodie.storage.storage_path import join
-from hoodie.table.table_scan import Filters, prune_partitions, scan_slices
 
 
 class PendingCommit:
@@ -141,10 +143,8 @@ class PendingCommit:
     def _scan(
         self, columns: str | Sequence[str] | None, filters: Filters, only_touched: bool, is_after: bool
     ) -> pa.RecordBatchReader:
-        def slices_of(schema: pa.Schema, row_filter: RowFilter | None) -> list[FileSlice]:
-            partitions = self._partitions(only_touched)
-            if row_filter is not None:
-                partitions = prune_partitions(partitions, self._snapshot, schema, row_filter)
-            return self._slices(partitions, is_after)
+        def slices_of(prune: Callable[[Sequence[str]], list[str]]) -> list[FileSlice]:
+            return self._slices(prune(self._partitions(only_touched)), is_after)
 
-        return scan_slices(self._snapshot, self._user_schema(is_after), columns, filters, slices_of)
+        query = TableQuery.of(columns=columns, filters=filters)
+        return scan(plan_of_slices(self._snapshot, query, all_columns(self._user_schema(is_after)), slices_of))

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -90,7 +91,7 @@ class HoodieParquetReader:
         except FileNotFoundError as error:
             raise missing_base_file(self._path) from error
         try:
-            with _translated_errors(self._path):
+            with translated_errors(self._path):
                 if self._stream.size() == 0:
                     raise _corrupted(self._path, "it is empty")
                 self._file = pq.ParquetFile(
@@ -126,15 +127,22 @@ class HoodieParquetReader:
         return int(self._opened.metadata.num_row_groups)
 
     @property
+    def row_group_rows(self) -> npt.NDArray[np.int64]:
+        """Rows of each row group."""
+        metadata = self._opened.metadata
+        counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        return np.array(counts, dtype=np.int64)
+
+    @property
     def file_schema(self) -> pa.Schema:
         """The columns of the file in its own types, meta columns included."""
-        with _translated_errors(self._path):
+        with translated_errors(self._path):
             return self._opened.schema_arrow
 
     def dictionary_columns(self) -> frozenset[str]:
         """Paths of the leaf columns that at least one row group stores only as a dictionary."""
         metadata = self._opened.metadata
-        with _translated_errors(self._path):
+        with translated_errors(self._path):
             chunks = [
                 metadata.row_group(group).column(number)
                 for group in range(metadata.num_row_groups)
@@ -152,7 +160,7 @@ class HoodieParquetReader:
         """
         if self._stream is None:
             raise HoodieException(f"{self._path} is not open")
-        with _translated_errors(self._path):
+        with translated_errors(self._path):
             return StoredColumns(self._stream, self._path)
 
     @property
@@ -184,7 +192,7 @@ class HoodieParquetReader:
             raise MissingSchemaFieldException(
                 f"reading {self._path}: it has no column {', '.join(missing)}; its columns are {', '.join(names)}"
             )
-        with _translated_errors(self._path):
+        with translated_errors(self._path):
             return self._opened.read(columns=list(columns)).select(list(columns))
 
     def row_group_keys(self) -> list[RowGroupKeys]:
@@ -196,7 +204,7 @@ class HoodieParquetReader:
             MissingSchemaFieldException: There is no column of record keys.
             HoodieCorruptedDataException: The file is damaged.
         """
-        with _translated_errors(self._path):
+        with translated_errors(self._path):
             return row_group_keys(self._path, self._opened.metadata)
 
     def read_record_keys(self, row_groups: Sequence[int] | None = None) -> pa.ChunkedArray:
@@ -212,7 +220,7 @@ class HoodieParquetReader:
         if row_groups is None:
             keys = self.read_columns([RECORD_KEY_META]).column(0)
         else:
-            with _translated_errors(self._path):
+            with translated_errors(self._path):
                 keys = self._opened.read_row_groups(list(row_groups), columns=[RECORD_KEY_META]).column(0)
         return keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
 
@@ -230,10 +238,10 @@ class HoodieParquetReader:
             MissingSchemaFieldException: See `read_record_keys`.
             HoodieCorruptedDataException: The file is damaged.
         """
-        with _translated_errors(self._path):
+        with translated_errors(self._path):
             metadata = self._opened.metadata
             column = _record_key_column(self._path, metadata)
-            rows = np.array([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)], dtype=np.int64)
+            rows = self.row_group_rows
             if rows.sum() != metadata.num_rows:
                 raise _corrupted(
                     self._path, f"its row groups have {rows.sum()} rows, but its footer says {metadata.num_rows}"
@@ -284,17 +292,17 @@ class HoodieParquetReader:
         file = self._opened
         for number in range(self.num_row_groups) if row_groups is None else row_groups:
             if not present:
-                with _translated_errors(self._path):
+                with translated_errors(self._path):
                     rows = file.metadata.row_group(number).num_rows
                 for start in range(0, rows, batch_rows):
                     count = min(batch_rows, rows - start)
                     nulls = [pa.nulls(count, field.type) for field in wanted]
                     yield pa.RecordBatch.from_arrays(nulls, schema=wanted)
                 continue
-            with _translated_errors(self._path):
+            with translated_errors(self._path):
                 batches = file.iter_batches(batch_size=batch_rows, row_groups=[number], columns=present)
             while True:
-                with _translated_errors(self._path):
+                with translated_errors(self._path):
                     batch = next(batches, None)
                 if batch is None:
                     break
@@ -338,7 +346,7 @@ def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
 
 
 @contextmanager
-def _translated_errors(path: str) -> Iterator[None]:
+def translated_errors(path: str) -> Iterator[None]:
     """Translate pyarrow's errors; an error number tells a failing store from a damaged file.
 
     Args:
@@ -407,42 +415,6 @@ def read_footer(storage: HoodieStorage, path: str) -> Footer:
 def to_expression(filters: Sequence[Any]) -> pc.Expression:
     """Filters in the form of `pyarrow.parquet.read_table`, as an expression; pyarrow raises errors for wrong ones."""
     return pq.filters_to_expression(filters)
-
-
-def scan_file(
-    storage: HoodieStorage,
-    path: str,
-    schema: pa.Schema,
-    columns: list[str],
-    pushed: pc.Expression | None,
-    batch_rows: int,
-) -> Iterator[pa.RecordBatch]:
-    """Rows of a file, read on all cores and some batches ahead; row groups that cannot match the filter are skipped.
-
-    Args:
-        storage: Where the file is.
-        path: Full path of the file.
-        schema: The columns. The file has each in exactly this type, or lacks it; a missing column is null.
-        columns: Names, in the order of the result.
-        pushed: The filter; `hoodie.common.data.row_filter` tells what it may hold. None for all rows.
-        batch_rows: Most rows of a batch.
-
-    Raises:
-        HoodieIOException: Storage failed.
-        HoodieCorruptedDataException: The file is damaged.
-    """
-    # Imported here because it imports pandas, which takes longer than all of hoodie.
-    import pyarrow.dataset as ds
-
-    with _translated_errors(path), storage.open_input_file(path) as source:
-        fragment = ds.ParquetFileFormat().make_fragment(source)
-        scanner = fragment.scanner(
-            schema=schema, columns=columns, filter=pushed, batch_size=batch_rows,
-            batch_readahead=2, fragment_readahead=1,
-        )  # fmt: skip
-        for batch in scanner.to_reader():
-            if batch.num_rows:
-                yield batch
 
 
 def _chosen_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

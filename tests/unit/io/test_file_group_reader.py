@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,11 +21,17 @@ from hoodie.common.model.record_columns import COMMIT_TIME_META
 from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException, HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.query.table_query import to_expression
 from hoodie.storage.storage_factory import open_storage
-from hoodie.table.table_scan import to_row_filter
 from tests.support.filter_cases import GROUP_ROWS, SCHEMA, filters, tables
 
 NAN = math.nan
+
+
+def row_filter_of(wanted: Any, schema: pa.Schema = SCHEMA) -> RowFilter | None:
+    expression = to_expression(wanted)
+    return None if expression is None else RowFilter.of(expression, schema, "t")
 
 
 def reader_of(folder: Path, table: pa.Table, schema: pa.Schema = SCHEMA, **wanted: Any) -> HoodieFileGroupReader:
@@ -78,7 +85,7 @@ WITH_NAN = rows(f=[1.0, NAN, 1.0], g=[1.0, NAN, 1.0])
 def test_a_filter_gives_the_rows_that_it_gives_in_memory(tmp_path: Path, table: pa.Table, wanted: Any) -> None:
     expected = in_memory(table, wanted)
     try:
-        found = ids(tmp_path, table, to_row_filter(wanted, SCHEMA, "t"))
+        found = ids(tmp_path, table, row_filter_of(wanted))
     except HoodieSchemaException as error:
         # Where the type of a column does not hold a value, Arrow's answer depends on the rows.
         assert expected is None or "cannot hold" in str(error)
@@ -106,7 +113,7 @@ def test_a_filter_gives_the_rows_that_it_gives_in_memory(tmp_path: Path, table: 
     ids=str,
 )
 def test_statistics_decide_what_they_know_and_nothing_else(wanted: Any, pushed: pc.Expression | None) -> None:
-    found = to_row_filter(wanted, SCHEMA, "t")
+    found = row_filter_of(wanted)
     assert found is not None
     assert str(found.pushed) == str(pushed)
 
@@ -114,20 +121,20 @@ def test_statistics_decide_what_they_know_and_nothing_else(wanted: Any, pushed: 
 @pytest.mark.parametrize("count", [2, 300])
 def test_long_chains_and_deep_trees_are_filters_too(tmp_path: Path, count: int) -> None:
     table = rows(i=list(range(count + 3)), f=[1.0] * (count + 3))
-    chain = to_row_filter([[("i", "==", number)] for number in range(count)], SCHEMA, "t")
+    chain = row_filter_of([[("i", "==", number)] for number in range(count)])
     assert chain is not None
     assert chain.is_exact
     assert ids(tmp_path, table, chain) == list(range(count))
     deep = pc.field("i") == 0
     for number in range(1, count):
         deep = (deep | (pc.field("i") == number)) & (pc.field("f") == 1.0)
-    assert ids(tmp_path, table, to_row_filter(deep, SCHEMA, "t")) == list(range(count))
+    assert ids(tmp_path, table, row_filter_of(deep)) == list(range(count))
 
 
 def test_row_groups_that_a_key_is_not_in_are_not_read(tmp_path: Path) -> None:
     table = rows(s=[f"key{number:03}" for number in range(3 * GROUP_ROWS)], f=[1.0] * 3 * GROUP_ROWS)
     wanted = (pc.field("s") == "key007") & ~(pc.field("f") != 1.0)
-    reader = reader_of(tmp_path, table, columns=["id"], row_filter=to_row_filter(wanted, SCHEMA, "t"))
+    reader = reader_of(tmp_path, table, columns=["id"], row_filter=row_filter_of(wanted))
     path = next(tmp_path.glob("*.parquet"))
     second = pq.ParquetFile(path).metadata.row_group(1)
     damaged = bytearray(path.read_bytes())
@@ -141,15 +148,15 @@ def test_row_groups_that_a_key_is_not_in_are_not_read(tmp_path: Path) -> None:
 
 def test_a_filter_of_a_column_that_an_old_file_has_in_another_type_or_not_at_all(tmp_path: Path) -> None:
     old = pa.table({"id": pa.array([0, 1], pa.int64()), "f": pa.array([0.1, None], pa.float32())})
-    assert ids(tmp_path, old, to_row_filter([("f", "==", 0.1)], SCHEMA, "t")) == [0]
-    assert ids(tmp_path, old, to_row_filter(pc.field("s").is_null() & pc.field("f").is_valid(), SCHEMA, "t")) == [0]
-    assert ids(tmp_path, old, to_row_filter([("s", "==", "a")], SCHEMA, "t")) == []
+    assert ids(tmp_path, old, row_filter_of([("f", "==", 0.1)])) == [0]
+    assert ids(tmp_path, old, row_filter_of(pc.field("s").is_null() & pc.field("f").is_valid())) == [0]
+    assert ids(tmp_path, old, row_filter_of([("s", "==", "a")])) == []
 
 
 def test_a_filter_that_arrow_cannot_compute_of_the_rows_is_no_damaged_file(tmp_path: Path) -> None:
     table = rows(i=[0, 1, 2], l=[2**53 + 1] * 3)
     with pytest.raises(HoodieSchemaException, match=r"l is int64.*cannot be computed.*9007199254740993") as caught:
-        ids(tmp_path, table, to_row_filter([("l", ">", 5.5)], SCHEMA, "t"))
+        ids(tmp_path, table, row_filter_of([("l", ">", 5.5)]))
     assert "roll" not in str(caught.value)
 
 
@@ -175,7 +182,7 @@ def test_only_rows_of_an_instant_range_are_read(
 ) -> None:
     """Also beside a filter, and in a file whose columns are narrower, which is read in another way."""
     table = pa.table({COMMIT_TIME_META: TIMES, "id": [0, 1, 2, 3], "f": pa.array([0.5] * 4, old_type)})
-    row_filter = to_row_filter([("f", "==", 0.5), ("id", "!=", 1)], COMMITS, "t")
+    row_filter = row_filter_of([("f", "==", 0.5), ("id", "!=", 1)], COMMITS)
     all_rows = reader_of(tmp_path, table, COMMITS, columns=["id"], instant_range=instants)
     filtered = reader_of(tmp_path, table, COMMITS, columns=["id"], instant_range=instants, row_filter=row_filter)
     for reader, ids_of_reader in ((all_rows, expected), (filtered, [row for row in expected if row != 1])):
@@ -188,7 +195,7 @@ def test_only_rows_of_an_instant_range_are_read(
 @pytest.mark.parametrize("columns", [["s", "id"], ["id", "s"], None], ids=str)
 @pytest.mark.parametrize("filtered", [True, False])
 def test_columns_come_in_the_order_that_is_asked_for(tmp_path: Path, columns: list[str] | None, filtered: bool) -> None:
-    row_filter = to_row_filter([("f", "!=", 2.0)], SCHEMA, "t") if filtered else None
+    row_filter = row_filter_of([("f", "!=", 2.0)]) if filtered else None
     table = rows(f=[1.0, 3.0], s=["a", "b"])
     reader = reader_of(tmp_path, table, columns=columns, row_filter=row_filter)
     for batches in (reader.scan(), reader.iter_batches()):
@@ -216,3 +223,31 @@ def test_a_slice_with_log_files_is_refused(tmp_path: Path) -> None:
 def test_a_path_that_is_no_base_file_makes_no_slice() -> None:
     with pytest.raises(HoodieIOException, match=r"/t/p/x\.parquet .* not that of a base file"):
         FileSlice.of_base_file("p", "/t/p/x.parquet", 1)
+
+
+@pytest.mark.parametrize("positions", [[], [0], [6], [2, 3], [0, 1, 2, 3, 4, 5, 6], [1, 4, 6]])
+def test_rows_at_positions_are_those_of_their_row_groups_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, positions: list[int]
+) -> None:
+    table = rows(s=["a", "b", None, "d", "e", "f", "g"])
+    groups: list[int] = []
+    iter_batches = HoodieParquetReader.iter_batches
+
+    def iterate(self: HoodieParquetReader, columns: Any, schema: Any, row_groups: Any, **named: Any) -> Any:
+        groups.extend(row_groups)
+        return iter_batches(self, columns, schema, row_groups, **named)
+
+    monkeypatch.setattr(HoodieParquetReader, "iter_batches", iterate)
+    reader = reader_of(tmp_path, table, columns=["id"])
+    assert rows_of(reader.take(np.array(positions, dtype=np.int64)), "id") == positions
+    assert groups == sorted({position // GROUP_ROWS for position in positions})
+
+
+def test_rows_at_positions_pass_the_filter_and_have_the_tables_types(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("new", pa.string())])
+    table = pa.table({"id": pa.array([0, 1, 2, 3], pa.int32())})
+    wanted = row_filter_of([("id", ">", 1)], schema)
+    reader = reader_of(tmp_path, table, schema, row_filter=wanted)
+    (batch,) = reader.take(np.array([1, 2]))
+    assert batch.schema == schema
+    assert batch.to_pylist() == [{"id": 2, "new": None}]

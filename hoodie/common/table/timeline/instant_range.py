@@ -5,9 +5,15 @@ Hudi: org.apache.hudi.common.table.log.InstantRange.
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
+
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from hoodie.common.model.record_columns import COMMIT_TIME_META
+from hoodie.common.table.timeline.instant_time import in_order
 
 
 @attrs.frozen
@@ -45,3 +51,16 @@ class InstantRange:
         if self.named is not None:
             found = pc.and_(found, pc.is_in(commit_times, value_set=pa.array(sorted(self.named), pa.string())))
         return found
+
+    @property
+    def condition(self) -> pc.Expression | None:
+        """What ``_hoodie_commit_time`` of a row fulfils if these instants wrote it; None for all."""
+        commit_time = pc.field(COMMIT_TIME_META)
+        found = []
+        if self.after is not None:
+            found.append(commit_time > self.after)
+        if self.until is not None:
+            found.append(commit_time <= self.until)
+        if self.named is not None:
+            found.append(commit_time.isin(in_order(self.named)))
+        return reduce(operator.and_, found) if found else None

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from hoodie.exception import InvalidTableException
 
 _SECONDS = re.compile(r"^\d{14}$", re.ASCII)
 _MILLISECONDS = re.compile(r"^\d{17}$", re.ASCII)
+_DATE_LENGTH = len("2026-01-02")
 _LEADING = re.compile(r"^(\d{17}|\d{14})", re.ASCII)
 
 
@@ -94,6 +95,44 @@ def format_instant_time(moment: datetime, timezone: str = "UTC") -> str:
     if moment.tzinfo is None:
         raise ValueError(f"{moment!r} has no time zone")
     return _digits(moment.astimezone(UTC if timezone.upper() == "UTC" else None))
+
+
+def query_time(value: str | date | datetime, timezone: str = "UTC", *, any_digits: bool = False) -> str:
+    """The instant time for a time that a query names; it need not be the time of an instant.
+
+    ======================================  =====================================
+    given                                   instant time
+    ======================================  =====================================
+    ``20260102101530123``                   the same
+    ``2026-01-02``                          ``20260102000000000``
+    ``2026-01-02 10:15:30[.123]``           ``20260102101530000`` (``...123``)
+    a date or datetime of Python            likewise
+    ======================================  =====================================
+
+    Times without a time zone are in the timeline's, as instant times are; others are converted to it.
+
+    Args:
+        value: The time.
+        timezone: ``UTC``, or ``LOCAL`` for this machine's zone.
+        any_digits: Whether any digits are an instant time, such as ``000``, which is before all instants.
+
+    Raises:
+        ValueError: The text has another form, or names no date.
+
+    Hudi: HoodieSqlCommonUtils.formatQueryInstant. Differs: takes dates, times with zones, and a ``T`` for the space.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if text.isascii() and text.isdigit():
+            if not any_digits:
+                _parse_wall_clock(text)
+            return text
+        if len(text) < _DATE_LENGTH or not text[:4].isdigit() or text[4] != "-":
+            raise ValueError(f"{value!r} is not a time")
+        value = datetime.fromisoformat(text)
+    if not isinstance(value, datetime):
+        return _digits(datetime(value.year, value.month, value.day))
+    return _digits(value) if value.tzinfo is None else format_instant_time(value, timezone)
 
 
 def next_instant_time(now: datetime, newest: str | None, timezone: str = "UTC") -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
@@ -31,6 +33,32 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
         instant = None if status.is_directory else layout.parse_file_name(status.name)
         if instant is not None:
             yield instant
+
+
+def completion_times(storage: HoodieStorage, meta_path: str, layout: TimelineLayout, timezone: str) -> dict[str, str]:
+    """Requested time to the time at which an instant was completed, for the completed instants of a timeline.
+
+    Timelines of layout 1 hold no such times: it is when the completed file was last modified, which tools that copy
+    tables must keep.
+
+    Args:
+        storage: Where the table is.
+        meta_path: The table's ``.hoodie`` folder.
+        layout: The table's timeline layout.
+        timezone: The table's ``hoodie.table.timeline.timezone``.
+
+    Raises:
+        HoodieIOException: Storage failed.
+
+    Hudi: HoodieInstant.getStateTransitionTime.
+    """
+    found = {}
+    for status in storage.list_directory(layout.active_path(meta_path)):
+        instant = None if status.is_directory else layout.parse_file_name(status.name)
+        if instant is not None and instant.is_completed and instant.action in COMMIT_ACTIONS:
+            moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
+            found[instant.requested_time] = instant.completion_time or format_instant_time(moment, timezone)
+    return found
 
 
 def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> list[HoodieInstant]:

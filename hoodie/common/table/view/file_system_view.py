@@ -249,6 +249,18 @@ class HoodieTableFileSystemView:
         """
         return [self._merged_latest_slice(group) for group in self.file_groups(partition_path)]
 
+    def latest_file_slices_before_or_on(self, partition_path: str, instant_time: str) -> list[FileSlice]:
+        """The newest slice of each file group as of an instant; see `latest_base_files_before_or_on`.
+
+        Raises:
+            HoodieIOException: The partition path would leave the table, or storage failed.
+        """
+        found = []
+        for group in self._file_groups_as_of(partition_path, instant_time):
+            seen = (s for s in group.slices if self._instants.is_seen_at(s.base_instant_time, instant_time))
+            found += [file_slice for file_slice in [next(seen, None)] if file_slice is not None]
+        return found
+
     def replaced_file_groups(self) -> Mapping[HoodieFileGroupId, str]:
         """File groups that completed replace commits replaced, each with the instant that did; read once.
 

@@ -16,7 +16,6 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
     HoodieConfigException,
     HoodieIOException,
-    HoodieNotSupportedException,
     HoodieSchemaException,
 )
 from tests.support.hookable_storage import Hook, hooked
@@ -49,22 +48,8 @@ def test_both_query_types_give_the_rows_of_a_copy_on_write_table(base_path: str,
         assert reader.read_all().num_rows == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"as_of": "20240101000000000"}, "as_of"),
-        ({"begin": "20240101000000000"}, "begin"),
-        ({"end": "20240101000000000"}, "end"),
-        ({"query_type": "incremental"}, "incremental"),
-    ],
-)
-def test_queries_of_older_rows_are_refused_by_name(base_path: str, arguments: dict[str, Any], named: str) -> None:
-    with pytest.raises(HoodieNotSupportedException, match=f"{named}.*newest rows only"):
-        hoodie.read_table(base_path, **arguments)
-
-
 def test_an_unknown_query_type_is_refused_with_those_there_are(base_path: str) -> None:
-    with pytest.raises(HoodieConfigException, match="'snap'.*snapshot, read_optimized"):
+    with pytest.raises(HoodieConfigException, match="'snap'.*snapshot, incremental, read_optimized"):
         hoodie.read_table(base_path, query_type="snap")
 
 

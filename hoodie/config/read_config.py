@@ -1,0 +1,149 @@
+"""Options of queries: Hudi's names of what `hoodie.read_table` has as arguments."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+import attrs
+
+from hoodie.common.config.property import (
+    PropertyGroup,
+    all_keys,
+    boolean,
+    check_properties,
+    choice,
+    property_field,
+    read_group,
+    text,
+    to_property_value,
+)
+from hoodie.config.hudi_keys import load_hudi_keys
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+
+logger = logging.getLogger(__name__)
+
+
+class QueryType(StrEnum):
+    """What a query returns.
+
+    Hudi: DataSourceReadOptions.QUERY_TYPE.
+    """
+
+    SNAPSHOT = "snapshot"
+    INCREMENTAL = "incremental"
+    READ_OPTIMIZED = "read_optimized"
+
+
+class HollowCommitHandling(StrEnum):
+    """What an incremental query does where a commit is pending that began before completed ones.
+
+    Hudi: org.apache.hudi.common.table.timeline.TimelineUtils.HollowCommitHandling.
+    """
+
+    FAIL = "FAIL"
+    BLOCK = "BLOCK"
+    USE_TRANSITION_TIME = "USE_TRANSITION_TIME"
+
+
+class IncrementalFormat(StrEnum):
+    """The rows of an incremental query: latest states, or (not supported) changes.
+
+    Hudi: DataSourceReadOptions.INCREMENTAL_FORMAT.
+    """
+
+    LATEST_STATE = "latest_state"
+    CDC = "cdc"
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class HoodieReadConfig(PropertyGroup):
+    """What a query reads.
+
+    Hudi: org.apache.hudi.DataSourceReadOptions.
+    """
+
+    query_type: QueryType | None = property_field(
+        "hoodie.datasource.query.type",
+        # The value of the option in its old spelling.
+        choice(QueryType, aliases={"REALTIME": QueryType.SNAPSHOT}),
+        None,
+        alternatives=("hoodie.datasource.view.type",),
+    )
+    """``snapshot``: the newest rows, or those at ``as.of.instant``. ``incremental``: the rows that commits of a range
+    wrote, in their latest state. ``read_optimized``: of a copy-on-write table the same as ``snapshot``. The default is
+    ``snapshot``."""
+    as_of: str | None = property_field("as.of.instant", text(), None)
+    """Read the table as it was at this time: an instant, a date (``2026-01-02``) or a time
+    (``2026-01-02 10:15:30.123``)."""
+    begin: str | None = property_field("hoodie.datasource.read.begin.instanttime", text(), None)
+    """An incremental query returns what was written after this time (excluded); ``earliest`` and ``000`` are before all
+    commits."""
+    end: str | None = property_field("hoodie.datasource.read.end.instanttime", text(), None)
+    """An incremental query returns what was written up to this time (included); the default is the newest commit."""
+    path_glob: str | None = property_field("hoodie.datasource.read.incr.path.glob", text(), None)
+    """An incremental query reads only files whose path ends as this glob says, such as ``/year=2026/*``."""
+    incremental_filters: str | None = property_field("hoodie.datasource.read.incr.filters", text(), None)
+    """Conditions of SQL, separated by commas, that the rows of an incremental query fulfil; on Spark only."""
+    incremental_format: IncrementalFormat = property_field(
+        "hoodie.datasource.query.incremental.format", choice(IncrementalFormat), IncrementalFormat.LATEST_STATE
+    )
+    """``latest_state``; ``cdc`` is refused."""
+    full_table_scan: bool | None = property_field(
+        "hoodie.datasource.read.incr.fallback.fulltablescan.enable", boolean(), None
+    )
+    """What an incremental query does if it needs commits that were archived, or files that were cleaned. With true it
+    reads the whole table as of its end and takes the rows of the range. With false, or without this option, it is an
+    error."""
+    hollow_commits: HollowCommitHandling = property_field(
+        "hoodie.read.timeline.holes.resolution.policy",
+        choice(HollowCommitHandling),
+        HollowCommitHandling.FAIL,
+        alternatives=("hoodie.datasource.read.handle.hollow.commit",),
+    )
+    """What an incremental query does if a commit of its range is pending and a later one is completed. FAIL: an error.
+    BLOCK: the range ends before the pending commit. USE_TRANSITION_TIME: the range is of times at which commits were
+    completed."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any] | None) -> Self:
+        """Parse options, with names in any case as Spark hands them over.
+
+        Names of Hudi that change no row of a query (tuning, other features) are accepted.
+
+        Args:
+            options: Hudi's names to values.
+
+        Raises:
+            HoodieConfigException: Names are unknown or values are not allowed; the message lists all of them.
+            HoodieNotSupportedException: Changes (CDC) are asked for.
+        """
+        check_properties(options, "options")
+        own = {key.lower(): key for key in all_keys([cls])}
+        known = {key.lower() for key in load_hudi_keys()}
+        given: dict[str, str] = {}
+        problems: list[str] = []
+        ignored = []
+        for key, value in (options or {}).items():
+            name = str(key).lower()
+            near = difflib.get_close_matches(name, own, n=1)
+            if name in own:
+                given[own[name]] = to_property_value(value)
+            elif name in known or (isinstance(key, str) and not near and not name.startswith("hoodie.")):
+                ignored.append(str(key))
+            else:
+                problems.append(f"unknown read option {key}" + (f", did you mean {own[near[0]]}?" if near else ""))
+        config = read_group(cls, given, problems)
+        if problems:
+            raise HoodieConfigException("; ".join(problems))
+        if config.incremental_format is IncrementalFormat.CDC:
+            raise HoodieNotSupportedException(
+                "hoodie.datasource.query.incremental.format=cdc: hoodie does not read change data; leave it out to get "
+                "the latest state of each changed row"
+            )
+        if ignored:
+            logger.info("options that change no row of a query are ignored: %s", ", ".join(ignored))
+        return config

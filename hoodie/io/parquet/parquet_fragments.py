@@ -1,0 +1,249 @@
+"""Several Parquet files of one schema as one scan, on all cores and some batches ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import fs
+
+from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.io.parquet.footer_tail import missing_base_file
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, translated_errors
+from hoodie.storage.storage import HoodieStorage
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+BATCH_READAHEAD = 2
+"""Batches of a file that are decoded ahead. Memory grows with it, speed hardly does."""
+FRAGMENT_READAHEAD = 2
+"""Files that are opened ahead."""
+
+
+class StorageHandler(fs.FileSystemHandler):  # type: ignore[misc]
+    """Lets pyarrow's datasets open the files of a storage; they ask for nothing else."""
+
+    def __init__(self, storage: HoodieStorage) -> None:
+        self.storage = storage
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageHandler) and self.storage is other.storage
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get_type_name(self) -> str:
+        """A name for messages."""
+        return "hoodie"
+
+    def normalize_path(self, path: str) -> str:
+        """The path itself."""
+        return path
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """Open a file for random access reads."""
+        return self.storage.open_input_file(path)
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """Open a file for reading."""
+        return self.storage.open_input_file(path)
+
+    def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
+        """Sizes of files."""
+        found = []
+        for path in paths:
+            status = self.storage.file_status(path)
+            kind = fs.FileType.NotFound if status is None else fs.FileType.File
+            found.append(fs.FileInfo(path, kind, size=status.size_bytes if status is not None else None))
+        return found
+
+    def _refuse(self, *_: object) -> Any:
+        raise HoodieException("files of a table are written by its commits only: use a write client")
+
+    get_file_info_selector = delete_dir_contents = delete_root_dir_contents = create_dir = delete_dir = _refuse
+    delete_file = move = copy_file = open_output_stream = open_append_stream = _refuse
+
+
+@cache
+def parquet_format() -> ds.ParquetFileFormat:
+    """How base files are read."""
+    # Imported here because it imports pandas, which takes longer than all of hoodie.
+    import pyarrow.dataset as ds
+
+    return ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+
+
+@attrs.frozen(eq=False)
+class ParquetFragment:
+    """A Parquet file whose footer was read, to be scanned together with others.
+
+    Attributes:
+        path: Full path of the file.
+        storage: Where it is.
+        fragment: The open file for pyarrow; it is closed when nothing refers to it any more.
+    """
+
+    path: str
+    storage: HoodieStorage
+    fragment: ds.ParquetFileFragment
+
+    @classmethod
+    def open(cls, storage: HoodieStorage, path: str) -> ParquetFragment:
+        """Read a file's footer.
+
+        Args:
+            storage: Where the file is.
+            path: Full path of the file.
+
+        Raises:
+            HoodieMissingFileException: There is no such file.
+            HoodieIOException: Storage failed.
+            HoodieCorruptedDataException: It is not a complete Parquet file.
+        """
+        with translated_errors(path):
+            try:
+                # Opened here: threads of pyarrow that call back to Python may wait for a thread that waits for them.
+                source = storage.open_input_file(path)
+            except FileNotFoundError as error:
+                raise missing_base_file(path) from error
+            fragment = parquet_format().make_fragment(source)
+            fragment.ensure_complete_metadata()
+        return cls(path, storage, fragment)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the file in its own types."""
+        return self.fragment.physical_schema
+
+    @property
+    def num_row_groups(self) -> int:
+        """Row groups of the whole file."""
+        return int(self.fragment.metadata.num_row_groups)
+
+    @property
+    def row_counts(self) -> list[int]:
+        """Rows of each row group of the whole file."""
+        metadata = self.fragment.metadata
+        return [int(metadata.row_group(number).num_rows) for number in range(metadata.num_row_groups)]
+
+    @property
+    def entries(self) -> dict[bytes, bytes]:
+        """Key/value pairs of the footer."""
+        return self.fragment.metadata.metadata or {}
+
+    def stores(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> bool:
+        """Whether columns in the file have the types of a schema; a column that the file lacks has.
+
+        Args:
+            schema: The types that are wanted.
+            columns: The columns; None for all of the schema.
+        """
+        stored = self.schema
+        names = [name for name in columns or schema.names if name in stored.names]
+        return all(stored.field(name).type == schema.field(name).type for name in names)
+
+    def row_groups_of(self, condition: pc.Expression, schema: pa.Schema) -> list[int]:
+        """Numbers of the row groups that can hold rows of a condition, as their statistics tell.
+
+        Args:
+            condition: What statistics can decide; see `hoodie.common.data.row_filter`.
+            schema: The columns; the file must store them so.
+        """
+        with translated_errors(self.path):
+            return [group.id for group in self.fragment.subset(filter=condition, schema=schema).row_groups]
+
+    def subset(self, row_groups: Sequence[int]) -> ParquetFragment:
+        """Only some row groups of the file.
+
+        Args:
+            row_groups: Their numbers.
+        """
+        return ParquetFragment(self.path, self.storage, self.fragment.subset(row_group_ids=list(row_groups)))
+
+
+def scan_fragments(
+    fragments: Sequence[ParquetFragment],
+    schema: pa.Schema,
+    columns: Sequence[str],
+    pushed: pc.Expression | None,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of files in their order; row groups that cannot match the filter are skipped.
+
+    Memory: some batches, and the buffers of some row groups.
+
+    Args:
+        fragments: The files. Each has the columns in exactly the types of the schema, or lacks them; a missing column
+            is null.
+        schema: The columns.
+        columns: Names, in the order of the result.
+        pushed: The filter; `hoodie.common.data.row_filter` tells what it may hold. None for all rows.
+        batch_rows: Most rows of a batch.
+
+    Raises:
+        HoodieIOException: Storage failed.
+        HoodieCorruptedDataException: A file is damaged.
+    """
+    import pyarrow.dataset as ds
+
+    dataset = ds.FileSystemDataset([f.fragment for f in fragments], schema, parquet_format())
+    scanner = dataset.scanner(
+        columns=list(columns), filter=pushed, batch_size=batch_rows,
+        batch_readahead=BATCH_READAHEAD, fragment_readahead=FRAGMENT_READAHEAD,
+    )  # fmt: skip
+    batches = iter(scanner.to_reader())
+    while True:
+        try:
+            batch = next(batches, None)
+        except HoodieException:
+            raise
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise _named(error, fragments, columns) from error
+        if batch is None:
+            return
+        if batch.num_rows:
+            yield batch
+
+
+def count_rows(fragments: Sequence[ParquetFragment], schema: pa.Schema, pushed: pc.Expression | None) -> int:
+    """The number of rows of files; without a filter, no column is read.
+
+    Args:
+        fragments: See `scan_fragments`.
+        schema: See `scan_fragments`.
+        pushed: See `scan_fragments`.
+
+    Raises:
+        HoodieIOException: Storage failed.
+        HoodieCorruptedDataException: A file is damaged.
+    """
+    import pyarrow.dataset as ds
+
+    dataset = ds.FileSystemDataset([f.fragment for f in fragments], schema, parquet_format())
+    try:
+        return int(dataset.count_rows(filter=pushed))
+    except HoodieException:
+        raise
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise _named(error, fragments, schema.names) from error
+
+
+def _named(error: Exception, fragments: Sequence[ParquetFragment], columns: Sequence[str]) -> Exception:
+    """The error with the file that it comes from, which pyarrow does not tell: they are read one by one."""
+    for found in fragments:
+        try:
+            with HoodieParquetReader(found.storage, found.path) as reader:
+                names = [name for name in columns if name in reader.file_schema.names]
+                for _ in reader.iter_batches(names, reader.file_schema):
+                    pass
+        except HoodieException as one:
+            return one
+    paths = ", ".join(f.path for f in fragments)
+    return HoodieIOException(f"reading {paths} failed: {error}")

@@ -1,0 +1,1 @@
+"""Queries: what to read of a table, planned once for every reader."""

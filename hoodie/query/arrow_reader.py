@@ -1,0 +1,211 @@
+"""Read a table as Arrow, in this process.
+
+Hudi: the queries of its engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hoodie.io.file_group_reader import HoodieFileGroupReader, count_rows, scan_file_groups
+from hoodie.query.planner import plan_query
+from hoodie.query.read_plan import ReadPlan
+from hoodie.query.table_query import Filters, QueryTime, TableQuery
+from hoodie.storage.storage_options import StorageOptions
+
+if TYPE_CHECKING:
+    from hoodie.query.dataset import HoodieDataset
+
+
+def plan_read(
+    base_path: str,
+    *,
+    columns: str | Sequence[str] | None = None,
+    filters: Filters = None,
+    query_type: str = "snapshot",
+    as_of: QueryTime | None = None,
+    begin: QueryTime | None = None,
+    end: QueryTime | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+) -> ReadPlan:
+    """What `read_table` with these arguments would read, and what it would leave out and why.
+
+    Arguments and errors are those of `read_table`.
+
+        >>> import hoodie
+        >>> print(hoodie.plan_read("/data/trips", filters=[("uuid", "=", "t42")]).explain())  # doctest: +SKIP
+    """
+    query = TableQuery.of(
+        columns=columns, filters=filters, query_type=query_type, as_of=as_of, begin=begin, end=end, options=options
+    )
+    return plan_query(base_path, query, storage_options)
+
+
+def read_table(
+    base_path: str,
+    *,
+    columns: str | Sequence[str] | None = None,
+    filters: Filters = None,
+    query_type: str = "snapshot",
+    as_of: QueryTime | None = None,
+    begin: QueryTime | None = None,
+    end: QueryTime | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+) -> pa.Table:
+    """The committed rows of a table: the newest ones, those at a time, or those that a range of commits wrote.
+
+    Args:
+        base_path: The table's folder.
+        columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
+        filters: Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or
+            an empty list for all. Partitions, files and row groups that cannot hold such rows are not read.
+        query_type: ``snapshot``; ``incremental``, which needs ``begin``; or ``read_optimized``, which gives the same
+            rows as ``snapshot`` of a copy-on-write table.
+        as_of: Read the table as it was at this time: an instant (``"20260102101530123"``), a date (``"2026-01-02"``),
+            a time (``"2026-01-02 10:15:30.123"``), or a date or datetime of Python. Times without a zone are in the
+            timeline's (UTC, unless the table says LOCAL). Columns that were added later are null.
+        begin: Of an incremental query: rows that were written after this time, in the same forms; ``"earliest"`` for
+            all. Each row comes once with its latest value in the range; deleted rows do not come.
+        end: Of an incremental query: rows that were written up to this time; None for the newest commit.
+        options: Hudi's read options (docs/configuration.md lists them), which mean the same as these arguments.
+        storage_options: Options of the storage.
+
+    Returns:
+        The rows in memory; see `scan_table` for tables that do not fit.
+
+    Raises:
+        TableNotFoundException: There is no table at that path.
+        HoodieConfigException: ``query_type``, a time or an option is not understood, arguments contradict each other,
+            or the columns or the filters are of another form.
+        HoodieSchemaException: A column is not in the table, or a filter compares one with a value of another type.
+        HoodieNotSupportedException: The table has a feature that hoodie does not read.
+        HoodieIOException: Rows of that time or range were cleaned or archived: the message names the earliest time that
+            can be read, and the options that keep more.
+        HoodieException: The time is that of a commit that was undone, or a commit in the range is still pending.
+
+        >>> import hoodie
+        >>> hoodie.read_table("/data/trips", columns=["rider", "fare"], filters=[("fare", ">", 50)])  # doctest: +SKIP
+        >>> hoodie.read_table("/data/trips", as_of="2026-01-02 10:15:30")  # doctest: +SKIP
+        >>> hoodie.read_table("/data/trips", query_type="incremental", begin="20260102101530123")  # doctest: +SKIP
+    """
+    with scan_table(
+        base_path,
+        columns=columns,
+        filters=filters,
+        query_type=query_type,
+        as_of=as_of,
+        begin=begin,
+        end=end,
+        options=options,
+        storage_options=storage_options,
+    ) as reader:
+        return reader.read_all()
+
+
+def scan_table(
+    base_path: str,
+    *,
+    columns: str | Sequence[str] | None = None,
+    filters: Filters = None,
+    query_type: str = "snapshot",
+    as_of: QueryTime | None = None,
+    begin: QueryTime | None = None,
+    end: QueryTime | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+) -> pa.RecordBatchReader:
+    """The rows of `read_table` as a stream; memory does not grow with the table.
+
+    Arguments and errors are those of `read_table`. The set of files is fixed when the call returns. If a file is
+    cleaned before it is read, reading it raises `HoodieMissingFileException`.
+    """
+    plan = plan_read(
+        base_path,
+        columns=columns,
+        filters=filters,
+        query_type=query_type,
+        as_of=as_of,
+        begin=begin,
+        end=end,
+        options=options,
+        storage_options=storage_options,
+    )
+    return scan(plan)
+
+
+def dataset(
+    base_path: str,
+    *,
+    columns: str | Sequence[str] | None = None,
+    filters: Filters = None,
+    query_type: str = "snapshot",
+    as_of: QueryTime | None = None,
+    begin: QueryTime | None = None,
+    end: QueryTime | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+) -> HoodieDataset:
+    """A table as a dataset of pyarrow, which DuckDB and polars query with their filters and columns pushed down.
+
+    Arguments and errors are those of `hoodie.read_table`. The set of files is fixed: make a new dataset to see later
+    commits.
+
+        >>> import duckdb, hoodie
+        >>> trips = hoodie.dataset("/data/trips")  # doctest: +SKIP
+        >>> duckdb.sql("select rider, sum(fare) from trips where fare > 50 group by rider")  # doctest: +SKIP
+        >>> polars.scan_pyarrow_dataset(trips).filter(polars.col("fare") > 50).collect()  # doctest: +SKIP
+    """
+    # Imported here because it imports pandas, which takes longer than all of hoodie.
+    from hoodie.query.dataset import HoodieDataset
+
+    return HoodieDataset(
+        plan_read(
+            base_path, columns=columns, filters=filters, query_type=query_type, as_of=as_of, begin=begin, end=end,
+            options=options, storage_options=storage_options,
+        )
+    )  # fmt: skip
+
+
+def scan(plan: ReadPlan) -> pa.RecordBatchReader:
+    """The rows of a plan as a stream, on all cores.
+
+    Memory: some batches, and the footers of some files.
+
+    Args:
+        plan: What to read.
+    """
+    schema = plan.result_schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in scan_file_groups(_readers(plan)):
+            yield batch.cast(schema) if batch.schema != schema else batch
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def count(plan: ReadPlan) -> int:
+    """The number of rows of a plan; without a filter, only footers are read.
+
+    Args:
+        plan: What to read.
+    """
+    return count_rows(_readers(plan))
+
+
+def _readers(plan: ReadPlan) -> list[HoodieFileGroupReader]:
+    return [
+        HoodieFileGroupReader(
+            plan.snapshot.storage,
+            planned.file_slice,
+            plan.schema,
+            columns=plan.columns,
+            row_filter=plan.row_filter,
+            row_groups=planned.row_groups,
+        )
+        for planned in plan.slices
+    ]

@@ -1,0 +1,260 @@
+"""The commits of an incremental query, and the slices that hold what they wrote.
+
+Rules: a range excludes its begin and includes its end. The result is what the table held at the end of the range of
+the rows that commits of the range wrote: each row once with its latest value, no deleted rows, no rows of file groups
+that a commit of the range replaced. Clustering writes rows again with their old commit times: they are not repeated.
+
+Hudi: org.apache.hudi.IncrementalRelation. Differs: it reads what is left where commits are archived or files cleaned,
+and hoodie raises an error.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+
+import attrs
+import pyarrow.compute as pc
+
+from hoodie.avro.service_metadata import HoodieRestoreMetadata
+from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, HoodieRollbackMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_range import InstantRange
+from hoodie.common.table.timeline.instant_time import is_after, newest
+from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.timeline.timeline_listing import completion_times
+from hoodie.config.read_config import HollowCommitHandling
+from hoodie.exception import HoodieException, HoodieIOException, HoodieNotSupportedException
+from hoodie.query.table_query import TableQuery
+from hoodie.storage.storage_path import join
+
+_FULL_SCAN = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
+_HOLES = "hoodie.read.timeline.holes.resolution.policy"
+_WAY_OUT = (
+    f"Begin at {{}} or later, or set {_FULL_SCAN}=true to read the whole table and take the rows of the range; cleans "
+    "and archiving keep more with hoodie.cleaner.commits.retained and hoodie.keep.min.commits"
+)
+
+
+@attrs.frozen
+class CommitRange:
+    """Completed commits that an incremental query reads.
+
+    Attributes:
+        begin: Rows were written after this instant time; None for no limit.
+        end: Rows were written up to this instant time; None for a table without commits.
+        instants: The commits of the active timeline in the range, the oldest first.
+        is_named: Whether the commits themselves decide, because they are chosen by the times of their completion.
+        is_complete: Whether the archive holds no commit of the range.
+    """
+
+    begin: str | None
+    end: str | None
+    instants: tuple[HoodieInstant, ...]
+    is_named: bool
+    is_complete: bool
+
+    @property
+    def condition(self) -> pc.Expression | None:
+        """What the commit time of a row fulfils; None for any."""
+        if self.is_named:
+            return InstantRange(named=frozenset(instant.requested_time for instant in self.instants)).condition
+        return InstantRange(self.begin, self.end).condition
+
+    def __str__(self) -> str:
+        begin = self.begin or "the beginning"
+        return f"after {begin} up to {self.end or 'now'}, {len(self.instants)} commits"
+
+
+def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
+    """The commits that an incremental query asks for.
+
+    Args:
+        snapshot: The table.
+        query: The query.
+
+    Raises:
+        HoodieNotSupportedException: The table has no meta columns, which hold the commit times.
+        HoodieException: Commits of the range are pending before completed ones, and the query does not say what to do;
+            or a limit of the range is a commit that was undone.
+    """
+    if not snapshot.table_config.populate_meta_fields:
+        raise HoodieNotSupportedException(
+            f"an incremental query of {snapshot.base_path}: its rows have no commit times, because "
+            "hoodie.populate.meta.fields is false; read a snapshot"
+        )
+    timeline = snapshot.active_timeline
+    begin, end = query.begin_time(timeline.timezone), query.end_time(timeline.timezone)
+    for time in (begin, end):
+        if time is not None:
+            check_not_undone(timeline, time)
+    completed = timeline.completed_writes()
+    if query.hollow_commits is HollowCommitHandling.USE_TRANSITION_TIME:
+        times = completion_times(timeline.storage, timeline.meta_path, timeline.layout, timeline.timezone)
+        ends = {instant: times.get(instant.requested_time, instant.requested_time) for instant in completed}
+        chosen = [
+            instant
+            for instant, time in ends.items()
+            if (begin is None or is_after(time, begin)) and (end is None or not is_after(time, end))
+        ]
+        end = end or newest(ends.values())
+        return CommitRange(begin, end, tuple(chosen), True, not timeline.is_archived_past(begin or ""))
+    if end is None:
+        last = completed.last_instant
+        end = last.requested_time if last is not None else timeline.newest_archived_time()
+    if end is not None:
+        end = _end_before_holes(timeline, completed, begin, end, query.hollow_commits)
+    chosen_timeline = completed if end is None else completed.before_or_on(end)
+    if begin is not None:
+        chosen_timeline = chosen_timeline.after(begin)
+    is_complete = begin is not None and not timeline.is_archived_past(begin)
+    return CommitRange(begin, end, chosen_timeline.instants, False, is_complete)
+
+
+def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[FileSlice]:
+    """The newest slice of each file group that commits of a range wrote and did not replace.
+
+    Args:
+        snapshot: The table.
+        commits: The range.
+
+    Raises:
+        HoodieIOException: The archive holds commits of the range, or files of it were cleaned.
+        HoodieCorruptedDataException: The metadata of a commit is damaged.
+    """
+    timeline = snapshot.active_timeline
+    if not commits.is_complete:
+        first = timeline.completed_writes().first_instant
+        earliest = newest([timeline.newest_archived_time(), first.requested_time if first is not None else None])
+        raise HoodieIOException(
+            f"reading {snapshot.base_path} {commits}: commits of the range are archived. " + _WAY_OUT.format(earliest)
+        )
+    metadata: dict[HoodieInstant, HoodieCommitMetadata] = dict(
+        zip(commits.instants, map_concurrently(timeline.read_commit_metadata, commits.instants), strict=True)
+    )
+    replaced = {HoodieFileGroupId(*group) for written in metadata.values() for group in written.replaced_file_groups}
+    found: dict[HoodieFileGroupId, FileSlice] = {}
+    writers: dict[HoodieFileGroupId, HoodieInstant] = {}
+    for instant, written in metadata.items():
+        for stat in written.write_stats:
+            group = HoodieFileGroupId(stat.partition_path, stat.file_id)
+            if stat.path and group not in replaced:
+                path = join(snapshot.base_path, stat.path)
+                found[group] = FileSlice.of_base_file(stat.partition_path, path, stat.file_size_bytes)
+                writers[group] = instant
+    groups = sorted(found)
+    paths = [found[group].sole_base_file.path for group in groups]
+    exist = map_concurrently(snapshot.storage.exists, paths)
+    gone = [(group, path) for group, path, exists in zip(groups, paths, exist, strict=True) if not exists]
+    if gone:
+        times = [writers[group].requested_time for group, _ in gone]
+        raise HoodieIOException(
+            f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][1]} the "
+            "first, so rows would be missing. " + _WAY_OUT.format(newest(times))
+        )
+    return [found[group] for group in groups]
+
+
+def only_matching(slices: Iterable[FileSlice], glob: str | None) -> list[FileSlice]:
+    """The slices whose path ends as a glob says; ``*`` stands for slashes too, and ``{a,b}`` for either.
+
+    Args:
+        slices: Some slices.
+        glob: The glob; None for all.
+
+    Hudi: hoodie.datasource.read.incr.path.glob, org.apache.hadoop.fs.GlobPattern.
+    """
+    if glob is None:
+        return list(slices)
+    patterns = [re.compile(fnmatch.translate(f"*{part}")) for part in _alternatives(glob)]
+    return [s for s in slices if any(pattern.fullmatch(s.sole_base_file.path) for pattern in patterns)]
+
+
+def _alternatives(glob: str) -> list[str]:
+    """A glob without braces for each choice of its braces."""
+    match = re.search(r"\{([^{}]*)\}", glob)
+    if match is None:
+        return [glob]
+    choices = match.group(1).split(",")
+    return [one for choice in choices for one in _alternatives(glob[: match.start()] + choice + glob[match.end() :])]
+
+
+def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
+    """Refuse to go on from an instant that was restored away or rolled back: its rows are not in the table any more.
+
+    Args:
+        timeline: The table's.
+        time: An instant time that a query names.
+
+    Raises:
+        HoodieException: It is such an instant.
+    """
+    if timeline.completed_writes().contains(time):
+        return
+    for action in (Action.RESTORE, Action.ROLLBACK):
+        for instant in timeline.filter_actions(action).filter_completed_instants().after(time):
+            if time in undone_by(timeline, instant):
+                last = timeline.completed_writes().before(time).last_instant
+                raise HoodieException(
+                    f"{time} is a commit that {action} {instant.requested_time} has undone, so its rows are not in the "
+                    f"table any more: give the commit before it ({last.requested_time if last else 'there is none'}) "
+                    "or a later one, and drop what you took over from it"
+                )
+
+
+def undone_by(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> Sequence[str]:
+    """The instants that a completed restore or rollback has undone.
+
+    Args:
+        timeline: The table's.
+        instant: The restore or rollback.
+    """
+    if instant.action is Action.RESTORE:
+        return timeline.read_as(instant, HoodieRestoreMetadata).instants_to_rollback
+    return timeline.read_as(instant, HoodieRollbackMetadata).commits_rollback
+
+
+def _end_before_holes(
+    timeline: HoodieActiveTimeline,
+    completed: HoodieTimeline,
+    begin: str | None,
+    end: str,
+    handling: HollowCommitHandling,
+) -> str:
+    """The end of a range, before the first commit that is pending though a later one of the range is completed.
+
+    Raises:
+        HoodieException: There is one, and the query does not say what to do.
+    """
+    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
+    pending = pending.before(end) if begin is None else pending.before(end).after(begin)
+    hole = next((instant for instant in pending if not _is_clustering(timeline, instant)), None)
+    if hole is None or not len(completed.after(hole.requested_time).before_or_on(end)):
+        return end
+    if handling is HollowCommitHandling.BLOCK:
+        last = completed.before(hole.requested_time).last_instant
+        return newest([begin, last.requested_time if last is not None else None]) or "0"
+    raise HoodieException(
+        f"{hole.action} {hole.requested_time} is pending, and later commits up to {end} are completed: what it writes "
+        f"would be missing, and a next query that begins at {end} would leave it out. Wait for it or roll it back; or "
+        f"set {_HOLES}=BLOCK to end before it, or =USE_TRANSITION_TIME for a range of completion times"
+    )
+
+
+def _is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
+    """Whether a pending replace commit is a clustering, which changes no rows."""
+    if instant.action is not Action.REPLACE_COMMIT:
+        return False
+    requested = instant.in_state(State.REQUESTED)
+    try:
+        plan = timeline.read_as(requested, HoodieRequestedReplaceMetadata)
+    except HoodieException:
+        return False
+    return plan.operation_type == WriteOperationType.CLUSTER

@@ -1,0 +1,156 @@
+"""A table as a `pyarrow.dataset.Dataset`, for DuckDB, polars and others that query datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from hoodie.common.data.expression_tree import columns_of, parse_expression
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.exception import HoodieException
+from hoodie.io.parquet.parquet_fragments import StorageHandler, parquet_format
+from hoodie.query.arrow_reader import count, scan
+from hoodie.query.planner import plan_of_slices
+from hoodie.query.read_plan import ReadPlan, check_columns
+
+Columns = Sequence[str] | Mapping[str, pc.Expression] | None
+
+
+class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
+    """The rows of a read plan as a dataset.
+
+    Filters choose the same rows as those of `hoodie.read_table`: statistics of files never decide about NaN and zeros,
+    and columns of older files come in the table's types.
+
+    Args:
+        plan: What to read.
+    """
+
+    def __init__(self, plan: ReadPlan) -> None:
+        self.plan = plan
+        filesystem = fs.PyFileSystem(StorageHandler(plan.snapshot.storage))
+        fragments = [
+            parquet_format().make_fragment(
+                file_slice.sole_base_file.path, filesystem, file_size=file_slice.sole_base_file.size_bytes
+            )
+            for file_slice in plan.file_slices
+        ]
+        super().__init__(fragments, plan.result_schema, parquet_format(), filesystem)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HoodieDataset, (self.plan,)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.plan!r}>"
+
+    def filter(self, expression: pc.Expression | None) -> HoodieDataset:
+        """The dataset with a filter, on top of what filters it has."""
+        return self if expression is None else HoodieDataset(_narrowed(self.plan, None, expression))
+
+    def replace_schema(self, schema: pa.Schema) -> HoodieDataset:
+        """The dataset with the columns of a schema, which must have the table's types.
+
+        Raises:
+            HoodieException: They have not.
+        """
+        for field in schema:
+            index = self.schema.get_field_index(field.name)
+            if index < 0 or self.schema.field(index).type != field.type:
+                raise HoodieException(
+                    f"replace_schema: {field.name} {field.type} is not a column of the table: cast the result instead"
+                )
+        return HoodieDataset(_narrowed(self.plan, schema.names, None))
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[ds.Fragment]:
+        """The base files that can hold rows of a filter; their rows are not filtered."""
+        yield from HoodieDataset(_narrowed(self.plan, None, filter))._files()
+
+    def _files(self) -> Iterator[ds.Fragment]:
+        yield from super().get_fragments()
+
+    def scanner(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> ds.Scanner:
+        """A scan of the rows.
+
+        Args:
+            columns: Names, or new names with expressions; None for all.
+            filter: Which rows.
+            options: Those of `pyarrow.dataset.Dataset.scanner`; only ``batch_size`` has an effect.
+        """
+        if not isinstance(columns, Mapping):
+            return _scanner(scan(_narrowed(self.plan, columns, filter)), options)
+        trees = [parse_expression(expression) for expression in columns.values()]
+        needed = {name for tree in trees if tree is not None for name in columns_of(tree)}
+        # A batch without columns would lose its number of rows.
+        names = self.schema.names if None in trees else [n for n in self.schema.names if n in needed]
+        plan = _narrowed(self.plan, names or self.schema.names[:1], filter)
+        return _scanner(scan(plan), options, dict(columns))
+
+    def to_batches(
+        self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as batches; see `scanner`."""
+        yield from self.scanner(columns, filter, **options).to_batches()
+
+    def to_table(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        """The rows in memory; see `scanner`."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+        """The number of rows; without a filter, only footers are read."""
+        return count(_narrowed(self.plan, None, filter))
+
+    def head(
+        self, num_rows: int, columns: Columns = None, filter: pc.Expression | None = None, **options: Any
+    ) -> pa.Table:
+        """The first rows."""
+        return self.scanner(columns, filter, **options).head(num_rows)
+
+    def take(
+        self, indices: Any, columns: Columns = None, filter: pc.Expression | None = None, **options: Any
+    ) -> pa.Table:
+        """The rows of some numbers."""
+        return self.scanner(columns, filter, **options).take(indices)
+
+    def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
+        """The rows sorted, in memory."""
+        return ds.dataset(self.to_table().sort_by(sorting, **options))
+
+    def join(self, right_dataset: ds.Dataset, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+        """A join with another dataset, in memory; arguments are those of `pyarrow.dataset.Dataset.join`."""
+        return ds.dataset(self.to_table().join(right_dataset.to_table(), *arguments, **options))
+
+    def join_asof(self, right_dataset: ds.Dataset, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+        """An as-of join, in memory; arguments are those of `pyarrow.dataset.Dataset.join_asof`."""
+        return ds.dataset(self.to_table().join_asof(right_dataset.to_table(), *arguments, **options))
+
+
+def _scanner(
+    reader: pa.RecordBatchReader, options: Mapping[str, Any], columns: Mapping[str, pc.Expression] | None = None
+) -> ds.Scanner:
+    known = {"batch_size": options["batch_size"]} if options.get("batch_size") else {}
+    return ds.Scanner.from_batches(reader, columns=columns, **known)
+
+
+def _narrowed(plan: ReadPlan, columns: Sequence[str] | None, condition: pc.Expression | None) -> ReadPlan:
+    """A plan with fewer columns, and with a condition on top of its own filter."""
+    names = plan.columns if columns is None else tuple(columns)
+    if condition is None and names == plan.columns:
+        return plan
+    check_columns(plan.base_path, plan.schema, names)
+    if condition is None:
+        return attrs.evolve(plan, columns=names)
+    own = plan.row_filter
+    filters = condition if own is None else own.expression & condition
+    query = attrs.evolve(plan.query, columns=names, filters=filters)
+
+    def slices_of(prune: Callable[[Sequence[str]], list[str]]) -> list[FileSlice]:
+        left = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))
+        return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in left]
+
+    return attrs.evolve(plan_of_slices(plan.snapshot, query, plan.schema, slices_of), read_at=plan.read_at)

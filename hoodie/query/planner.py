@@ -1,0 +1,265 @@
+"""Plan what a query reads: the one planner of all readers.
+
+::
+
+    query type       slices                                          rows
+    snapshot         the latest of each file group, or the latest    all
+    read optimized   as of an instant
+    incremental      those that commits of the range wrote, or all   of commits of the range
+                     as of its end
+
+Then partitions, statistics and bloom filters exclude what cannot hold rows of the filter.
+
+Hudi: org.apache.hudi.{HoodieFileIndex, IncrementalRelation, HoodieBaseRelation}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant_time import in_order, is_after, oldest
+from hoodie.config.read_config import QueryType
+from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.query.commit_range import (
+    CommitRange,
+    check_not_undone,
+    commit_range,
+    only_matching,
+    slices_of_commits,
+    undone_by,
+)
+from hoodie.query.pruning import key_columns, keys_of, prune_by_footers, prune_partitions
+from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
+from hoodie.query.repeated_planning import plan_until_complete
+from hoodie.query.table_query import TableQuery
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.missing_files import check_base_files, known_partitions
+from hoodie.table.table_state import missing_at
+
+SlicesOf = Callable[[Callable[[Sequence[str]], list[str]]], Sequence[FileSlice]]
+"""Takes a function that leaves the partitions that can hold rows; returns the slices."""
+
+
+def plan_query(base_path: str, query: TableQuery, storage_options: StorageOptions | None = None) -> ReadPlan:
+    """Plan a query of a table's newest state; planned again where files were deleted meanwhile.
+
+    Args:
+        base_path: The table's folder.
+        query: What is asked.
+        storage_options: Options of the storage.
+
+    Raises:
+        TableNotFoundException: There is no table at that path.
+        HoodieConfigException: The query does not fit the table.
+        HoodieSchemaException: A column is not in the table, or a filter does not fit it.
+        HoodieNotSupportedException: The table has a feature that hoodie does not read.
+        HoodieIOException: Files that the query needs were cleaned, or are missing; or storage failed.
+    """
+    return plan_until_complete(
+        lambda: TableSnapshot.load(base_path, storage_options), lambda snapshot: plan_of(snapshot, query)
+    )
+
+
+def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool = True) -> ReadPlan:
+    """Plan a query of a table at one moment, for callers that hold the table still.
+
+    Args:
+        snapshot: The table.
+        query: What is asked.
+        reads_footers: Whether files may be pruned by their footers. Without, only a filter that names record keys has
+            them read.
+
+    Raises:
+        HoodieException: See `plan_query`.
+    """
+    snapshot.table_config.check_readable()
+    if snapshot.load_avro_schema() is None:
+        return _plan_of_nothing(snapshot, query)
+    schema = all_columns(snapshot.load_schema())
+    if query.query_type is not QueryType.INCREMENTAL:
+        as_of = query.as_of_time(snapshot.active_timeline.timezone)
+        plan = plan_of_slices(
+            snapshot, query, schema, lambda prune: _slices_at(snapshot, as_of, prune), reads_footers=reads_footers
+        )
+        return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
+    commits = commit_range(snapshot, query)
+    narrowed = query
+    if commits.condition is not None:
+        filters = commits.condition if query.filters is None else commits.condition & query.filters
+        narrowed = attrs.evolve(query, filters=filters)
+    plan = plan_of_slices(
+        snapshot,
+        narrowed,
+        schema,
+        lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.path_glob),
+        reads_footers=reads_footers,
+    )
+    return attrs.evolve(plan, query=query, read_at=str(commits))
+
+
+def plan_of_slices(
+    snapshot: TableSnapshot, query: TableQuery, schema: pa.Schema, slices_of: SlicesOf, *, reads_footers: bool = True
+) -> ReadPlan:
+    """Plan a query of some slices.
+
+    Args:
+        snapshot: The table.
+        query: Its columns and filters.
+        schema: All columns, Hudi's meta columns first.
+        slices_of: Gives the slices.
+        reads_footers: See `plan_of`.
+
+    Raises:
+        HoodieException: See `plan_query`.
+    """
+    columns = tuple(schema.names) if query.columns is None else query.columns
+    check_columns(snapshot.base_path, schema, columns)
+    row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, snapshot.base_path)
+    excluded: list[str] = []
+
+    def prune(partitions: Sequence[str]) -> list[str]:
+        left = prune_partitions(partitions, snapshot.table_config, schema, row_filter)
+        excluded.extend(set(partitions).difference(left))
+        return left
+
+    slices = list(slices_of(prune))
+    pruned: list[Pruned] = []
+    planned = [PlannedSlice(file_slice) for file_slice in slices]
+    keys = None
+    if row_filter is not None:
+        keys = keys_of(row_filter, key_columns(snapshot.table_config, schema))
+        if keys is not None or (reads_footers and row_filter.pushed is not None):
+            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys)
+            pruned += by_footers
+    return ReadPlan(
+        snapshot=snapshot,
+        query=query,
+        schema=schema,
+        columns=columns,
+        row_filter=row_filter,
+        slices=tuple(planned),
+        pruned=tuple(pruned),
+        pruned_partitions=tuple(sorted(excluded)),
+        looked_up_keys=keys,
+    )
+
+
+def _plan_of_nothing(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
+    """Nothing was ever written: no rows, and no types for the columns that are asked for."""
+    names = query.columns if query.columns is not None else META_COLUMNS
+    fields = {name: pa.field(name, pa.string() if name in META_COLUMNS else pa.null()) for name in names}
+    return ReadPlan(
+        snapshot=snapshot,
+        query=query,
+        schema=pa.schema(list(fields.values())),
+        columns=tuple(names),
+        row_filter=None,
+        slices=(),
+        read_at="never written",
+    )
+
+
+def _slices_at(
+    snapshot: TableSnapshot, as_of: str | None, prune: Callable[[Sequence[str]], list[str]]
+) -> list[FileSlice]:
+    """The latest slices of the partitions that are left, or the latest as of a time.
+
+    Raises:
+        HoodieIOException: Base files are missing, or were cleaned since that time.
+        HoodieException: A restore has undone commits up to that time.
+    """
+    timeline = snapshot.active_timeline
+    last = timeline.completed_writes().last_instant
+    is_latest = as_of is None or last is None or not is_after(last.requested_time, as_of)
+    if as_of is not None:
+        _check_not_restored(snapshot, as_of)
+    view = snapshot.view()
+    known = known_partitions(snapshot, view)
+    wanted = prune(known)
+    partitions = sorted(set(view.list_partitions()).intersection(wanted))
+    view.load_partitions(partitions)
+    if is_latest or as_of is None:
+        check_base_files(snapshot, view, wanted)
+        return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
+    slices = [s for partition in partitions for s in view.latest_file_slices_before_or_on(partition, as_of)]
+    # After the listing: what a clean deletes before or during the listing is gone now.
+    _check_not_cleaned(snapshot, as_of, set(wanted))
+    return slices
+
+
+def _slices_in(
+    snapshot: TableSnapshot,
+    commits: CommitRange,
+    query: TableQuery,
+    prune: Callable[[Sequence[str]], list[str]],
+) -> list[FileSlice]:
+    """The slices that hold rows of a range of commits.
+
+    Raises:
+        HoodieIOException: What is needed was archived or cleaned.
+    """
+    if commits.begin is None and not commits.is_named:
+        # All that was written: the table as of the end, whatever was archived.
+        return _slices_at(snapshot, commits.end, prune)
+    try:
+        slices = slices_of_commits(snapshot, commits)
+    except HoodieIOException:
+        if not query.full_table_scan or commits.is_named:
+            raise
+        return _slices_at(snapshot, commits.end, prune)
+    left = set(prune(sorted({file_slice.partition_path for file_slice in slices})))
+    return [file_slice for file_slice in slices if file_slice.partition_path in left]
+
+
+def _check_not_cleaned(snapshot: TableSnapshot, as_of: str, partitions: set[str]) -> None:
+    """Refuse to read the table as of a time whose files were cleaned.
+
+    Raises:
+        HoodieIOException: They were; the message names the earliest commit that can be read.
+    """
+    missing = [
+        group
+        for group in missing_at(snapshot, as_of)
+        if (group.rpartition("/")[0] if "/" in group else "") in partitions
+    ]
+    if not missing:
+        return
+    times = [instant.requested_time for instant in snapshot.active_timeline.completed_writes().after(as_of)]
+    low, high = 0, len(times) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if missing_at(snapshot, times[middle]) else (low, middle)
+    savepoints = in_order(snapshot.active_timeline.savepoint_times)
+    saved = f" or at a savepoint ({', '.join(savepoints)})" if savepoints else ""
+    raise HoodieIOException(
+        f"reading {snapshot.base_path} as of {as_of}: {len(missing)} file versions of that time were cleaned, of file "
+        f"group {missing[0]} the first, so rows would be missing. Read it as of {times[low]} or later{saved}; "
+        "hoodie.cleaner.commits.retained keeps more, and a savepoint keeps a commit as long as you like"
+    )
+
+
+def _check_not_restored(snapshot: TableSnapshot, as_of: str) -> None:
+    """Refuse to read the table as of a time at which it had rows that a restore has undone since.
+
+    Raises:
+        HoodieException: There were such rows.
+    """
+    timeline = snapshot.active_timeline
+    check_not_undone(timeline, as_of)
+    for restore in timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(as_of):
+        first = oldest(undone_by(timeline, restore))
+        if first is not None and not is_after(first, as_of):
+            last = timeline.completed_writes().before(first).last_instant
+            raise HoodieException(
+                f"reading {snapshot.base_path} as of {as_of}: restore {restore.requested_time} has undone the commits "
+                f"from {first} on, so what the table held at that time is gone. Read it as of "
+                f"{last.requested_time if last is not None else first}, or of {restore.requested_time} or later"
+            )

@@ -1,0 +1,192 @@
+"""What a query reads of a table, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.config.property import display_value
+from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
+from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.shown_table import ShownTable, format_bytes, plural
+from hoodie.exception import HoodieSchemaException
+from hoodie.query.table_query import TableQuery
+
+
+@attrs.frozen
+class Pruned:
+    """Files that hold no row of the result, and are not read.
+
+    Attributes:
+        by: What told that.
+        files: Their number.
+        size_bytes: Their size.
+    """
+
+    by: str
+    files: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, by: str, files: Iterable[HoodieBaseFile]) -> Pruned:
+        """The sum of some files.
+
+        Args:
+            by: What told that they hold no row.
+            files: The files.
+        """
+        sizes = [file.size_bytes for file in files]
+        return cls(by, len(sizes), sum(sizes))
+
+
+@attrs.frozen(eq=False)
+class PlannedSlice:
+    """A file slice that is read.
+
+    Attributes:
+        file_slice: The slice.
+        row_groups: The numbers of the row groups of its base file that are read; None for all.
+        row_group_count: How many row groups its base file has, if `row_groups` is given.
+    """
+
+    file_slice: FileSlice
+    row_groups: tuple[int, ...] | None = None
+    row_group_count: int = 0
+
+
+@attrs.frozen(eq=False, repr=False)
+class ReadPlan:
+    """What a query reads: the slices, what is left to do with their rows, and what was pruned and why.
+
+    The set of files is fixed. A reader opens these files only; it does not list the table, and takes no lock.
+
+    Attributes:
+        snapshot: The table when the plan was made.
+        query: What was asked.
+        schema: All columns that can be read: Hudi's meta columns (string), then the user's.
+        columns: The columns of the result.
+        row_filter: Which rows of the slices are in the result, a range of commits included; None for all.
+        slices: What is read, sorted by partition path and file id.
+        pruned: Files that are not read, as their footers tell.
+        pruned_partitions: Partitions that are not read, as their paths tell; they were not even listed.
+        read_at: What the rows are, in words, such as ``as of 20260102101530123``.
+        looked_up_keys: The record keys that the filter demands (string); None if it does not name them.
+    """
+
+    snapshot: TableSnapshot
+    query: TableQuery
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    row_filter: RowFilter | None
+    slices: tuple[PlannedSlice, ...]
+    pruned: tuple[Pruned, ...] = ()
+    pruned_partitions: tuple[str, ...] = ()
+    read_at: str = "newest commit"
+    looked_up_keys: pa.Array | None = None
+
+    @property
+    def base_path(self) -> str:
+        """The table's folder."""
+        return self.snapshot.base_path
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """The columns of the result with their types."""
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
+    @property
+    def file_slices(self) -> tuple[FileSlice, ...]:
+        """The slices that are read."""
+        return tuple(planned.file_slice for planned in self.slices)
+
+    @property
+    def base_files(self) -> tuple[HoodieBaseFile, ...]:
+        """The base files that are read."""
+        return tuple(slice.base_file for slice in self.file_slices if slice.base_file is not None)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the files that are read."""
+        return sum(file.size_bytes for file in self.base_files)
+
+    def explain(self) -> str:
+        """What is read, and how many files and bytes were pruned by what, as text.
+
+        Partitions that were pruned are listed for this.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        view = self.snapshot.view()
+        view.load_partitions(self.pruned_partitions)
+        files = [file for partition in self.pruned_partitions for file in view.latest_base_files(partition)]
+        return self._shown([Pruned.of(_by_partition(self), files), *self.pruned]).to_text()
+
+    def __repr__(self) -> str:
+        return self._shown(self.pruned).to_text()
+
+    def _repr_html_(self) -> str:
+        return self._shown(self.pruned).to_html()
+
+    def _shown(self, pruned: Sequence[Pruned]) -> ShownTable:
+        path = display_value("hoodie.base.path", self.base_path)
+        partitions = len({file_slice.partition_path for file_slice in self.file_slices})
+        rows = [(found.by, found.files, format_bytes(found.size_bytes)) for found in pruned if found.files]
+        read = f"read, of {plural(partitions, 'partition')}"
+        rows.append((read, len(self.base_files), format_bytes(self.size_bytes)))
+        notes = []
+        groups = [planned for planned in self.slices if planned.row_groups is not None]
+        if groups:
+            count, of = sum(len(p.row_groups or ()) for p in groups), sum(p.row_group_count for p in groups)
+            notes.append(f"row groups read: {count} of {of}, as statistics and keys tell")
+        if self.pruned_partitions:
+            notes.append(f"partitions not read: {len(self.pruned_partitions)}")
+        if self.row_filter is not None:
+            notes.append(f"rows: {self.row_filter.described}")
+        if self.columns != tuple(self.schema.names):
+            notes.append(f"columns: {', '.join(self.columns)}")
+        return ShownTable(
+            ("files", "count", "size"),
+            rows,
+            len(rows),
+            title=(f"{self.query.query_type} query of {path}, {self.read_at}",),
+            notes=tuple(notes),
+            max_cell_width=80,
+        )
+
+
+def _by_partition(plan: ReadPlan) -> str:
+    return f"pruned by partition, {len(plan.pruned_partitions)} of them"
+
+
+def all_columns(user_schema: pa.Schema) -> pa.Schema:
+    """Hudi's meta columns, then the user's.
+
+    Args:
+        user_schema: The user's.
+    """
+    return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *user_schema])
+
+
+def check_columns(base_path: str, schema: pa.Schema, wanted: Sequence[str]) -> None:
+    """Refuse columns that a table does not have.
+
+    Args:
+        base_path: The table's folder.
+        schema: All of its columns.
+        wanted: Names.
+
+    Raises:
+        HoodieSchemaException: There are no such columns.
+    """
+    unknown = [name for name in wanted if name not in schema.names]
+    if unknown:
+        raise HoodieSchemaException(
+            f"{base_path} has no column {', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}; "
+            f"it has {', '.join(schema.names)}"
+        )

@@ -1,0 +1,212 @@
+"""What a query asks of a table, before the table is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Self, TypeAlias
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.table.timeline.instant_time import is_after, query_time
+from hoodie.common.util.shown_value import shown_value
+from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
+from hoodie.exception import HoodieConfigException
+from hoodie.io.parquet import parquet_reader
+
+Filters: TypeAlias = pc.Expression | Sequence[Any] | None
+"""Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or [] for all."""
+QueryTime: TypeAlias = str | date | datetime
+"""An instant, a date, or a time; `hoodie.common.table.timeline.instant_time.query_time` tells the forms."""
+
+EARLIEST = "earliest"
+_BEFORE_ALL = "000"
+_OPTIONS = {
+    "query_type": "hoodie.datasource.query.type",
+    "as_of": "as.of.instant",
+    "begin": "hoodie.datasource.read.begin.instanttime",
+    "end": "hoodie.datasource.read.end.instanttime",
+}
+
+
+@attrs.frozen(eq=False)
+class TableQuery:
+    """A query whose arguments fit together.
+
+    Attributes:
+        query_type: What is returned.
+        as_of: Read the table as it was at this time; None for now.
+        begin: Of an incremental query: the time after which rows were written. `EARLIEST` for all.
+        end: Of an incremental query: the time up to which they were written; None for the newest commit.
+        columns: Names, in the order of the result; None for all.
+        filters: Which rows; None for all.
+        path_glob: Of an incremental query: how the paths of the files end; None for all.
+        full_table_scan: Of an incremental query: whether the table may be read instead of what is gone.
+        hollow_commits: Of an incremental query: what to do about commits that are pending between others.
+    """
+
+    query_type: QueryType = QueryType.SNAPSHOT
+    as_of: QueryTime | None = None
+    begin: QueryTime | None = None
+    end: QueryTime | None = None
+    columns: tuple[str, ...] | None = None
+    filters: pc.Expression | None = None
+    path_glob: str | None = None
+    full_table_scan: bool = False
+    hollow_commits: HollowCommitHandling = HollowCommitHandling.FAIL
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        columns: str | Sequence[str] | None = None,
+        filters: Filters = None,
+        query_type: str = QueryType.SNAPSHOT,
+        as_of: QueryTime | None = None,
+        begin: QueryTime | None = None,
+        end: QueryTime | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Check arguments and options together.
+
+        Args:
+            columns: Names, or one name.
+            filters: See `Filters`.
+            query_type: One of `QueryType`.
+            as_of: See the attributes.
+            begin: See the attributes.
+            end: See the attributes.
+            options: Hudi's names for the same, and for the other attributes.
+
+        Raises:
+            HoodieConfigException: An argument or option is not allowed, or some contradict each other.
+            HoodieNotSupportedException: An option asks for something that hoodie does not have.
+        """
+        config = HoodieReadConfig.from_options(options)
+        if not isinstance(query_type, str) or query_type.lower() not in set(QueryType):
+            raise HoodieConfigException(f"query_type {query_type!r}: hoodie has {', '.join(QueryType)}")
+        asked_type = QueryType(query_type.lower())
+        given = {"query_type": None if asked_type is QueryType.SNAPSHOT else asked_type, "as_of": as_of, "begin": begin}
+        given["end"] = end
+        for name, value in given.items():
+            in_options = getattr(config, name)
+            if value is not None and in_options is not None and value != in_options:
+                raise HoodieConfigException(
+                    f"{_OPTIONS[name]} = {str(in_options)!r}, and the argument says {str(value)!r}: give one of them"
+                )
+        query = cls(
+            query_type=config.query_type or asked_type,
+            as_of=as_of if as_of is not None else config.as_of,
+            begin=begin if begin is not None else config.begin,
+            end=end if end is not None else config.end,
+            columns=checked_columns(columns),
+            filters=to_expression(filters),
+            path_glob=config.path_glob,
+            full_table_scan=bool(config.full_table_scan),
+            hollow_commits=config.hollow_commits,
+        )
+        query._check()
+        return query
+
+    def _check(self) -> None:
+        """Refuse times that are malformed or do not fit the query type."""
+        is_incremental = self.query_type is QueryType.INCREMENTAL
+        range_given = [name for name in ("begin", "end") if getattr(self, name) is not None]
+        if is_incremental and self.as_of is not None:
+            raise HoodieConfigException(
+                "as_of (as.of.instant) with an incremental query: give end instead, the last commit of the range"
+            )
+        if is_incremental and self.begin is None:
+            raise HoodieConfigException(
+                "an incremental query needs begin (hoodie.datasource.read.begin.instanttime), the time after which "
+                "rows were written: give an instant, a date, or 'earliest'"
+            )
+        if range_given and not is_incremental:
+            raise HoodieConfigException(
+                f"{' and '.join(range_given)} with a {self.query_type} query: give query_type='incremental' "
+                "(hoodie.datasource.query.type) for the rows of a range of commits, or as_of for the table at a time"
+            )
+        for name in ("as_of", "begin", "end"):
+            self._time(name, "UTC")
+        if is_incremental:
+            begin, end = self.begin_time("UTC"), self._time("end", "UTC")
+            if begin is not None and end is not None and is_after(begin, end):
+                raise HoodieConfigException(f"begin {self.begin!r} is after end {self.end!r}: exchange them")
+
+    def as_of_time(self, timezone: str) -> str | None:
+        """`as_of` as an instant time; None for now.
+
+        Args:
+            timezone: The timeline's.
+        """
+        return self._time("as_of", timezone)
+
+    def begin_time(self, timezone: str) -> str | None:
+        """`begin` as an instant time; None for the beginning of the table.
+
+        Args:
+            timezone: The timeline's.
+        """
+        time = self._time("begin", timezone)
+        return None if time is not None and not time.strip("0") else time
+
+    def end_time(self, timezone: str) -> str | None:
+        """`end` as an instant time; None for the newest commit.
+
+        Args:
+            timezone: The timeline's.
+        """
+        return self._time("end", timezone)
+
+    def _time(self, name: str, timezone: str) -> str | None:
+        value = getattr(self, name)
+        if value is None:
+            return None
+        if name == "begin" and isinstance(value, str) and value.strip().lower() == EARLIEST:
+            return _BEFORE_ALL
+        try:
+            if not isinstance(value, str | date):
+                raise ValueError
+            return query_time(value, timezone, any_digits=name != "as_of")
+        except ValueError:
+            raise HoodieConfigException(
+                f"{name} ({_OPTIONS[name]}) is {shown_value(value)}, which is no time: give an instant such as "
+                "20260102101530123, a date such as 2026-01-02, or a time such as 2026-01-02 10:15:30.123"
+                + (f", or '{EARLIEST}'" if name == "begin" else "")
+            ) from None
+
+
+def checked_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Columns that a caller names, as a tuple; None for all.
+
+    Raises:
+        HoodieConfigException: They are no names.
+    """
+    if columns is None or isinstance(columns, str):
+        return columns if columns is None else (columns,)
+    if isinstance(columns, bytes) or not isinstance(columns, Iterable):
+        raise HoodieConfigException(f"columns is {shown_value(columns)}: give a column's name, or a list of names")
+    names = tuple(columns)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise HoodieConfigException(f"columns has a name that is {shown_value(wrong[0])}: give names of columns")
+    return names
+
+
+def to_expression(filters: Filters) -> pc.Expression | None:
+    """Filters in either form as an expression; None for all rows.
+
+    Raises:
+        HoodieConfigException: They are of another form.
+    """
+    if filters is None or isinstance(filters, pc.Expression):
+        return filters
+    if isinstance(filters, list | tuple) and not filters:
+        return None
+    try:
+        return parquet_reader.to_expression(filters)
+    except (LookupError, ValueError, TypeError, pa.ArrowException) as error:
+        raise HoodieConfigException(
+            f"filters {filters!r} are not understood ({error}): give an expression, or tuples such as ('fare', '>', 50)"
+        ) from error

@@ -1,0 +1,334 @@
+"""Time travel and incremental queries, held against a model of every commit."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Callable
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie import HoodieKey, HoodieTableMetaClient
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieIOException,
+    HoodieNotSupportedException,
+)
+from tests.support.table_builder import init_table, local_client, read_rows, rows
+
+Row = tuple[str, str, int]
+State = dict[tuple[str, str], tuple[Row, str]]
+"""Key and partition to the row and the instant that wrote it."""
+NO_SERVICES = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+REGIONS = ["x", "y", "z"]
+
+
+def commits_of(path: str) -> list[str]:
+    timeline = HoodieTableMetaClient.load(path).active_timeline
+    return [instant.requested_time for instant in timeline.completed_writes()]
+
+
+def written_between(state: State, begin: str | None, end: str) -> list[Row]:
+    return sorted(row for row, time in state.values() if (begin is None or time > begin) and time <= end)
+
+
+def random_history(path: str, seed: int, steps: int, **properties: Any) -> list[tuple[str, State]]:
+    """Some commits of all kinds, and what the table holds after each."""
+    chance = random.Random(seed)
+    state: State = {}
+    history = []
+    with local_client(path, {**NO_SERVICES, **properties}) as client:
+        for step in range(1, steps + 1):
+            keys = chance.sample([f"k{number}" for number in range(12)], 4)
+            incoming = [(key, chance.choice(REGIONS), step) for key in keys]
+            kind = chance.choice(["upsert", "upsert", "upsert", "delete", "overwrite", "delete_partitions", "insert"])
+            if kind == "delete" and state:
+                gone = chance.sample(sorted(state), min(3, len(state)))
+                result = client.delete([HoodieKey(*key) for key in gone])
+                state = {key: value for key, value in state.items() if key not in gone}
+            elif kind == "delete_partitions" and state:
+                partition = chance.choice(sorted({region for _, region in state}))
+                result = client.delete_partitions([partition])
+                state = {key: value for key, value in state.items() if key[1] != partition}
+            else:
+                if kind == "overwrite":
+                    regions = {region for _, region, _ in incoming}
+                    result = client.insert_overwrite(rows(*incoming))
+                    state = {key: value for key, value in state.items() if key[1] not in regions}
+                elif kind == "insert":
+                    incoming = [row for row in incoming if row[:2] not in state]
+                    if not incoming:
+                        continue
+                    result = client.insert(rows(*incoming))
+                else:
+                    result = client.upsert(rows(*incoming))
+                state = state | {row[:2]: (row, result.instant_time) for row in incoming}
+            history.append((result.instant_time, state))
+    return history
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_time_and_every_range_give_what_the_model_holds(tmp_path: Path, seed: int) -> None:
+    path = init_table(tmp_path / "t")
+    history = random_history(path, seed, 9)
+    times = [time for time, _ in history]
+    for number, (time, state) in enumerate(history):
+        assert read_rows(path, as_of=time) == sorted(row for row, _ in state.values())
+        assert read_rows(path, query_type="read_optimized", as_of=time) == read_rows(path, as_of=time)
+        for begin in [None, *times[: number + 1]]:
+            found = read_rows(path, query_type="incremental", begin=begin or "earliest", end=time)
+            assert found == written_between(state, begin, time), (begin, time)
+    newest = history[-1][1]
+    assert read_rows(path, query_type="incremental", begin="000") == sorted(row for row, _ in newest.values())
+
+
+def test_times_need_not_be_those_of_commits(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, NO_SERVICES) as client:
+        for ts, instant in ((1, "20240101101530123"), (2, "20240103101530123")):
+            client.start_commit_with_time(instant)
+            client.upsert(rows(("a", "x", ts)), instant)
+    old, new = [("a", "x", 1)], [("a", "x", 2)]
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    for time, expected in (
+        ("2024-01-01", []),
+        ("2024-01-01 10:15:30.122", []),
+        ("2024-01-01 10:15:30.123", old),
+        ("2024-01-02", old),
+        ("2024-01-03 10:15:31", new),
+        ("2024-01-03T10:15:31", new),
+        ("20240102000000000", old),
+        ("20240102000000", old),
+        (datetime.date(2024, 1, 2), old),
+        (datetime.datetime(2024, 1, 3, 10, 15, 31), new),
+        (datetime.datetime(2024, 1, 3, 12, 15, 30, tzinfo=zone), old),
+        (datetime.datetime(2024, 1, 3, 12, 15, 31, tzinfo=zone), new),
+        ("2999-01-01", new),
+    ):
+        assert read_rows(path, as_of=time) == expected, time
+    assert read_rows(path, query_type="incremental", begin="2024-01-02") == new
+    assert read_rows(path, query_type="incremental", begin="2024") == new
+    assert read_rows(path, query_type="incremental", begin="2024-01-01", end="2024-01-02") == old
+    assert read_rows(path, query_type="incremental", begin="2024-02-01") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"as_of": "yesterday"}, r"as_of.*'yesterday'.*no time"),
+        ({"as_of": "2024-13-01"}, "as_of.*no time"),
+        ({"as_of": "20241301000000"}, "as_of.*no time"),
+        ({"as_of": 5}, "as_of.*no time"),
+        ({"begin": "soon", "query_type": "incremental"}, "begin.*no time.*earliest"),
+        ({"begin": "2024", "end": "2023", "query_type": "incremental"}, "'2024' is after end '2023'"),
+        ({"query_type": "incremental"}, "needs begin"),
+        ({"begin": "000"}, "query_type='incremental'"),
+        ({"end": "2024-01-01"}, "query_type='incremental'"),
+        ({"as_of": "2024-01-01", "begin": "000", "query_type": "incremental"}, "give end instead"),
+        ({"options": {"as.of.instant": "2024-01-01"}, "as_of": "2024-01-02"}, "give one of them"),
+        ({"options": {"hoodie.datasource.query.typ": "snapshot"}}, "did you mean hoodie.datasource.query.type"),
+        ({"options": {"hoodie.datasource.query.type": "all"}}, "hoodie.datasource.query.type = 'all'"),
+    ],
+)
+def test_queries_that_make_no_sense_are_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    path = init_table(tmp_path / "t")
+    with pytest.raises(HoodieConfigException, match=message):
+        hoodie.read_table(path, **arguments)
+
+
+def test_options_of_hudi_mean_the_same_as_arguments(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    (first, _), (second, _) = random_history(path, 1, 2)
+    options = {
+        "hoodie.datasource.view.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": first,
+        "hoodie.datasource.read.end.instanttime": second,
+        "hoodie.metadata.enable": "true",
+    }
+    by_options = hoodie.read_table(path, options=options)
+    assert by_options.equals(hoodie.read_table(path, query_type="incremental", begin=first, end=second))
+    assert by_options.num_rows
+    with pytest.raises(HoodieNotSupportedException, match="incremental.format=cdc"):
+        hoodie.read_table(path, options={"hoodie.datasource.query.incremental.format": "cdc"})
+
+
+def test_a_glob_chooses_the_files_of_a_range(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, NO_SERVICES) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "y", 1), ("c", "z", 1)))
+    for glob, expected in (("/x/*", ["a"]), ("/{x,z}/*", ["a", "c"]), ("/[xy]/*", ["a", "b"]), ("/q/*", [])):
+        options = {"hoodie.datasource.read.incr.path.glob": glob}
+        found = read_rows(path, query_type="incremental", begin="earliest", options=options)
+        assert [row[0] for row in found] == expected
+
+
+def test_a_table_without_commit_times_has_no_incremental_query(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t", properties={"hoodie.populate.meta.fields": "false"})
+    with local_client(path) as client:
+        client.bulk_insert(rows(("a", "x", 1)))
+    with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.populate\.meta\.fields"):
+        hoodie.read_table(path, query_type="incremental", begin="000")
+    assert read_rows(path, as_of="2999-01-01") == [("a", "x", 1)]
+
+
+# --- what is gone ---------------------------------------------------------------------------------------------------
+
+
+def cleaned_table(path: str, savepoint_first: bool = False) -> list[str]:
+    """Six versions of one row, of which cleans have left the last three or so."""
+    with local_client(path, NO_SERVICES | {"hoodie.cleaner.commits.retained": 2}) as client:
+        for ts in range(1, 7):
+            client.upsert(rows(("a", "x", ts), ("b", "y", ts)))
+            if ts == 1 and savepoint_first:
+                client.savepoint(commits_of(path)[0], user="me", comment="keep")
+        client.clean()
+    return commits_of(path)
+
+
+def test_a_time_whose_files_were_cleaned_names_the_earliest_that_can_be_read(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    times = cleaned_table(path)
+    readable = []
+    for number, time in enumerate(times, start=1):
+        try:
+            assert read_rows(path, as_of=time) == [("a", "x", number), ("b", "y", number)]
+            readable.append(time)
+        except HoodieIOException as error:
+            message = str(error)
+    assert 0 < len(readable) < len(times)
+    assert f"as of {readable[0]} or later" in message
+    assert "hoodie.cleaner.commits.retained" in message
+
+
+def test_a_savepoint_can_be_read_between_times_that_cannot(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    times = cleaned_table(path, savepoint_first=True)
+    assert read_rows(path, as_of=times[0]) == [("a", "x", 1), ("b", "y", 1)]
+    with pytest.raises(HoodieIOException, match=f"or at a savepoint .{times[0]}"):
+        read_rows(path, as_of=times[1])
+
+
+def test_a_range_whose_files_were_cleaned_is_an_error_or_a_scan_of_the_table(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    times = cleaned_table(path)
+    # The files of the newest commit are there, and hold all rows of the range.
+    assert read_rows(path, query_type="incremental", begin=times[0]) == [("a", "x", 6), ("b", "y", 6)]
+    arguments: dict[str, Any] = {"query_type": "incremental", "begin": times[0], "end": times[1]}
+    with pytest.raises(HoodieIOException, match=r"2 files of the range were cleaned.*fulltablescan"):
+        read_rows(path, **arguments)
+    scan = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}
+    with pytest.raises(HoodieIOException, match="were cleaned"):
+        # The table cannot be read as of the end of the range either.
+        read_rows(path, **arguments, options=scan)
+
+
+def test_a_range_that_begins_among_archived_commits_needs_a_choice(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    properties = {
+        "hoodie.cleaner.commits.retained": 2,
+        "hoodie.keep.min.commits": 3,
+        "hoodie.keep.max.commits": 4,
+        "hoodie.clean.automatic": "true",
+    }
+    written = []
+    with local_client(path, properties) as client:
+        for ts in range(1, 10):
+            written.append(client.upsert(rows((f"k{ts}", "x", ts), ("a", "y", ts))).instant_time)
+        client.clean()
+        client.archive()
+    assert len(commits_of(path)) < len(written)
+    with pytest.raises(HoodieIOException, match=r"archived.*Begin at \d+ or later.*fulltablescan"):
+        read_rows(path, query_type="incremental", begin=written[1])
+    scan = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}
+    found = read_rows(path, query_type="incremental", begin=written[1], options=scan)
+    assert found == sorted([("a", "y", 9), *((f"k{ts}", "x", ts) for ts in range(3, 10))])
+    everything = sorted([("a", "y", 9), *((f"k{ts}", "x", ts) for ts in range(1, 10))])
+    assert read_rows(path, query_type="incremental", begin="earliest") == everything
+    assert read_rows(path, query_type="incremental", begin=commits_of(path)[0]) != everything
+
+
+def test_a_time_that_a_restore_has_undone_is_refused(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, NO_SERVICES) as client:
+        times = [client.upsert(rows(("a", "x", ts))).instant_time for ts in (1, 2, 3)]
+        client.restore_to_instant(times[0])
+        client.upsert(rows(("b", "y", 4)))
+    for arguments in (
+        {"as_of": times[1]},
+        {"as_of": times[2]},
+        {"query_type": "incremental", "begin": times[1]},
+        {"query_type": "incremental", "begin": times[0], "end": times[2]},
+    ):
+        with pytest.raises(HoodieException, match=f"undone.*{times[0]}"):
+            hoodie.read_table(path, **arguments)  # type: ignore[arg-type]
+    between = str(int(times[1]) + 1)
+    with pytest.raises(HoodieException, match="undone"):
+        hoodie.read_table(path, as_of=between)
+    assert read_rows(path, as_of=times[0]) == [("a", "x", 1)]
+    assert read_rows(path, query_type="incremental", begin=times[0]) == [("b", "y", 4)]
+
+
+# --- pending commits ------------------------------------------------------------------------------------------------
+
+
+def with_a_hole(path: str) -> tuple[list[str], Callable[[], object]]:
+    """Commits 1 and 3 of a table whose commit 2 is pending, and what completes that one."""
+    occ = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.cleaner.policy.failed.writes": "LAZY",
+        "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+    }
+    slow = local_client(path, NO_SERVICES | occ | {"hoodie.auto.commit": "false"})
+    with local_client(path, NO_SERVICES | occ) as client:
+        first = client.upsert(rows(("a", "x", 1))).instant_time
+        pending = slow.start_commit()
+        result = slow.upsert(rows(("b", "y", 2)), pending)
+        third = client.upsert(rows(("c", "z", 3))).instant_time
+
+    def complete() -> None:
+        slow.commit(pending, result)
+        slow.close()
+
+    return [first, pending, third], complete
+
+
+def test_a_pending_commit_between_others_is_refused_or_ends_the_range(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    (first, pending, third), complete = with_a_hole(path)
+    with pytest.raises(HoodieException, match=f"commit {pending} is pending.*{third}.*BLOCK"):
+        read_rows(path, query_type="incremental", begin="earliest")
+    block = {"hoodie.read.timeline.holes.resolution.policy": "BLOCK"}
+    assert read_rows(path, query_type="incremental", begin="earliest", options=block) == [("a", "x", 1)]
+    assert read_rows(path, query_type="incremental", begin=first, options=block) == []
+    assert read_rows(path, query_type="incremental", begin="earliest", end=first) == [("a", "x", 1)]
+    # Nothing of the range can be missed after the pending commit.
+    assert read_rows(path, query_type="incremental", begin=pending) == [("c", "z", 3)]
+    complete()
+    rest = [("b", "y", 2), ("c", "z", 3)]
+    assert read_rows(path, query_type="incremental", begin=first) == rest
+
+
+def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    _, complete = with_a_hole(path)
+    by_completion = {"hoodie.datasource.read.handle.hollow.commit": "USE_TRANSITION_TIME"}
+    seen = read_rows(path, query_type="incremental", begin="earliest", options=by_completion)
+    assert seen == [("a", "x", 1), ("c", "z", 3)]
+    sleep(0.01)
+    seen_until = datetime.datetime.now(datetime.UTC)
+    sleep(0.01)
+    complete()
+    assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == [("b", "y", 2)]
+
+
+def test_a_table_that_was_never_written_has_no_rows_at_any_time(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    assert hoodie.read_table(path, as_of="2024-01-01").num_rows == 0
+    assert hoodie.read_table(path, query_type="incremental", begin="earliest").num_rows == 0
+    assert pa.types.is_string(hoodie.read_table(path).schema.field("_hoodie_commit_time").type)
